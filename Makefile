@@ -1,0 +1,88 @@
+# `make run` and `make test` need Python 3.11 or newer, git and make; they make the rest themselves.
+# Another interpreter: make run PYTHON=python3.13
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+LOCK ?=
+GENERATED := docs/cli.md docs/format.md
+GATED := src/unspool/format/*,src/unspool/read/*
+
+.PHONY: help run test check fix bench lock clean
+.DELETE_ON_ERROR:
+
+help: ## say what there is
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s%s\n", $$1, $$2 }' Makefile
+
+run: $(VENV)/.base ## try it on your own sessions, or on made-up ones if there are none
+	@if [ -d "$${CLAUDE_CONFIG_DIR:-$$HOME/.claude}/projects" ]; then \
+	  $(BIN)/unspool doctor; \
+	else \
+	  echo "No Claude Code sessions found here; showing made-up ones from .demo."; \
+	  [ -d .demo ] || $(BIN)/unspool demo .demo || { rm -rf .demo; exit 1; }; \
+	  $(BIN)/unspool doctor .demo; \
+	fi
+	@printf '\nTry next:\n'
+	@printf '  %-42s %s\n' \
+	  '$(BIN)/unspool doctor PATH --json' 'the same, as data' \
+	  '$(BIN)/unspool export FILE --jsonl' 'one session, byte for byte' \
+	  '$(BIN)/unspool demo DIR' 'sessions to play with' \
+	  'make test' 'run the tests' \
+	  'docs/guide.md' 'read on'
+
+test: $(VENV)/.dev ## run the tests and the coverage gate
+	@$(BIN)/coverage run -m pytest -q
+	@$(BIN)/coverage report --include='$(GATED)' --fail-under=95
+
+check: $(VENV)/.dev ## format, lint, types, imports, generated docs; changes nothing
+	@$(BIN)/ruff format --check --quiet
+	@$(BIN)/ruff check --quiet
+	@$(BIN)/mypy
+	@words=$$($(BIN)/lint-imports) || { echo "$$words"; exit 1; }
+	@$(BIN)/cog -I . --check $(GENERATED)
+
+fix: $(VENV)/.dev ## repair what `check` can repair and rewrite snapshots; then read the diff
+	@$(BIN)/ruff check --fix --quiet || true
+	@$(BIN)/ruff format --quiet
+	@$(BIN)/cog -I . -r $(GENERATED)
+	@$(BIN)/python -m pytest -q --inline-snapshot=create,fix || true
+
+bench: $(VENV)/.dev ## measure
+	@$(BIN)/python -m bench
+
+COMPILE = uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
+  --no-emit-index-url --no-emit-find-links $(LOCK) requirements/build.in pyproject.toml
+
+lock: ## pin the requirements again (needs uv); LOCK=--upgrade takes newer versions
+	@$(COMPILE) --output-file requirements/base.txt
+	@$(COMPILE) --output-file requirements/dev.txt requirements/dev.in
+	@$(COMPILE) --output-file requirements/all.txt --extra all
+
+clean: ## remove what make made
+	@rm -rf $(VENV) .demo .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache dist
+	@find src tests bench -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
+
+# The environment. A stamp is newer than what it was made from, so a second run does nothing.
+# An environment whose interpreter has gone, as after an upgrade of the system, is made again.
+
+$(shell test -x $(BIN)/python || rm -f $(VENV)/.base $(VENV)/.dev)
+
+INSTALL = install() { \
+  if uv --version >/dev/null 2>&1; then uv pip install --quiet --python $(BIN)/python "$$@"; \
+  else $(BIN)/python -m pip install --quiet --disable-pip-version-check "$$@"; fi; }
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \
+	  { echo "unspool needs Python 3.11 or newer; name one with: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 1; }
+	@echo "Making $(VENV) ..."
+	@if uv --version >/dev/null 2>&1; then \
+	  uv venv --quiet --clear --python "$$($(PYTHON) -c 'import sys; print(sys.executable)')" $(VENV); \
+	else $(PYTHON) -m venv --clear $(VENV) || { rm -rf $(VENV); exit 1; }; fi
+
+$(VENV)/.base: requirements/base.txt pyproject.toml $(BIN)/python
+	@$(INSTALL); install --require-hashes -r requirements/base.txt && install --no-deps --no-build-isolation -e .
+	@touch $@
+
+$(VENV)/.dev: requirements/dev.txt $(VENV)/.base
+	@$(INSTALL); install --require-hashes -r requirements/dev.txt
+	@touch $@

@@ -1,0 +1,1 @@
+"""Benchmarks: `python -m bench [NAME…]`. Each one is measured against a named reference in the same run."""

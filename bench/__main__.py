@@ -1,0 +1,59 @@
+"""Runs the benchmarks named, or all of them: `python -m bench [corpus] [decode] [memory] [startup]`.
+
+Timings never gate: the exit code is 0 whatever they are.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+
+import msgspec
+
+from bench import corpus, decode, memory, mix, startup, table
+from bench.table import Row
+
+
+def main() -> None:
+    """Run and print."""
+    options = _arguments()
+    parameters = corpus.Parameters(size=round(options.size * 1e6), shares=_shares(options.families))
+    benchmarks: dict[str, Callable[[], list[Row]]] = {
+        "decode": lambda: decode.rows(parameters),
+        "memory": memory.rows,
+        "startup": startup.rows,
+    }
+    names = options.names or list(benchmarks)
+    if unknown := set(names) - {"corpus", *benchmarks}:
+        sys.exit(f"no such benchmark: `{'`, `'.join(sorted(unknown))}`")
+    if "corpus" in names:
+        print("\n".join(mix.describe(mix.measure(corpus.tree(parameters)))))
+    rows = [row for name, run in benchmarks.items() if name in names for row in run()]
+    if options.json:
+        print(msgspec.json.encode([row.as_data() for row in rows]).decode())
+    elif rows:
+        print("\n".join(table.lines(rows)))
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m bench", description="Measure unspool.")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="corpus, decode, memory, startup; default: all")
+    parser.add_argument("--size", type=float, default=300, metavar="MB", help="of the tree (default: 300)")
+    parser.add_argument(
+        "--families",
+        default="2.0=0.2,2.1=0.6,2.1.160=0.2",
+        metavar="NAME=SHARE,…",
+        help="versions that wrote the tree, by share of sessions (default: %(default)s)",
+    )
+    parser.add_argument("--json", action="store_true", help="print the rows as JSON, with more figures")
+    return parser.parse_args()
+
+
+def _shares(text: str) -> tuple[tuple[str, float], ...]:
+    pairs = (item.partition("=") for item in text.split(","))
+    return tuple((name, float(share or 1)) for name, _, share in pairs)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,84 @@
+"""The parts of the documents that the program knows better: commands and fields. Run by cog (`make fix`)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, get_args
+
+import click
+import msgspec
+
+FACTS = Path(__file__).parents[1] / "tests" / "format" / "facts" / "fields.tsv"
+
+
+def commands() -> str:
+    """Return the help of every command."""
+    from unspool.cli.main import unspool
+
+    context = click.Context(unspool, info_name="unspool", terminal_width=100, **unspool.context_settings)
+    sections = [_help("unspool", unspool, context)]
+    for name in unspool.list_commands(context):
+        command = unspool.get_command(context, name)
+        assert command is not None
+        inner = click.Context(command, info_name=name, parent=context)
+        sections.append(_help(f"unspool {name}", command, inner))
+    return "\n".join(sections)
+
+
+def records() -> str:
+    """Return a table of the fields of every type of line."""
+    from unspool.format.envelope import Envelope
+    from unspool.format.records import KnownRecord
+
+    shared = set(_names(Envelope))
+    sections = [_table("any line", Envelope, shared)]
+    for struct in sorted(get_args(KnownRecord), key=lambda struct: str(struct.__struct_config__.tag)):
+        sections.append(_table(f"`{struct.__struct_config__.tag}`", struct, set(_names(struct)) - shared))
+    return "\n".join(sections)
+
+
+def kinds(union: object) -> str:
+    """Return a table of kinds: blocks, attachments or progress."""
+    structs = sorted(get_args(union), key=lambda struct: str(struct.__struct_config__.tag))
+    rows = [
+        f"| `{struct.__struct_config__.tag}` | {_words(struct)} | {_list(_names(struct))} |" for struct in structs
+    ]
+    return "\n".join(["| kind | what | fields |", "|---|---|---|", *rows])
+
+
+def _help(title: str, command: click.Command, context: click.Context) -> str:
+    return f"## {title}\n\n```text\n{command.get_help(context)}\n```\n"
+
+
+def _table(title: str, struct: type[Any], names: set[str]) -> str:
+    rows = [f"| `{name}` | {_seen(struct, name)} |" for name in _names(struct) if name in names]
+    table = ["| field | first seen in |", "|---|---|", *rows] if rows else []
+    return "\n".join([f"#### {title}", "", _words(struct), "", *table, ""])
+
+
+def _words(struct: type[Any]) -> str:
+    return " ".join((struct.__doc__ or "").split())
+
+
+def _names(struct: type[Any]) -> list[str]:
+    return [field.encode_name for field in msgspec.structs.fields(struct)]
+
+
+def _list(names: list[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names if name != "cache_control")
+
+
+def _seen(struct: type[Any], name: str) -> str:
+    """Return the first version a field was seen in, a dash if only the program or others' writing knows it."""
+    tag = struct.__struct_config__.tag
+    versions = []
+    for line in FACTS.read_text().splitlines()[1:]:
+        record, field, version = line.split("\t")
+        kind, _, rest = record.partition("/")
+        if field == name and kind == (tag or kind) and "." not in rest:
+            versions.append(version)
+    return min(versions, key=_order, default="—")
+
+
+def _order(version: str) -> list[int]:
+    return [int(part) for part in version.split(".")]

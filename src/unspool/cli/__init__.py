@@ -1,0 +1,1 @@
+"""The `unspool` command: parse, call, print."""

@@ -1,0 +1,32 @@
+"""`unspool demo`: data to try with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+import msgspec
+
+from unspool.cli import output
+from unspool.testing.demo.write import write
+
+
+@click.command()
+@click.argument("folder", metavar="DIR")
+@output.json_option
+def demo(folder: str, as_json: bool) -> None:
+    """Write a realistic config folder to try things with.
+
+    DIR becomes the config folder: it must be new or empty, or a demo written before. What is written is always the
+    same, and all of it is made up.
+    """
+    target = Path(folder).expanduser()
+    summary = write(target)
+    if as_json:
+        output.write_json({"folder": str(target), **msgspec.structs.asdict(summary)})
+        return
+    output.line(
+        f"wrote {output.amount(summary.sessions, 'session')} and {output.amount(summary.agents, 'sub-agent')} "
+        f"to {folder}: {output.amount(summary.files, 'file')}, {output.size(summary.bytes)}"
+    )
+    output.line(f"try: unspool doctor {folder}")

@@ -1,0 +1,131 @@
+"""`unspool doctor`: what is in the data, what is unknown or damaged."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from unspool.cli import output
+from unspool.paths import config_folder, existing
+from unspool.read.scan import scan
+from unspool.read.survey import Finding, Report, survey
+
+_VERSION = re.compile(r"\d+(\.\d+)*")
+_SHOWN = 10
+"""How many findings of a sort are shown; `--json` has them all."""
+
+
+@click.command()
+@click.argument("path", required=False)
+@output.options
+def doctor(path: str | None, as_json: bool, config_dir: str | None) -> None:
+    """Say what is in the data: what is known, unknown, damaged or missing.
+
+    PATH is a config folder, one project of it, any tree, or one file; without it, the config folder is read.
+    Damage is a finding, not a failure: the exit code is 0.
+    """
+    root = existing(Path(path).expanduser() if path else config_folder(config_dir, os.environ))
+    tree = scan(root)
+    with output.progress(sum(source.size for source in tree.sources), "reading") as advance:
+        report = survey(tree, advance)
+    if as_json:
+        output.write_json(as_data(report))
+    else:
+        _show(report)
+
+
+def as_data(report: Report) -> dict[str, Any]:
+    """Return the report as plain data, counts in order of size."""
+    data = msgspec.to_builtins(report, builtin_types=(), enc_hook=str)
+    assert isinstance(data, dict)
+    for name in ("records", "kinds", "unknown", "versions", "side_files"):
+        data[name] = dict(Counter(data[name]).most_common())
+    return data
+
+
+def _show(report: Report) -> None:
+    output.heading(f"{report.root}")
+    if not report.files and not report.side_files:
+        output.line("  nothing of Claude Code's here")
+        output.line("  `unspool demo DIR` writes data to try with")
+        return
+    read = "every byte accounted for"
+    if report.accounted_bytes != report.bytes:
+        read = f"{report.bytes - report.accounted_bytes:,} bytes not accounted for"
+    output.rows(
+        [
+            ("files", f"{report.files:,} ({_sessions(report)})"),
+            ("lines", f"{report.lines:,}"),
+            ("bytes", f"{output.size(report.bytes)}, {read}"),
+            ("side files", f"{sum(report.side_files.values()):,} ({output.size(report.side_bytes)})"),
+            ("versions", _versions(report)),
+        ]
+    )
+    _counts("records", report.records)
+    _counts("side files", report.side_files)
+    _counts("unknown, kept as they are", report.unknown)
+    places = [(_place(bad.file, bad.offset, report.root), bad) for bad in report.bad_lines]
+    _listing("bad lines, kept by place", [(place, f"{bad.length:,} bytes, {bad.reason}") for place, bad in places])
+    for kind, found in _by_kind(report.warnings).items():
+        _listing(kind, [(message, _extent(same, report.root)) for message, same in found.items()])
+    if not report.bad_lines and not report.unknown and not report.warnings:
+        output.line()
+        output.line("nothing unknown, nothing damaged")
+
+
+def _sessions(report: Report) -> str:
+    return f"{output.amount(report.sessions, 'session')}, {output.amount(report.agent_files, 'sub-agent')}"
+
+
+def _versions(report: Report) -> str:
+    numbers = sorted(
+        [int(part) for part in name.split(".")] for name in report.versions if _VERSION.fullmatch(name)
+    )
+    names = [".".join(map(str, number)) for number in numbers]
+    return f"{names[0]} to {names[-1]}" if len(names) > 1 else "".join(names) or "none written"
+
+
+def _counts(title: str, counts: Counter[str]) -> None:
+    if counts:
+        output.line()
+        output.heading(title)
+        output.rows((name, f"{count:,}") for name, count in counts.most_common())
+
+
+def _listing(title: str, found: list[tuple[str, str]]) -> None:
+    if not found:
+        return
+    output.line()
+    output.heading(f"{title}: {len(found):,}")
+    output.rows(found[:_SHOWN])
+    if len(found) > _SHOWN:
+        output.line(f"  … and {len(found) - _SHOWN:,} more; `--json` lists all")
+
+
+def _by_kind(warnings: list[Finding]) -> dict[str, dict[str, list[Finding]]]:
+    """Return the warnings by kind and message: what is alike is told once."""
+    kinds: dict[str, dict[str, list[Finding]]] = {}
+    for warning in sorted(warnings, key=lambda warning: warning.kind):
+        kinds.setdefault(warning.kind, {}).setdefault(warning.message, []).append(warning)
+    return kinds
+
+
+def _extent(warnings: list[Finding], root: Path) -> str:
+    """Say where something was found: the place, or how often and where first."""
+    first, count = warnings[0], sum(warning.count for warning in warnings)
+    place = _place(first.file, first.offset, root)
+    if count == 1:
+        return place
+    where = f" in {output.amount(len(warnings), 'file')}" if len(warnings) > 1 else ""
+    return f"{count:,} times{where}, first {place}"
+
+
+def _place(path: Path, offset: int | None, root: Path) -> str:
+    short = str(path.relative_to(root)) if path != root and path.is_relative_to(root) else path.name
+    return short if offset is None else f"{short}:{offset}"

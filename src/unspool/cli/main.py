@@ -1,0 +1,101 @@
+"""The `unspool` command: commands loaded when called, errors in one line.
+
+Rules
+  1. Nothing heavy is imported before a command runs: `unspool --help` loads click and this module.
+  2. A wrong request ends in one line on stderr and a hint; a traceback is a bug.
+  3. Exit codes: 0 done, 1 nothing found, 2 usage, 3 not found, 4 unreadable, 5 refused, 6 API, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib import import_module
+from typing import NoReturn
+
+import click
+
+from unspool import __version__
+from unspool.display import clean, clean_line
+from unspool.errors import UnspoolError
+
+_COMMANDS = {
+    "demo": ("demo", "Write a realistic config folder to try things with."),
+    "doctor": ("doctor", "Say what is in the data: what is known, unknown, damaged or missing."),
+    "export": ("export", "Write a session out, byte for byte."),
+}
+"""Each command's module and its line in `unspool --help`."""
+
+
+class LazyGroup(click.Group):
+    """A group that knows its commands by name and imports one only to run it."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names in order."""
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import a command."""
+        if cmd_name not in _COMMANDS:
+            return None
+        command = getattr(import_module(f"unspool.cli.{_COMMANDS[cmd_name][0]}"), cmd_name)
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands without importing them."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, words) for name, (_, words) in _COMMANDS.items()])
+
+
+@click.group(
+    cls=LazyGroup,
+    epilog="`unspool COMMAND --help` tells more. Nothing leaves this machine.",
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.option(
+    "--config-dir",
+    metavar="PATH",
+    help="What to read: a config folder, one project of it, any tree or one file. "
+    "Default: $CLAUDE_CONFIG_DIR, then ~/.claude.",
+)
+@click.version_option(__version__, prog_name="unspool")
+@click.pass_context
+def unspool(ctx: click.Context, config_dir: str | None) -> None:
+    """Read, keep, search and continue the sessions Claude Code leaves in ~/.claude."""
+    ctx.obj = config_dir
+
+
+def main() -> NoReturn:
+    """Run the command line and exit."""
+    try:
+        code = unspool.main(prog_name="unspool", standalone_mode=False)
+    except UnspoolError as error:
+        code = _complain(error.message, error.hint, error.exit_code)
+    except click.exceptions.NoArgsIsHelpError as error:
+        print(error.format_message(), file=sys.stderr)
+        code = 2
+    except click.UsageError as error:
+        where = f"{error.ctx.command_path} --help" if error.ctx else "unspool --help"
+        code = _complain(_in_our_words(error.format_message()), f"see `{where}`", 2)
+    except click.ClickException as error:
+        code = _complain(_in_our_words(error.format_message()), None, error.exit_code)
+    except (click.Abort, KeyboardInterrupt):
+        code = 130
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else Python complains while it exits
+        code = 0
+    except OSError as error:
+        code = _complain(f"{(error.strerror or str(error)).lower()}: `{error.filename}`", None, 4)
+    sys.exit(code or 0)
+
+
+def _complain(message: str, hint: str | None, code: int) -> int:
+    print(f"unspool: {clean_line(message)}", file=sys.stderr)
+    if hint:
+        print(f"hint: {clean(hint)}", file=sys.stderr)
+    return code
+
+
+def _in_our_words(message: str) -> str:
+    return message[:1].lower() + message[1:].rstrip(".").replace("'", "`")

@@ -1,0 +1,88 @@
+"""Where data meets the terminal: stdout is data, stderr is words, and nothing from a transcript goes out raw.
+
+Rules
+  1. Text for people passes `display.clean` or `clean_line`; JSON passes `clean_json`, which keeps its meaning.
+  2. Colour and progress bars only on a terminal; no meaning is carried by colour alone.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import click
+
+from unspool.display import clean_json, clean_line
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def options(command: F) -> F:
+    """Add what every reading command takes: `--json` and `--config-dir`."""
+    return json_option(config_option(command))
+
+
+def json_option(command: F) -> F:
+    """Add `--json`."""
+    return click.option("--json", "as_json", is_flag=True, help="Write JSON.")(command)
+
+
+def config_option(command: F) -> F:
+    """Add `--config-dir`, which may also stand before the command."""
+    words = "What to read; may also stand before the command."
+    return click.option("--config-dir", metavar="PATH", callback=_config_dir, help=words)(command)
+
+
+def write_json(value: Any) -> None:
+    """Write a value as JSON that people can read too."""
+    import json
+
+    text = json.dumps(value, ensure_ascii=False, indent=2)
+    click.echo(clean_json(text))
+
+
+def line(text: str = "") -> None:
+    """Write a line of text from anywhere."""
+    click.echo(clean_line(text))
+
+
+def rows(pairs: Iterable[tuple[str, str]], indent: int = 2) -> None:
+    """Write pairs as two columns."""
+    cells = [(clean_line(left), clean_line(right)) for left, right in pairs]
+    width = max((len(left) for left, _ in cells), default=0)
+    for left, right in cells:
+        click.echo(f"{' ' * indent}{left:<{width}}  {right}".rstrip())
+
+
+def heading(text: str) -> None:
+    """Write a heading."""
+    click.echo(click.style(clean_line(text), bold=True))
+
+
+@contextmanager
+def progress(total: int, label: str) -> Iterator[Callable[[int], None]]:
+    """Show a progress bar on a terminal while something long runs; call with what was done."""
+    if not sys.stderr.isatty() or total == 0:
+        yield lambda _: None
+        return
+    with click.progressbar(length=total, label=label, file=sys.stderr, width=40) as bar:
+        yield bar.update
+
+
+def amount(count: int, noun: str, plural: str | None = None) -> str:
+    """Return a number with its noun: `1 session`, `2,301 sessions`."""
+    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
+
+
+def size(count: int) -> str:
+    """Return a number of bytes for people."""
+    number, units = float(count), ["bytes", "kB", "MB", "GB", "TB"]
+    while number >= 1000 and len(units) > 1:
+        number, units = number / 1000, units[1:]
+    return f"{count:,} {units[0]}" if units[0] == "bytes" else f"{number:.1f} {units[0]}"
+
+
+def _config_dir(ctx: click.Context, _: click.Parameter, value: str | None) -> str | None:
+    return value or ctx.find_root().obj

@@ -1,0 +1,231 @@
+"""Content blocks: what a message is made of.
+
+A decoded message holds `AnyBlock`s. The set is open: a block of a type not listed here, and anything in a
+content list that is not an object, is an `Other` that keeps its value.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import msgspec
+
+from unspool.format.shape import Shape
+
+
+class Block(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", gc=False):
+    """Any content block."""
+
+    cache_control: Any = None
+    """Only in requests and in what was copied from them (`api-request-blob`)."""
+
+
+class Text(Block, frozen=True, tag="text"):
+    """Words."""
+
+    text: str = ""
+    citations: Any = None
+
+
+class Thinking(Block, frozen=True, tag="thinking"):
+    """The model's reasoning. From 2.1.64 on the text is often withheld and only the signature is there."""
+
+    thinking: str = ""
+    signature: str | None = None
+
+
+class RedactedThinking(Block, frozen=True, tag="redacted_thinking"):
+    """Reasoning that only the API can read."""
+
+    data: str = ""
+
+
+class ToolUse(Block, frozen=True, tag="tool_use"):
+    """The model asks for a tool. `unspool.format.inputs` gives the input its type."""
+
+    id: str = ""
+    name: str = ""
+    input: Any = None
+    caller: Any = None
+
+
+class Source(Shape, frozen=True):
+    """Where the bytes of an image or document are."""
+
+    type: str = ""
+    """`base64`, `text`, `url`, `file` or `content`."""
+    media_type: str | None = None
+    data: str | None = None
+    url: str | None = None
+    file_id: str | None = None
+    content: Any = None
+
+
+class Image(Block, frozen=True, tag="image"):
+    """A picture, in a prompt or in a tool result."""
+
+    source: Source = Source()
+
+
+class Document(Block, frozen=True, tag="document"):
+    """A PDF or a text, in a prompt or in a tool result."""
+
+    source: Source = Source()
+    title: str | None = None
+    context: str | None = None
+    citations: Any = None
+
+
+class ToolReference(Block, frozen=True, tag="tool_reference"):
+    """A deferred tool that `ToolSearch` made available (from 2.1.64 on, inside tool results)."""
+
+    tool_name: str = ""
+
+
+class SearchResult(Block, frozen=True, tag="search_result"):
+    """A passage with its source, inside a tool result."""
+
+    source: str | None = None
+    title: str | None = None
+    content: Any = None
+    citations: Any = None
+
+
+class ToolResult(Block, frozen=True, tag="tool_result"):
+    """What a tool gave back. Normally in user lines; some other vendors' servers put it in assistant lines."""
+
+    tool_use_id: str = ""
+    content: str | tuple[AnyBlock, ...] = ""
+    is_error: bool | None = None
+
+    @property
+    def blocks(self) -> tuple[AnyBlock, ...]:
+        """The content as blocks, whichever way it was written."""
+        return as_blocks(self.content)
+
+
+class ServerToolUse(Block, frozen=True, tag="server_tool_use"):
+    """A tool that runs on the API's side: web search, code execution."""
+
+    id: str = ""
+    name: str = ""
+    input: Any = None
+    caller: Any = None
+
+
+class ServerToolResult(Block, frozen=True):
+    """What a tool on the API's side gave back. Pairs with `ServerToolUse` or `McpToolUse` by id."""
+
+    tool_use_id: str = ""
+    content: Any = None
+    is_error: bool | None = None
+    caller: Any = None
+
+
+class WebSearchToolResult(ServerToolResult, frozen=True, tag="web_search_tool_result"):
+    """Pages that were found."""
+
+
+class WebFetchToolResult(ServerToolResult, frozen=True, tag="web_fetch_tool_result"):
+    """A page that was fetched."""
+
+
+class CodeExecutionToolResult(ServerToolResult, frozen=True, tag="code_execution_tool_result"):
+    """Output of code that ran on the API's side."""
+
+
+class BashCodeExecutionToolResult(ServerToolResult, frozen=True, tag="bash_code_execution_tool_result"):
+    """Output of a shell command that ran on the API's side."""
+
+
+class TextEditorCodeExecutionToolResult(
+    ServerToolResult, frozen=True, tag="text_editor_code_execution_tool_result"
+):
+    """Outcome of a file edit that ran on the API's side."""
+
+
+class ToolSearchToolResult(ServerToolResult, frozen=True, tag="tool_search_tool_result"):
+    """Tools that were found on the API's side."""
+
+
+class AdvisorToolResult(ServerToolResult, frozen=True, tag="advisor_tool_result"):
+    """Advice from a second model on the API's side."""
+
+
+class McpToolUse(Block, frozen=True, tag="mcp_tool_use"):
+    """A tool of an MCP server that the API itself calls."""
+
+    id: str = ""
+    name: str = ""
+    server_name: str | None = None
+    input: Any = None
+
+
+class McpToolResult(ServerToolResult, frozen=True, tag="mcp_tool_result"):
+    """What that MCP server gave back."""
+
+
+class ContainerUpload(Block, frozen=True, tag="container_upload"):
+    """A file put into a code-execution container."""
+
+    file_id: str = ""
+
+
+class Compaction(Block, frozen=True, tag="compaction"):
+    """A summary that the API made of what came before."""
+
+    content: Any = None
+
+
+class Fallback(Block, frozen=True, tag="fallback"):
+    """The answer changed models midway (seen in 2.1.217)."""
+
+    from_: Any = msgspec.field(default=None, name="from")
+    to: Any = None
+
+
+class Other(Shape, frozen=True):
+    """A block of a type nobody has described yet, kept as it is."""
+
+    type: str | None = None
+    value: Any = None
+
+
+KnownBlock: TypeAlias = (
+    Text
+    | Thinking
+    | RedactedThinking
+    | ToolUse
+    | ToolResult
+    | Image
+    | Document
+    | ToolReference
+    | SearchResult
+    | ServerToolUse
+    | WebSearchToolResult
+    | WebFetchToolResult
+    | CodeExecutionToolResult
+    | BashCodeExecutionToolResult
+    | TextEditorCodeExecutionToolResult
+    | ToolSearchToolResult
+    | AdvisorToolResult
+    | McpToolUse
+    | McpToolResult
+    | ContainerUpload
+    | Compaction
+    | Fallback
+)
+
+# msgspec cannot decode into an untagged member, so the decoder sees the known ones only; `codec` puts an
+# `Other` where they do not fit.
+if TYPE_CHECKING:
+    AnyBlock: TypeAlias = KnownBlock | Other
+else:
+    AnyBlock: TypeAlias = KnownBlock
+
+
+def as_blocks(content: str | tuple[AnyBlock, ...]) -> tuple[AnyBlock, ...]:
+    """Return message content as blocks: a plain string is one text block, an empty one none."""
+    if isinstance(content, str):
+        return (Text(text=content),) if content else ()
+    return content

@@ -1,0 +1,46 @@
+"""Bytes to entries: the line, exactly, and what it means.
+
+Rules
+  1. The items made from a line cover it without gap or overlap, in order.
+  2. Every line gives something: an `Entry` where it holds a JSON object, a `BadLine` with a reason where it does
+     not, a `Blank` where there is nothing but white space. Nothing raises.
+  3. The common line costs one call of the typed decoder; all else is `recover`'s business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import msgspec
+
+from unspool.errors import Refused
+from unspool.format import loose, recover
+from unspool.format.entry import Buffer, Dialect, Entry, Item
+from unspool.format.patch import Path, patch
+from unspool.format.records import AnyRecord
+from unspool.format.sidecars import HistoryEntry
+
+_any_record: Callable[[Buffer], AnyRecord] = msgspec.json.Decoder(AnyRecord).decode
+
+SESSION = Dialect(_any_record, loose.record)
+"""Sessions, sub-agents and workflow journals."""
+
+HISTORY = Dialect(msgspec.json.Decoder(HistoryEntry).decode, lambda value: loose.shaped(value, HistoryEntry))
+"""`history.jsonl`."""
+
+
+def decode(line: Buffer, offset: int = 0, dialect: Dialect = SESSION) -> list[Item]:
+    """Return what a line holds: normally one entry."""
+    try:
+        return [Entry(offset, line, dialect.decode(line))]
+    except recover.UNDECODABLE:
+        return recover.items(bytes(line), offset, dialect)
+
+
+def patched(entry: Entry, changes: Mapping[Path, object], dialect: Dialect = SESSION) -> Entry:
+    """Return the entry with some of its values changed; every other byte stays."""
+    match decode(patch(entry.line, changes), entry.offset, dialect):
+        case [Entry() as changed]:
+            return changed
+        case _:
+            raise Refused("the change does not leave one JSON object on the line")

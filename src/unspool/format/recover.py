@@ -1,0 +1,147 @@
+"""Lines the typed decoder refuses: find the documents in them, mend what can be mended, name the rest.
+
+| found                                  | becomes                                                                |
+|----------------------------------------|------------------------------------------------------------------------|
+| several documents on one line (`}{`)   | one entry each                                                         |
+| the torn end or beginning of a record  | a bad line; a whole document after it on the same line is an entry     |
+| byte order mark, NUL padding           | part of the entry beside it, as a flaw; alone: a bad line              |
+| invalid UTF-8, lone surrogates         | an entry; its text reads U+FFFD there, its bytes are unchanged         |
+| a field of an unexpected type          | an entry; that field keeps its default, and is named as a flaw         |
+| an unknown type                        | an entry with an `Unknown` record; an unknown block or kind: `Other`   |
+| nesting deeper than the decoder goes   | an entry without that field, named as a flaw                           |
+| valid JSON that is no object           | a bad line                                                             |
+| a key written twice                    | an entry; the last one counts                                          |
+| nothing but white space                | a blank                                                                |
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, NamedTuple
+
+import msgspec
+
+from unspool.format import json_text
+from unspool.format.entry import BadLine, Blank, Dialect, Entry, Item
+from unspool.format.mend import mend
+
+UNDECODABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+"""All that a decoder raises."""
+
+MAX_DEPTH = 500
+"""Deeper values are left out of a record. Fixed, so that the outcome does not depend on who calls."""
+
+_WORK = 16
+"""How many times its own length a torn line may be searched for a whole document."""
+
+_BOM = b"\xef\xbb\xbf"
+_PADDING = re.compile(rb"(?:[ \t\r\n\x00]++|\xef\xbb\xbf)*+")
+_START = b'{"'
+
+
+class Document(NamedTuple):
+    """What could be made of one JSON document."""
+
+    record: Any = None
+    flaws: tuple[str, ...] = ()
+    reason: str = ""
+    """Why there is no record."""
+
+
+def items(line: bytes, offset: int, dialect: Dialect) -> list[Item]:
+    """Return what a refused line holds; the items cover it."""
+    if not line.strip(b" \t\r\n"):
+        return [Blank(offset, len(line))]
+    found: list[Item] = []
+    at = 0
+    while at < len(line):
+        start = _skip_padding(line, at)
+        stop, document = _document_at(line, start, dialect)
+        if document.record is None:
+            end = _next_document(line, start + 1, dialect)
+            found.append(BadLine(offset + at, end - at, document.reason))
+        else:
+            end = _skip_padding(line, stop)
+            flaws = _padding_flaws(line[at:start] + line[stop:end]) + document.flaws
+            found.append(Entry(offset + at, line[at:end], document.record, flaws))
+        at = end
+    return found
+
+
+def _document_at(line: bytes, start: int, dialect: Dialect) -> tuple[int, Document]:
+    """Return the end of the document that begins here, and what it is."""
+    if line[start : start + 1] != b"{":
+        return start, Document(reason=_not_an_object(line, start))
+    end = json_text.container_end(line, start)
+    if end is None:
+        return start, Document(reason="torn: the object has no end")
+    return end, _decode(line[start:end], dialect)
+
+
+def _decode(text: bytes, dialect: Dialect) -> Document:
+    try:
+        return Document(dialect.decode(text))
+    except UNDECODABLE:
+        text, flaws = mend(text)
+    if json_text.depth(text) > MAX_DEPTH:
+        text, left_out = _without_depth(text)
+        flaws += tuple(f"nested too deeply: {key}" for key in left_out)
+    try:
+        try:
+            return Document(dialect.decode(text), flaws)
+        except msgspec.ValidationError:
+            record, misfits = dialect.loosen(msgspec.json.decode(text))
+            return Document(record, flaws + tuple(f"unexpected type: {path}" for path in misfits))
+    except msgspec.DecodeError as error:
+        return Document(reason=f"malformed JSON: {str(error).removeprefix('JSON is malformed: ')}")
+
+
+def _next_document(line: bytes, start: int, dialect: Dialect) -> int:
+    """Return where the next whole document begins from which on the line can be read to its end."""
+    work = _WORK * len(line)
+    at = line.find(_START, start)
+    while at >= 0 and work > 0:
+        end, document = _document_at(line, at, dialect)
+        rest = _skip_padding(line, end)
+        if document.record is not None and (rest == len(line) or line[rest : rest + 1] == b"{"):
+            return at
+        work -= (end - at) or (len(line) - at)
+        at = line.find(_START, at + 1)
+    return len(line)
+
+
+def _skip_padding(line: bytes, at: int) -> int:
+    match = _PADDING.match(line, at)
+    return match.end() if match else at
+
+
+def _padding_flaws(padding: bytes) -> tuple[str, ...]:
+    flaws = ("byte order mark",) if _BOM in padding else ()
+    return (*flaws, "NUL padding") if b"\0" in padding else flaws
+
+
+def _not_an_object(line: bytes, start: int) -> str:
+    rest = line[start:]
+    if not rest:
+        return "NUL padding" if b"\0" in line else "byte order mark"
+    try:
+        value = msgspec.json.decode(mend(rest)[0])
+    except RecursionError:
+        return "not an object: a list"
+    except msgspec.DecodeError:
+        return "torn: not the start of an object"
+    return f"not an object: {_KINDS.get(type(value), 'a number')}"
+
+
+_KINDS: dict[type, str] = {list: "a list", str: "a string", bool: "a boolean", type(None): "null"}
+
+
+def _without_depth(text: bytes) -> tuple[bytes, list[str | None]]:
+    """Return the object without the members that are nested too deeply, and their keys."""
+    kept, left_out = [], []
+    for slot in json_text.slots(text, 0):
+        if json_text.depth(text, slot.value_start, slot.end) > MAX_DEPTH - 1:
+            left_out.append(slot.key)
+        else:
+            kept.append(text[slot.start : slot.end])
+    return b"{" + b",".join(kept) + b"}", left_out

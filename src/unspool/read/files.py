@@ -1,0 +1,55 @@
+"""Opening what a name leads to, safely.
+
+Rules
+  1. Only regular files are read: a FIFO, a socket or a device is refused without blocking on it.
+  2. A symbolic link found inside a tree is not followed. One that a person names is: it was resolved first.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from unspool.errors import NotFound, Refused, Unreadable
+
+_FLAGS = os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+_GONE = "it may have been deleted: Claude Code removes sessions after 30 days unless told otherwise"
+_ONE_FILE = "name one file that you may read"
+
+
+@contextmanager
+def open_regular(path: Path) -> Iterator[int]:
+    """Open a regular file for reading; the file descriptor is closed at the end."""
+    try:
+        descriptor = os.open(path, _FLAGS)
+    except FileNotFoundError:
+        raise NotFound(f"no such file: `{path}`", hint=_GONE) from None
+    except OSError as error:
+        if path.is_symlink():
+            raise Refused(f"not following a link: `{path}`", hint="name the file it leads to") from None
+        raise Unreadable(f"cannot read `{path}`: {_reason(error)}", hint=_ONE_FILE) from None
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise Unreadable(f"not a regular file: `{path}`", hint=_ONE_FILE)
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def read_whole(path: Path, limit: int) -> bytes:
+    """Return all bytes of a small file; one larger than `limit` is refused."""
+    with open_regular(path) as descriptor:
+        size = os.fstat(descriptor).st_size
+        if size > limit:
+            raise Unreadable(f"too large to read whole ({size:,} bytes): `{path}`")
+        data = b""
+        while piece := os.pread(descriptor, limit + 1 - len(data), len(data)):
+            data += piece
+        return data
+
+
+def _reason(error: OSError) -> str:
+    return (error.strerror or type(error).__name__).lower()

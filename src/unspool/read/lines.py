@@ -1,0 +1,81 @@
+"""Bytes to lines. No files, no JSON.
+
+Rules
+  1. A line is everything up to and including `\n`. Where the pieces fed in begin and end does not matter.
+  2. A line longer than `max_line` is not held in memory: it comes out as its place.
+  3. The lines returned, with what `finish` returns, cover the bytes fed in without gap or overlap.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+MAX_LINE = 64 * 1024 * 1024
+"""Longer lines are kept by place and not decoded."""
+
+
+class Line(msgspec.Struct, frozen=True, gc=False):
+    """A line, its end included. `data` is a view of the piece it came in, or a copy if it spans several."""
+
+    offset: int
+    data: memoryview
+
+
+class LongLine(msgspec.Struct, frozen=True, gc=False):
+    """A line too long to be held."""
+
+    offset: int
+    length: int
+
+
+class LineBuffer:
+    """Takes pieces of a stream and gives whole lines."""
+
+    def __init__(self, offset: int = 0, max_line: int = MAX_LINE) -> None:
+        self.offset = offset
+        """Where the unfinished line begins: everything before it has been returned."""
+        self._max_line = max_line
+        self._held: list[bytes] = []
+        self._length = 0
+        """Bytes of the unfinished line so far, held or not."""
+
+    def feed(self, data: bytes) -> list[Line | LongLine]:
+        """Take the next piece and return the lines it ends."""
+        lines: list[Line | LongLine] = []
+        find, start = data.find, 0
+        if self._length:
+            start = find(b"\n") + 1
+            self._hold(data[:start] if start else data)
+            if not start:
+                return lines
+            lines += self._take()
+        view, base, max_line = memoryview(data), self.offset - start, self._max_line
+        while end := find(b"\n", start) + 1:
+            if end - start > max_line:
+                lines.append(LongLine(base + start, end - start))
+            else:
+                lines.append(Line(base + start, view[start:end]))
+            start = end
+        self.offset = base + start
+        if start < len(data):
+            self._hold(data[start:])
+        return lines
+
+    def finish(self) -> list[Line | LongLine]:
+        """Return the unfinished line, if there is one."""
+        return self._take() if self._length else []
+
+    def _hold(self, data: bytes) -> None:
+        self._length += len(data)
+        if self._length > self._max_line:
+            self._held.clear()
+        else:
+            self._held.append(data)
+
+    def _take(self) -> list[Line | LongLine]:
+        line: Line | LongLine = LongLine(self.offset, self._length)
+        if self._length <= self._max_line:
+            line = Line(self.offset, memoryview(b"".join(self._held)))
+        self.offset += self._length
+        self._held, self._length = [], 0
+        return [line]

@@ -1,0 +1,270 @@
+"""A tree: which files of Claude Code's there are in it.
+
+Any folder will do: a config folder, one project of it, a loose file, or a tree with any of these somewhere in it.
+
+Rules
+  1. Discovery is by walking. The program's own index misses a third of the sessions.
+  2. Links are never followed: what they lead to inside the tree is found anyway, what lies outside is named as
+     skipped. Nothing but regular files is opened.
+  3. A folder or file that cannot be read is named as skipped and costs nothing else.
+  4. Whatever ends in `.jsonl` is read, unless it lies where no session can: overflow of tool results, backups of
+     the user's files, and the program's own folders.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from enum import Enum
+from pathlib import Path
+
+import msgspec
+
+from unspool.paths import AGENT_ID, SESSION_ID
+
+
+class Kind(Enum):
+    """What a file is."""
+
+    SESSION = "session"
+    AGENT = "agent"
+    JOURNAL = "journal"
+    HISTORY = "history"
+    INDEX = "index"
+    STATS = "stats"
+    SETTINGS = "settings"
+    TODOS = "todos"
+    TASK = "task"
+    PLAN = "plan"
+    MEMORY = "memory"
+    REGISTRY = "registry"
+    AGENT_META = "agent-meta"
+    TITLE = "title"
+    WORKFLOW = "workflow"
+    TOOL_RESULT = "tool-result"
+    FILE_BACKUP = "file-backup"
+
+
+LINE_KINDS = frozenset({Kind.SESSION, Kind.AGENT, Kind.JOURNAL, Kind.HISTORY})
+"""Files of lines; the others are side files, read whole."""
+
+
+class Source(msgspec.Struct, frozen=True):
+    """A file, and what its place says about it."""
+
+    path: Path
+    kind: Kind
+    size: int
+    modified: int
+    """In nanoseconds since 1970."""
+    project: str | None = None
+    """The project's key: the name of its folder. The project's path is in the records."""
+    session_id: str | None = None
+    agent_id: str | None = None
+
+
+class Skipped(msgspec.Struct, frozen=True):
+    """Something in the tree that was not read, and why."""
+
+    path: Path
+    reason: str
+
+
+class Tree(msgspec.Struct, frozen=True):
+    """All that was found, by path."""
+
+    root: Path
+    sources: tuple[Source, ...]
+    skipped: tuple[Skipped, ...] = ()
+
+    def of(self, *kinds: Kind) -> Iterator[Source]:
+        """Yield the files of these kinds."""
+        return (source for source in self.sources if source.kind in kinds)
+
+
+class _Folder(msgspec.Struct, frozen=True):
+    """Where in the layout a folder is."""
+
+    place: str = "tree"
+    project: str | None = None
+    session_id: str | None = None
+
+
+_CONFIG_MARKS = frozenset(
+    {"history.jsonl", "stats-cache.json", "settings.json", ".claude.json", "todos", "statsig", "file-history",
+     "shell-snapshots", "plans", "tasks", "sessions"}
+)  # fmt: skip
+_CONFIG_FOLDERS = {"todos", "tasks", "plans", "sessions", "file-history"}
+_NOT_SESSIONS = frozenset(
+    {"agents", "backups", "cache", "commands", "debug", "downloads", "hooks", "ide", "image-cache", "local",
+     "node_modules", "output-styles", "paste-cache", "plugins", "rules", "session-env", "shell-snapshots",
+     "skills", "statsig", "telemetry", "uploads"}
+)  # fmt: skip
+_SESSION_FOLDERS = {"subagents", "tool-results", "workflows"}
+
+
+def scan(root: Path) -> Tree:
+    """Return what a folder or file holds. The root is taken as it is: resolve it first."""
+    if not root.is_dir():
+        source = _source(root, root.lstat(), _Folder(), Kind.SESSION)
+        return Tree(root, (source,) if source else ())
+    sources: list[Source] = []
+    skipped: list[Skipped] = []
+    pending = [(root, _root_folder(root))]
+    while pending:
+        path, folder = pending.pop()
+        try:
+            with os.scandir(path) as listing:
+                children = sorted(listing, key=lambda child: child.name)
+        except OSError as error:
+            skipped.append(Skipped(path, _reason(error)))
+            continue
+        folder = _recognised(folder, path.name, children)
+        for child in children:
+            match _visit(child, folder, root):
+                case _Folder() as inner:
+                    pending.append((Path(child.path), inner))
+                case Source() as source:
+                    sources.append(source)
+                case Skipped() as left_out:
+                    skipped.append(left_out)
+                case None:
+                    pass
+    return Tree(root, tuple(sorted(sources, key=lambda source: source.path)), tuple(skipped))
+
+
+def _visit(child: os.DirEntry[str], folder: _Folder, root: Path) -> _Folder | Source | Skipped | None:
+    path = Path(child.path)
+    try:
+        status = child.stat(follow_symlinks=False)
+        if stat.S_ISLNK(status.st_mode):
+            return _link(path, root)
+        if stat.S_ISDIR(status.st_mode):
+            return _inner(folder, child.name)
+        source = _source(path, status, folder)
+    except OSError as error:
+        return Skipped(path, _reason(error))
+    if source and not stat.S_ISREG(status.st_mode):
+        return Skipped(path, "not a regular file")
+    return source
+
+
+def _link(path: Path, root: Path) -> Skipped | None:
+    try:
+        target = path.resolve()
+    except (OSError, RuntimeError):
+        return Skipped(path, "a link that leads nowhere")
+    if target.is_relative_to(root) or not (target.is_dir() or path.suffix == ".jsonl"):
+        return None
+    return Skipped(path, "a link out of the tree")
+
+
+def _root_folder(root: Path) -> _Folder:
+    """A root may itself lie inside a config folder."""
+    if root.parent.name == "projects":
+        return _Folder("project", project=root.name)
+    if root.parent.parent.name == "projects" and SESSION_ID.fullmatch(root.name):
+        return _Folder("session", project=root.parent.name, session_id=root.name)
+    return _Folder()
+
+
+def _recognised(folder: _Folder, name: str, children: list[os.DirEntry[str]]) -> _Folder:
+    """A folder may show what it is by what it holds."""
+    if folder.place != "tree":
+        return folder
+    names = {child.name for child in children}
+    if "projects" in names and (names & _CONFIG_MARKS or name.startswith(".claude")):
+        return _Folder("config")
+    if "subagents" in names or (SESSION_ID.fullmatch(name) and names & _SESSION_FOLDERS):
+        return _Folder("session", folder.project, name)
+    if "sessions-index.json" in names:
+        return _Folder("project", name)
+    return folder
+
+
+def _inner(folder: _Folder, name: str) -> _Folder | None:
+    """Return where a folder inside another is; None if it is not to be entered."""
+    match folder.place:
+        case "config" if name in _NOT_SESSIONS:
+            return None
+        case "config" if name in _CONFIG_FOLDERS:
+            return _Folder(name)
+        case "tasks" | "file-history":
+            return _Folder(folder.place, session_id=name)
+        case "projects":
+            return _Folder("project", name)
+        case "project" if name == "memory":
+            return _Folder("memory", folder.project)
+        case "project" if SESSION_ID.fullmatch(name):
+            return _Folder("session", folder.project, name)
+        case "project":
+            return _Folder("tree", folder.project)
+        case "session" if name in _SESSION_FOLDERS:
+            return _Folder(name, folder.project, folder.session_id)
+        case "session" | "subagents" | "workflows" | "tool-results" | "memory":
+            return folder
+        case _ if name == "projects":
+            return _Folder("projects")
+        case _:
+            return _Folder("tree", folder.project)
+
+
+def _source(path: Path, status: os.stat_result, folder: _Folder, otherwise: Kind | None = None) -> Source | None:
+    kind = _kind(path, folder) or otherwise
+    if kind is None:
+        return None
+    session_id, agent_id = folder.session_id, None
+    if kind in (Kind.AGENT, Kind.AGENT_META):
+        stem = path.name.removeprefix("agent-").removesuffix(".meta.json").removesuffix(".jsonl")
+        agent_id = stem if AGENT_ID.fullmatch(stem) else None
+    elif kind is Kind.SESSION:
+        session_id = path.stem
+    return Source(path, kind, status.st_size, status.st_mtime_ns, folder.project, session_id, agent_id)
+
+
+def _kind(path: Path, folder: _Folder) -> Kind | None:
+    name, suffix = path.name, path.suffix
+    match folder.place:
+        case "tool-results":
+            return Kind.TOOL_RESULT
+        case "file-history":
+            return Kind.FILE_BACKUP if folder.session_id else None
+        case "todos":
+            return Kind.TODOS if suffix == ".json" else None
+        case "tasks":
+            return Kind.TASK if suffix == ".json" and folder.session_id else None
+        case "plans":
+            return Kind.PLAN if suffix == ".md" else None
+        case "memory":
+            return Kind.MEMORY if suffix == ".md" else None
+        case "sessions":
+            return Kind.REGISTRY if suffix == ".json" and path.stem.isdigit() else None
+        case "workflows" if suffix == ".json" and name.startswith("wf_"):
+            return Kind.WORKFLOW
+        case "session" if name == "custom-title.json":
+            return Kind.TITLE
+        case "config" if name in {"settings.json", "settings.local.json"}:
+            return Kind.SETTINGS
+        case _:
+            return _kind_by_name(name)
+
+
+def _kind_by_name(name: str) -> Kind | None:
+    if name.startswith("agent-") and name.endswith(".meta.json"):
+        return Kind.AGENT_META
+    if name == "sessions-index.json":
+        return Kind.INDEX
+    if name == "stats-cache.json":
+        return Kind.STATS
+    if not name.endswith(".jsonl"):
+        return None
+    if name == "history.jsonl":
+        return Kind.HISTORY
+    if name == "journal.jsonl":
+        return Kind.JOURNAL
+    return Kind.AGENT if name.startswith("agent-") else Kind.SESSION
+
+
+def _reason(error: OSError) -> str:
+    return (error.strerror or type(error).__name__).lower()

@@ -1,0 +1,1 @@
+"""A config folder to try everything on: `write.write(folder)` makes it. The other modules tell its stories."""

@@ -1,0 +1,113 @@
+"""`unspool export`."""
+
+from __future__ import annotations
+
+import stat
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from inline_snapshot import snapshot
+
+from tests.cli.conftest import Run
+from unspool.testing.build import raw, session, user
+
+S1 = "11111111-1111-4111-8111-111111111111"
+S2 = "12222222-2222-4222-8222-222222222222"
+UGLY = [raw(b'{"torn'), raw(b"\0\xff\r\n\n"), raw(b"\xef\xbb\xbf{}{}\n"), raw(b'{"no end":1}')]
+
+
+def exported(*arguments: str | Path) -> bytes:
+    command = [sys.executable, "-m", "unspool", "export", *map(str, arguments), "--jsonl"]
+    return subprocess.run(command, capture_output=True, check=True, timeout=60).stdout
+
+
+def test_a_file_comes_out_as_it_is(tmp_path: Path) -> None:
+    path = session(user("hi"), *UGLY).save(tmp_path)
+    assert exported(path) == path.read_bytes()
+    path.write_bytes(b"")
+    assert exported(path) == b""
+
+
+def test_a_session_or_agent_is_found_by_the_beginning_of_its_id(tmp_path: Path) -> None:
+    path = session(user("hi"), id=S1).save(tmp_path)
+    agent = path.parent / "agent-abcdef1.jsonl"
+    agent.write_bytes(b"{}\n")
+    assert exported("11", "--config-dir", tmp_path) == path.read_bytes()
+    assert exported("abc", "--config-dir", tmp_path) == b"{}\n"
+
+
+def test_a_new_file_is_private_and_an_old_one_is_kept(run: Run, tmp_path: Path) -> None:
+    path = session(user("hi")).save(tmp_path / "c")
+    target = tmp_path / "out.jsonl"
+    assert run("export", path, "--jsonl", "-o", target).code == 0
+    assert target.read_bytes() == path.read_bytes()
+    assert stat.S_IMODE(target.stat().st_mode) == 0o600
+    again = run("export", path, "--jsonl", "-o", target)
+    assert (again.code, again.err.splitlines()[1]) == (2, "hint: name a file that does not")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (
+            ["export", "none.jsonl", "--jsonl"],
+            3,
+            snapshot("""\
+unspool: no such file: `none.jsonl`
+hint: a session can also be named by its id
+"""),
+        ),
+        (
+            ["export", "abc", "--jsonl", "--config-dir", "c"],
+            3,
+            snapshot("""\
+unspool: no such session: `abc`
+hint: `unspool doctor` tells what there is
+"""),
+        ),
+        (
+            ["export", "1", "--jsonl", "--config-dir", "c"],
+            2,
+            snapshot("""\
+unspool: `1` fits 2 files: `11111111-1111-4111-8111-111111111111`, `12222222-2222-4222-8222-222222222222`
+hint: give more of the id
+"""),
+        ),
+        (
+            ["export", "c", "--jsonl"],
+            4,
+            snapshot("""\
+unspool: not a regular file: `TMP/c`
+hint: name one file that you may read
+"""),
+        ),
+        (
+            ["export", "c"],
+            2,
+            snapshot("""\
+unspool: say which format to write
+hint: `unspool export FILE --jsonl`
+"""),
+        ),
+    ],
+)
+def test_a_wrong_request_is_one_line_and_a_hint(
+    run: Run, tmp_path: Path, arguments: list[str], code: int, words: str
+) -> None:
+    for one in (S1, S2):
+        session(user("hi"), id=one).save(tmp_path / "c")
+    done = run(*arguments)
+    assert (done.code, done.out) == (code, "")
+    assert done.err.replace(str(tmp_path), "TMP") == words
+
+
+def test_on_a_terminal_the_text_is_made_harmless(on_terminal: Callable[..., bytes], tmp_path: Path) -> None:
+    path = session(user("hi"), raw(b'\x1b]0;owned\x07{"a":"\xc2\x9b2J"}\n')).save(tmp_path)
+    sent = on_terminal("export", path, "--jsonl")
+    assert b"owned" not in sent
+    assert b"\x1b]" not in sent
+    assert b"\xc2\x9b" not in sent
+    assert b"redirect the output for the exact bytes" in sent

@@ -1,0 +1,138 @@
+"""The command as a whole."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import click
+import pytest
+from inline_snapshot import snapshot
+
+from tests.cli.conftest import Run
+from unspool import __version__
+from unspool.cli import main
+from unspool.testing.build import session, user
+
+
+def test_help_tells_what_there_is(run: Run) -> None:
+    done = run("--help")
+    assert (done.code, done.err) == (0, "")
+    assert done.out == snapshot("""\
+Usage: unspool [OPTIONS] COMMAND [ARGS]...
+
+  Read, keep, search and continue the sessions Claude Code leaves in ~/.claude.
+
+Options:
+  --config-dir PATH  What to read: a config folder, one project of it, any tree or one file.
+                     Default: $CLAUDE_CONFIG_DIR, then ~/.claude.
+  --version          Show the version and exit.
+  -h, --help         Show this message and exit.
+
+Commands:
+  demo    Write a realistic config folder to try things with.
+  doctor  Say what is in the data: what is known, unknown, damaged or missing.
+  export  Write a session out, byte for byte.
+
+  `unspool COMMAND --help` tells more. Nothing leaves this machine.
+""")
+
+
+def test_without_a_command_there_is_help_too(run: Run) -> None:
+    done = run()
+    assert done.code == 2
+    assert "Commands:" in done.err
+
+
+def test_the_version_is_the_packages(run: Run) -> None:
+    assert run("--version").out == f"unspool, version {__version__}\n"
+
+
+@pytest.mark.parametrize("name", list(main._COMMANDS))
+def test_the_list_of_commands_says_what_each_says_itself(name: str) -> None:
+    module, words = main._COMMANDS[name]
+    command = getattr(import_module(f"unspool.cli.{module}"), name)
+    assert isinstance(command, click.Command)
+    assert (command.help or "").splitlines()[0] == words
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (
+            ["doctr"],
+            2,
+            snapshot("""\
+unspool: no such command `doctr`
+hint: see `unspool --help`
+"""),
+        ),
+        (
+            ["doctor", "--nope"],
+            2,
+            snapshot("""\
+unspool: no such option `--nope`
+hint: see `unspool doctor --help`
+"""),
+        ),
+        (
+            ["export", "--jsonl"],
+            2,
+            snapshot("""\
+unspool: missing argument `FILE`
+hint: see `unspool export --help`
+"""),
+        ),
+        (
+            ["doctor", "gone"],
+            3,
+            snapshot("""\
+unspool: no such file or folder: `gone`
+hint: any folder or file will do; `unspool demo DIR` writes one to try with
+"""),
+        ),
+        (
+            ["doctor"],
+            3,
+            snapshot("""\
+unspool: no such file or folder: `HOME/.claude`
+hint: `--config-dir PATH` reads another folder; `unspool demo DIR` writes one to try with
+"""),
+        ),
+        (
+            ["doctor", "a\x1b[2Jb"],
+            3,
+            snapshot("""\
+unspool: no such file or folder: `ab`
+hint: any folder or file will do; `unspool demo DIR` writes one to try with
+"""),
+        ),
+    ],
+)
+def test_a_wrong_request_is_one_line_and_a_hint(
+    run: Run, tmp_path: Path, arguments: list[str], code: int, words: str
+) -> None:
+    done = run(*arguments)
+    assert (done.code, done.out) == (code, "")
+    assert done.err.replace(str(tmp_path / "home"), "HOME") == words
+
+
+def test_a_fifo_is_no_reason_to_wait(run: Run, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    assert run("export", tmp_path / "pipe", "--jsonl").code == 4
+
+
+def test_a_reader_that_goes_away_is_no_error(tmp_path: Path) -> None:
+    path = session(*[user("hi" * 1000)] * 200).save(tmp_path)
+    command = [sys.executable, "-m", "unspool", "export", str(path), "--jsonl"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.read(10)
+    process.stdout.close()
+    assert process.stderr.read() == b""
+    process.stderr.close()
+    process.wait(timeout=60)

@@ -1,0 +1,78 @@
+"""The documents tell the truth: their commands run, their examples work, their links lead somewhere."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from unspool.cli.main import _COMMANDS
+
+ROOT = Path(__file__).parents[1]
+DOCUMENTS = [ROOT / "README.md", ROOT / "docs" / "guide.md"]
+ALL = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]
+
+
+def blocks(document: Path, language: str) -> list[str]:
+    """Return the fenced blocks of a language, with `/tmp` made a place of the test's own."""
+    return re.findall(rf"^```{language}\n(.*?)^```", document.read_text(), re.DOTALL | re.MULTILINE)
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """A folder in which `unspool` is the command."""
+    command = tmp_path / "bin" / "unspool"
+    command.parent.mkdir()
+    command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m unspool "$@"\n')
+    command.chmod(0o755)
+    (tmp_path / "home").mkdir()
+    return tmp_path
+
+
+def run(command: list[str], place: Path) -> tuple[int, str]:
+    """Run a command and return its exit code and what it said on stderr."""
+    path, home, config = f"{place / 'bin'}:{os.environ['PATH']}", str(place / "home"), str(place / "demo")
+    environment = {"PATH": path, "HOME": home, "CLAUDE_CONFIG_DIR": config}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=120)
+    return done.returncode, done.stderr
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_the_commands_run_and_the_examples_work(document: Path, place: Path) -> None:
+    commands = [
+        line.removeprefix("$ ").replace("/tmp/", f"{place}/")
+        for block in blocks(document, "console")
+        for line in block.splitlines()
+        if line.startswith("$ ") and not line.startswith("$ make")
+    ]
+    assert commands
+    for command in commands:
+        assert run(["sh", "-c", command], place) == (0, ""), command
+    program = "\n".join(blocks(document, "python")).replace("/tmp/", f"{place}/")
+    assert run([sys.executable, "-c", program], place) == (0, "")
+
+
+@pytest.mark.parametrize("document", ALL, ids=lambda path: path.name)
+def test_links_lead_somewhere(document: Path) -> None:
+    for link in re.findall(r"\]\(([^)#]+)[^)]*\)", document.read_text()):
+        if "://" not in link:
+            assert (document.parent / link).exists(), link
+
+
+def test_every_command_has_a_place_in_the_reference() -> None:
+    reference = (ROOT / "docs" / "cli.md").read_text()
+    for name in _COMMANDS:
+        assert f"## unspool {name}" in reference
+
+
+def test_every_module_has_a_place_in_the_architecture() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    for path in sorted((ROOT / "src" / "unspool").rglob("*.py")):
+        if path.name.startswith("__") or path.name.endswith("_tools.py"):
+            continue
+        parent = path.parent.name
+        assert path.name in page or f"{parent}/" in page, path

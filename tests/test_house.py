@@ -1,0 +1,121 @@
+"""The house rules that a machine can check at little cost."""
+
+import ast
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import unspool
+
+ROOT = Path(__file__).parent.parent
+SOURCE = ROOT / "src" / "unspool"
+MODULES = sorted(SOURCE.rglob("*.py"))
+REQUIREMENTS = sorted((ROOT / "requirements").glob("*.txt"))
+
+CATCHES_ALL = SOURCE / "cli" / "main.py"
+VAGUE = {"util", "helper", "common", "core", "manager", "handler", "processor", "factory", "service"}
+HEAVY = {"asyncio", "concurrent", "email", "http", "json", "multiprocessing", "sqlite3", "ssl", "urllib"}
+HELP = "import runpy; sys.argv = ['unspool', '--help']; runpy.run_module('unspool', run_name='__main__')"
+
+
+def test_there_are_modules_to_check() -> None:
+    assert SOURCE / "__init__.py" in MODULES
+
+
+def test_every_module_starts_with_a_docstring() -> None:
+    assert [name(path) for path in MODULES if not ast.get_docstring(tree(path))] == []
+
+
+def test_no_module_is_longer_than_400_lines() -> None:
+    assert [name(path) for path in MODULES if len(path.read_text().splitlines()) > 400] == []
+
+
+def test_an_init_below_the_top_is_one_docstring() -> None:
+    inits = [path for path in MODULES if path.name == "__init__.py" and path.parent != SOURCE]
+    assert [name(path) for path in inits if len(tree(path).body) != 1] == []
+
+
+def test_no_file_or_folder_has_a_vague_name() -> None:
+    files = [path for folder in ("src", "tests", "bench") for path in (ROOT / folder).rglob("*.py")]
+    assert [name(path) for path in files if words(name(path)) & VAGUE] == []
+
+
+def test_only_the_command_line_catches_everything() -> None:
+    caught = [f"{name(path)}:{line}" for path in MODULES for line in blind_excepts(tree(path))]
+    assert [place for place in caught if not place.startswith(f"{name(CATCHES_ALL)}:")] == []
+
+
+@pytest.mark.parametrize("code", ["import unspool", HELP], ids=["import", "--help"])
+def test_starting_loads_no_heavy_library(code: str) -> None:
+    loaded = {module.partition(".")[0] for module in imported(code) - imported("pass")}
+    assert "unspool" in loaded
+    assert loaded & HEAVY == set()
+    assert loaded - sys.stdlib_module_names <= {"unspool", "click", "colorama"}
+
+
+def test_every_public_name_can_be_imported() -> None:
+    assert unspool.__all__
+    assert [public for public in unspool.__all__ if getattr(unspool, public, None) is None] == []
+
+
+def test_no_public_name_is_hidden_by_a_folder_of_that_name() -> None:
+    folders = {path.stem for path in Path(unspool.__file__).parent.iterdir()}
+    assert folders.isdisjoint(unspool.__all__)
+
+
+@pytest.mark.parametrize("path", REQUIREMENTS, ids=lambda path: path.name)
+def test_every_requirement_is_pinned_with_a_hash(path: Path) -> None:
+    pinned = re.compile(r"[\w.-]+==\S+ .*--hash=sha256:[0-9a-f]{64}")
+    assert pins(path)
+    assert [pin for pin in pins(path) if not pinned.match(pin)] == []
+
+
+@pytest.mark.parametrize("path", REQUIREMENTS, ids=lambda path: path.name)
+def test_a_requirement_file_names_no_address(path: Path) -> None:
+    assert "://" not in path.read_text()
+
+
+def test_every_requirement_file_has_the_pins_of_the_base() -> None:
+    base = set(pins(ROOT / "requirements" / "base.txt"))
+    assert [path.name for path in REQUIREMENTS if not base <= set(pins(path))] == []
+
+
+def name(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(), filename=str(path))
+
+
+def words(path: str) -> set[str]:
+    return {word.removesuffix("s") for word in re.split(r"[/._-]", path.lower())}
+
+
+def blind_excepts(module: ast.Module) -> Iterator[int]:
+    """Yield the line of each `except` that would also catch a bug."""
+    for node in ast.walk(module):
+        match node:
+            case ast.ExceptHandler(type=None):
+                yield node.lineno
+            case ast.ExceptHandler(type=ast.expr() as caught):
+                names = {part.id for part in ast.walk(caught) if isinstance(part, ast.Name)}
+                if names & {"Exception", "BaseException"}:
+                    yield node.lineno
+
+
+def imported(code: str) -> set[str]:
+    """Return the modules that a fresh interpreter has loaded when the code has run."""
+    report = "import atexit, sys; atexit.register(lambda: print(*sys.modules, file=sys.stderr)); "
+    run = subprocess.run([sys.executable, "-c", report + code], capture_output=True, text=True, check=True)
+    return set(run.stderr.split())
+
+
+def pins(path: Path) -> list[str]:
+    """Return the requirements of a file, each with its hashes on one line."""
+    text = re.sub(r"^\s*#.*$", "", path.read_text(), flags=re.MULTILINE).replace("\\\n", " ")
+    return [line for line in text.splitlines() if line.strip()]
