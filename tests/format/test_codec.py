@@ -144,6 +144,16 @@ def test_an_object_inside_a_torn_record_is_not_taken_for_a_line() -> None:
     ]
 
 
+def test_what_is_left_of_a_torn_record_is_not_taken_for_a_line() -> None:
+    line = b'{"type":"user","message":{"role":"user","content":[{"type":"text","text":"x"}{"type":"mode"}\n'
+    torn, whole = decode(line)
+    assert isinstance(torn, BadLine)
+    assert isinstance(whole, Entry)
+    assert whole.line == b'{"type":"mode"}\n'
+    history = b'{"display":"a","pastedContents":{"1":{"id":1}{"display":"b","timestamp":5}\n'
+    assert [item.length for item in decode(history, dialect=HISTORY)] == [45, 30]
+
+
 def test_a_torn_line_full_of_braces_is_given_up_in_time() -> None:
     line = b'{"a":' * 20_000
     assert decode(line) == [BadLine(0, len(line), "torn: the object has no end")]

@@ -16,16 +16,26 @@ import msgspec
 from unspool.errors import Refused
 from unspool.format import loose, recover
 from unspool.format.entry import Buffer, Dialect, Entry, Item
+from unspool.format.envelope import Unknown
 from unspool.format.patch import Path, patch
 from unspool.format.records import AnyRecord
 from unspool.format.sidecars import HistoryEntry
 
 _any_record: Callable[[Buffer], AnyRecord] = msgspec.json.Decoder(AnyRecord).decode
 
-SESSION = Dialect(_any_record, loose.record)
+
+def _is_line(record: AnyRecord) -> bool:
+    return not isinstance(record, Unknown) or bool(record.uuid or record.session_id or record.timestamp)
+
+
+SESSION = Dialect(_any_record, loose.record, _is_line)
 """Sessions, sub-agents and workflow journals."""
 
-HISTORY = Dialect(msgspec.json.Decoder(HistoryEntry).decode, lambda value: loose.shaped(value, HistoryEntry))
+HISTORY = Dialect(
+    msgspec.json.Decoder(HistoryEntry).decode,
+    lambda value: loose.shaped(value, HistoryEntry),
+    lambda entry: entry.timestamp is not None,
+)
 """`history.jsonl`."""
 
 

@@ -56,3 +56,5 @@ class Dialect(NamedTuple):
 
     decode: Callable[[Buffer], Any]
     loosen: Callable[[dict[str, Any]], tuple[Any, list[str]]]
+    stands_alone: Callable[[Any], bool]
+    """Tells a line of its own from an object that was part of one, when only the end of a line is left."""

@@ -103,7 +103,8 @@ def _next_document(line: bytes, start: int, dialect: Dialect) -> int:
     while at >= 0 and work > 0:
         end, document = _document_at(line, at, dialect)
         rest = _skip_padding(line, end)
-        if document.record is not None and (rest == len(line) or line[rest : rest + 1] == b"{"):
+        ends_well = rest == len(line) or line[rest : rest + 1] == b"{"
+        if document.record is not None and ends_well and dialect.stands_alone(document.record):
             return at
         work -= (end - at) or (len(line) - at)
         at = line.find(_START, at + 1)
