@@ -152,7 +152,7 @@ def _visit(child: os.DirEntry[str], folder: _Folder, root: Path) -> _Folder | So
 
 def _link(path: Path, root: Path) -> Skipped | None:
     try:
-        target = path.resolve()
+        target = path.resolve(strict=True)
     except (OSError, RuntimeError):
         return Skipped(path, "a link that leads nowhere")
     if target.is_relative_to(root) or not (target.is_dir() or path.suffix == ".jsonl"):
