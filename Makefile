@@ -59,7 +59,7 @@ lock: ## pin the requirements again (needs uv); LOCK=--upgrade takes newer versi
 	@$(COMPILE) --output-file requirements/all.txt --extra all
 
 clean: ## remove what make made
-	@rm -rf $(VENV) .demo .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache dist
+	@rm -rf $(VENV) .demo .bench .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache dist
 	@find src tests bench -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
 
 # The environment. A stamp is newer than what it was made from, so a second run does nothing.

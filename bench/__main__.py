@@ -12,6 +12,7 @@ from collections.abc import Callable
 import msgspec
 
 from bench import corpus, decode, memory, mix, startup, table
+from bench.families import FAMILIES
 from bench.table import Row
 
 
@@ -51,7 +52,9 @@ def _arguments() -> argparse.Namespace:
 
 
 def _shares(text: str) -> tuple[tuple[str, float], ...]:
-    pairs = (item.partition("=") for item in text.split(","))
+    pairs = [item.partition("=") for item in text.split(",")]
+    if unknown := {name for name, _, _ in pairs} - set(FAMILIES):
+        sys.exit(f"no such family: `{'`, `'.join(sorted(unknown))}`; there are `{'`, `'.join(FAMILIES)}`")
     return tuple((name, float(share or 1)) for name, _, share in pairs)
 
 

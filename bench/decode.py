@@ -34,8 +34,8 @@ def rows(parameters: corpus.Parameters) -> list[Row]:
     corpus.say("")
     bare, mine = sides[reference], sides[ours]
     counts = mine[0].counts
-    if counts["bytes"] != bare[0].counts["bytes"]:
-        raise SystemExit(f"the sides read different bytes: {counts} and {bare[0].counts}")
+    if counts != bare[0].counts:
+        raise SystemExit(f"the sides read different lines: {counts} and {bare[0].counts}")
     memory = [max(one.memory for one in side) / 1e6 for side in (mine, bare)]
     figures = {"ours": _figures(mine), "reference": _figures(bare), "counts": counts}
     whole = _row(f"decode {counts['bytes'] / 1e6:.0f} MB", _best, mine, bare)
@@ -56,23 +56,20 @@ def _row(name: str, figure: Callable[[list[Measured]], float], mine: list[Measur
 def ours(argument: str) -> Callable[[], dict[str, int]]:
     """Scan the tree and iterate over all entries."""
     from unspool.format.codec import HISTORY, SESSION
-    from unspool.format.entry import Entry
     from unspool.read.scan import LINE_KINDS, Kind, scan
     from unspool.read.tail import pieces
 
     def work() -> dict[str, int]:
-        entries = others = size = 0
+        count = size = 0
         for source in scan(Path(argument)).of(*LINE_KINDS):
             dialect = HISTORY if source.kind is Kind.HISTORY else SESSION
+            reached = 0
             for piece in pieces(source.path, final=True, dialect=dialect):
-                for item in piece.items:
-                    if type(item) is Entry:
-                        entries += 1
-                        size += len(item.raw)
-                    else:
-                        others += 1
-                        size += item.length
-        return {"entries": entries, "others": others, "bytes": size}
+                for _ in piece.items:
+                    count += 1
+                reached = piece.position.offset
+            size += reached
+        return {"entries": count, "bytes": size}
 
     return work
 

@@ -167,9 +167,7 @@ class Tools:
 
     def _web(self) -> Call:
         query, text = self._words.prose(60), self._words.prose(self._words.size(4000, 0.7))
-        links = [
-            {"title": self._words.prose(50), "url": f"https://{self._words.word()}.example"} for _ in range(8)
-        ]
+        links = [{"title": self._words.prose(50), "url": f"https://{self._words.word()}.example"} for _ in range(8)]
         results = [{"tool_use_id": "srvtoolu_1", "content": links}, text]
         structured = {"query": query, "results": results, "durationSeconds": 8.125}
         return Call("WebSearch", {"query": query}, f'Web search results for "{query}"\n\n{text}', structured)

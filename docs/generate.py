@@ -40,9 +40,7 @@ def records() -> str:
 def kinds(union: object) -> str:
     """Return a table of kinds: blocks, attachments or progress."""
     structs = sorted(get_args(union), key=lambda struct: str(struct.__struct_config__.tag))
-    rows = [
-        f"| `{struct.__struct_config__.tag}` | {_words(struct)} | {_list(_names(struct))} |" for struct in structs
-    ]
+    rows = [f"| `{struct.__struct_config__.tag}` | {_words(struct)} | {_list(_names(struct))} |" for struct in structs]
     return "\n".join(["| kind | what | fields |", "|---|---|---|", *rows])
 
 

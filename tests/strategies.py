@@ -9,11 +9,7 @@ from hypothesis import strategies as st
 
 texts = st.text(max_size=20)
 scalars = (
-    st.none()
-    | st.booleans()
-    | st.integers(-(2**53), 2**53)
-    | st.floats(allow_nan=False, allow_infinity=False)
-    | texts
+    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False) | texts
 )
 json_values: st.SearchStrategy[Any] = st.recursive(
     scalars,

@@ -314,9 +314,7 @@ def state(screen: Screen) -> dict[str, object]:
 def laid_out(text: str) -> list[str]:
     """The rows of a screen on which the text was written by hand."""
     rows = [
-        line[start : start + COLUMNS]
-        for line in text.split("\n")
-        for start in range(0, max(len(line), 1), COLUMNS)
+        line[start : start + COLUMNS] for line in text.split("\n") for start in range(0, max(len(line), 1), COLUMNS)
     ]
     return [row.ljust(COLUMNS) for row in rows] + [" " * COLUMNS] * (LINES - len(rows))
 

@@ -44,9 +44,7 @@ def test_the_config_folder_is_the_one_given_then_the_environments_then_home() ->
 
 def test_a_session_file_lies_in_its_project(tmp_path: Path) -> None:
     assert session_file(tmp_path, "-a", ID) == tmp_path / "projects" / "-a" / f"{ID}.jsonl"
-    assert (
-        agent_file(tmp_path, "-a", ID, "a1") == tmp_path / "projects" / "-a" / ID / "subagents" / "agent-a1.jsonl"
-    )
+    assert agent_file(tmp_path, "-a", ID, "a1") == tmp_path / "projects" / "-a" / ID / "subagents" / "agent-a1.jsonl"
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", "/a", "a\0b", "..\\x", "../../etc/passwd"])

@@ -114,13 +114,9 @@ def test_a_folder_with_nothing_in_it_is_said_to_be_so(run: Run, tmp_path: Path) 
     assert json.loads(run("doctor", tmp_path / "empty", "--json").out)["files"] == 0
 
 
-def test_what_a_transcript_says_cannot_steer_the_terminal(
-    on_terminal: Callable[..., bytes], tmp_path: Path
-) -> None:
+def test_what_a_transcript_says_cannot_steer_the_terminal(on_terminal: Callable[..., bytes], tmp_path: Path) -> None:
     folder = tmp_path / "c"
-    session(note(EVIL), user("x", version=EVIL), raw(b'{"type":"mode","mode":{"' + b'\\u001b[2J":1}}\n')).save(
-        folder
-    )
+    session(note(EVIL), user("x", version=EVIL), raw(b'{"type":"mode","mode":{"' + b'\\u001b[2J":1}}\n')).save(folder)
     (folder / f"agent-{EVIL.replace('/', '')}.jsonl").write_bytes(b"[1]\n")
     for arguments in (["doctor", folder], ["doctor", folder, "--json"]):
         sent = on_terminal(*arguments).decode()

@@ -139,9 +139,7 @@ def test_the_torn_end_of_a_record_costs_nothing_after_it() -> None:
 
 
 def test_an_object_inside_a_torn_record_is_not_taken_for_a_line() -> None:
-    assert decode(b'{"type":"user","message":{"role":"user"},"uu') == [
-        BadLine(0, 44, "torn: the object has no end")
-    ]
+    assert decode(b'{"type":"user","message":{"role":"user"},"uu') == [BadLine(0, 44, "torn: the object has no end")]
 
 
 def test_what_is_left_of_a_torn_record_is_not_taken_for_a_line() -> None:
@@ -166,9 +164,7 @@ def test_an_unknown_type_keeps_its_envelope() -> None:
 
 
 def test_unknown_blocks_attachments_and_progress_are_kept_as_they_are() -> None:
-    message = only(
-        b'{"type":"user","message":{"content":[{"type":"new","x":1},"bare",{"type":"text","text":"t"}]}}'
-    )
+    message = only(b'{"type":"user","message":{"content":[{"type":"new","x":1},"bare",{"type":"text","text":"t"}]}}')
     assert isinstance(message.record, User)
     assert message.record.message.blocks == (
         Other(type="new", value={"type": "new", "x": 1}),
@@ -250,6 +246,37 @@ def test_blocks_of_a_message_are_typed() -> None:
     assert isinstance(result, ToolResult)
     assert result.blocks == (Text(text="x"),)
     assert result.is_error
+    assert not result.is_text
+
+
+@pytest.mark.parametrize(
+    ("content", "blocks"),
+    [
+        (b'"a\xff"', (Text(text="a\ufffd"),)),
+        (rb'"a\ud800"', (Text(text="a\ufffd"),)),
+        (
+            b'[{"type":"text","text":"a"},{"type":"new"},7]',
+            (Text(text="a"), Other(type="new", value={"type": "new"}), Other(value=7)),
+        ),
+        (b'{"type":"text","text":"a"}', (Text(text="a"),)),
+        (b"[" * 500 + b"]" * 500, None),
+        (b"null", ()),
+        (b'""', ()),
+    ],
+)
+def test_any_content_of_a_result_gives_blocks(content: bytes, blocks: tuple[object, ...] | None) -> None:
+    line = (
+        b'{"type":"user","message":{"content":[{"type":"tool_result","tool_use_id":"t","content":' + content + b"}]}}"
+    )
+    record = only(line).record
+    assert isinstance(record, User)
+    (result,) = record.message.blocks
+    assert isinstance(result, ToolResult)
+    assert blocks is None or result.blocks == blocks
+
+
+def test_a_result_without_content_has_no_blocks() -> None:
+    assert ToolResult().blocks == ()
 
 
 def test_string_content_is_one_text_block_and_empty_content_none() -> None:

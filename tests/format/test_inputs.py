@@ -140,9 +140,7 @@ def test_known_keys_with_any_values_are_some_input(data: st.DataObject, tool: st
 def test_real_inputs_fit_their_tools() -> None:
     if not CORPUS.is_dir():
         pytest.skip("no corpus of real sessions beside the checkout; UNSPOOL_CORPUS names one")
-    calls = [
-        (call.get("name", ""), call.get("input")) for path in CORPUS.rglob("*.jsonl") for call in tool_calls(path)
-    ]
+    calls = [(call.get("name", ""), call.get("input")) for path in CORPUS.rglob("*.jsonl") for call in tool_calls(path)]
     parsed = [inputs.parse(name, value) for name, value in calls if name in TOOLS]
     assert parsed
     assert [other for other in parsed if isinstance(other, OtherInput)] == []

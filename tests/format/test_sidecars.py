@@ -58,18 +58,14 @@ def test_an_index_lists_sessions() -> None:
     entry = {"sessionId": "s", "fileMtime": 1794793892963, "messageCount": 6, "customTitle": "t"}
     index = sidecars.parse_sessions_index(json.dumps({"version": 1, "originalPath": "/w", "entries": [entry]}))
     assert (index.version, index.original_path) == (1, "/w")
-    assert index.entries == (
-        IndexEntry(session_id="s", file_mtime=1794793892963, message_count=6, custom_title="t"),
-    )
+    assert index.entries == (IndexEntry(session_id="s", file_mtime=1794793892963, message_count=6, custom_title="t"),)
 
 
 @pytest.mark.parametrize("key", ["content", "contentHash"])
 def test_history_has_what_was_pasted_or_its_hash(key: str) -> None:
     pasted = {"1": {"id": 1, "type": "text", key: "x"}}
     line = {"display": "[Pasted text #1]", "pastedContents": pasted, "timestamp": 1760110675230, "project": "/w"}
-    held = (
-        Pasted(id=1, type="text", content="x") if key == "content" else Pasted(id=1, type="text", content_hash="x")
-    )
+    held = Pasted(id=1, type="text", content="x") if key == "content" else Pasted(id=1, type="text", content_hash="x")
     assert sidecars.parse_history(json.dumps(line)) == HistoryEntry(
         display="[Pasted text #1]", pasted_contents={"1": held}, timestamp=1760110675230, project="/w"
     )
@@ -99,18 +95,14 @@ def test_the_name_of_a_todo_file_says_whose_it_is(name: str, owner: TodoOwner | 
 
 
 def test_a_task_is_a_file() -> None:
-    document = (
-        b'{"id":"1","subject":"s","activeForm":"doing s","status":"completed","blocks":[],"blockedBy":["2"]}'
-    )
+    document = b'{"id":"1","subject":"s","activeForm":"doing s","status":"completed","blocks":[],"blockedBy":["2"]}'
     assert sidecars.parse_task(document) == Task(
         id="1", subject="s", active_form="doing s", status="completed", blocked_by=("2",)
     )
 
 
 def test_an_agent_names_the_call_that_started_it() -> None:
-    meta = sidecars.parse_agent_meta(
-        b'{"agentType":"Explore","toolUseId":"toolu_1","spawnDepth":1,"isBuiltIn":true}'
-    )
+    meta = sidecars.parse_agent_meta(b'{"agentType":"Explore","toolUseId":"toolu_1","spawnDepth":1,"isBuiltIn":true}')
     assert (meta.agent_type, meta.tool_use_id, meta.spawn_depth, meta.is_built_in) == (
         "Explore",
         "toolu_1",
@@ -180,9 +172,7 @@ def test_what_does_not_fit_costs_only_itself() -> None:
 
 
 @pytest.mark.parametrize("parse", OBJECTS)
-@pytest.mark.parametrize(
-    "document", [b"", b"{", b"[]", b"5", b'{"type":"\xff"', b'"\xff"', b"[" * 100_000, "\ud800"]
-)
+@pytest.mark.parametrize("document", [b"", b"{", b"[]", b"5", b'{"type":"\xff"', b'"\xff"', b"[" * 100_000, "\ud800"])
 def test_what_is_not_an_object_is_refused(parse: Callable[[bytes | str], object], document: bytes | str) -> None:
     with pytest.raises(msgspec.DecodeError):
         parse(document)

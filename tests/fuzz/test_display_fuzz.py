@@ -17,10 +17,7 @@ longer = settings(max_examples=int(os.environ.get("UNSPOOL_FUZZ_EXAMPLES", "200"
 special = st.sampled_from(
     [
         *(bytes([code]) for code in (*range(0x20), *range(0x7F, 0xA0))),
-        *(
-            chr(code).encode()
-            for code in (*range(0x80, 0xA0), 0xAD, 0x61C, *range(0x200B, 0x2030), 0xFEFF, 0xE0041)
-        ),
+        *(chr(code).encode() for code in (*range(0x80, 0xA0), 0xAD, 0x61C, *range(0x200B, 0x2030), 0xFEFF, 0xE0041)),
         *(
             b"\x1b[",
             b"\x1b]0;",

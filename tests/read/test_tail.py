@@ -32,9 +32,7 @@ def items(path: Path, position: Position = START, *, final: bool = False) -> tup
 lines = st.lists(
     st.one_of(
         objects.map(lambda value: written(value) + b"\n"),
-        st.sampled_from(
-            [b"\n", b"\r\n", b'{"type":"user"}{"type":"mode"}\n', b'{"torn', b"\0\0\n", b'"}\n', b"[1]\n"]
-        ),
+        st.sampled_from([b"\n", b"\r\n", b'{"type":"user"}{"type":"mode"}\n', b'{"torn', b"\0\0\n", b'"}\n', b"[1]\n"]),
         st.binary(max_size=30),
     ),
     max_size=6,

@@ -84,9 +84,7 @@ def _sessions(report: Report) -> str:
 
 
 def _versions(report: Report) -> str:
-    numbers = sorted(
-        [int(part) for part in name.split(".")] for name in report.versions if _VERSION.fullmatch(name)
-    )
+    numbers = sorted([int(part) for part in name.split(".")] for name in report.versions if _VERSION.fullmatch(name))
     names = [".".join(map(str, number)) for number in numbers]
     return f"{names[0]} to {names[-1]}" if len(names) > 1 else "".join(names) or "none written"
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
-from unspool.format.shape import Shape
+from unspool.format.mend import mend
+from unspool.format.shape import ABSENT, Shape
 
 
 class Block(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", gc=False):
@@ -95,13 +96,24 @@ class ToolResult(Block, frozen=True, tag="tool_result"):
     """What a tool gave back. Normally in user lines; some other vendors' servers put it in assistant lines."""
 
     tool_use_id: str = ""
-    content: str | tuple[AnyBlock, ...] = ""
+    encoded_content: msgspec.Raw = msgspec.field(default=ABSENT, name="content")
+    """Left encoded: a third of all bytes are in here, and few readers look."""
     is_error: bool | None = None
+
+    @property
+    def content(self) -> str | tuple[AnyBlock, ...]:
+        """The text, or blocks. Decoded each time."""
+        return _content(self.encoded_content)
 
     @property
     def blocks(self) -> tuple[AnyBlock, ...]:
         """The content as blocks, whichever way it was written."""
         return as_blocks(self.content)
+
+    @property
+    def is_text(self) -> bool:
+        """Whether the content is a plain string, as in most results."""
+        return bytes(memoryview(self.encoded_content)[:1]) == b'"'
 
 
 class ServerToolUse(Block, frozen=True, tag="server_tool_use"):
@@ -138,9 +150,7 @@ class BashCodeExecutionToolResult(ServerToolResult, frozen=True, tag="bash_code_
     """Output of a shell command that ran on the API's side."""
 
 
-class TextEditorCodeExecutionToolResult(
-    ServerToolResult, frozen=True, tag="text_editor_code_execution_tool_result"
-):
+class TextEditorCodeExecutionToolResult(ServerToolResult, frozen=True, tag="text_editor_code_execution_tool_result"):
     """Outcome of a file edit that ran on the API's side."""
 
 
@@ -229,3 +239,32 @@ def as_blocks(content: str | tuple[AnyBlock, ...]) -> tuple[AnyBlock, ...]:
     if isinstance(content, str):
         return (Text(text=content),) if content else ()
     return content
+
+
+def _content(raw: msgspec.Raw) -> str | tuple[AnyBlock, ...]:
+    """Return encoded content, whatever it is: a block that does not fit is an `Other`, no JSON is no content."""
+    if not memoryview(raw).nbytes:
+        return ""
+    try:
+        return _CONTENT.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        pass
+    try:
+        value = msgspec.json.decode(mend(bytes(raw))[0])
+    except (msgspec.DecodeError, RecursionError):
+        return ""
+    if value is None or isinstance(value, str):
+        return value or ""
+    return tuple(_block(item) for item in (value if isinstance(value, list) else [value]))
+
+
+def _block(value: Any) -> AnyBlock:
+    try:
+        block: AnyBlock = msgspec.convert(value, AnyBlock)
+        return block
+    except msgspec.ValidationError:
+        kind = value.get("type") if isinstance(value, dict) else None
+        return Other(type=kind if isinstance(kind, str) else None, value=value)
+
+
+_CONTENT: msgspec.json.Decoder[str | tuple[AnyBlock, ...]] = msgspec.json.Decoder(str | tuple[AnyBlock, ...])

@@ -354,12 +354,5 @@ FileInput: TypeAlias = (
 )
 ReadResult: TypeAlias = ReadText | ReadImage | ReadPdf | ReadParts | ReadNotebook | ReadUnchanged
 FileResult: TypeAlias = (
-    ReadResult
-    | WriteResult
-    | EditResult
-    | MultiEditResult
-    | NotebookEditResult
-    | GlobResult
-    | GrepResult
-    | LSPResult
+    ReadResult | WriteResult | EditResult | MultiEditResult | NotebookEditResult | GlobResult | GrepResult | LSPResult
 )

@@ -210,9 +210,7 @@ class MonitorResult(CamelShape, frozen=True):
     persistent: bool | None = None
 
 
-ShellInput: TypeAlias = (
-    BashInput | BashOutputInput | KillShellInput | TaskOutputInput | TaskStopInput | MonitorInput
-)
+ShellInput: TypeAlias = BashInput | BashOutputInput | KillShellInput | TaskOutputInput | TaskStopInput | MonitorInput
 ShellResult: TypeAlias = (
     BashResult | BashOutputResult | KillShellResult | TaskOutputResult | TaskStopResult | MonitorResult
 )

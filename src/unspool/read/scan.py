@@ -122,20 +122,19 @@ def scan(root: Path) -> Tree:
             continue
         folder = _recognised(folder, path.name, children)
         for child in children:
-            match _visit(child, folder, root):
+            match _visit(child, path / child.name, folder, root):
                 case _Folder() as inner:
-                    pending.append((Path(child.path), inner))
+                    pending.append((path / child.name, inner))
                 case Source() as source:
                     sources.append(source)
                 case Skipped() as left_out:
                     skipped.append(left_out)
                 case None:
                     pass
-    return Tree(root, tuple(sorted(sources, key=lambda source: source.path)), tuple(skipped))
+    return Tree(root, tuple(sorted(sources, key=lambda source: str(source.path))), tuple(skipped))
 
 
-def _visit(child: os.DirEntry[str], folder: _Folder, root: Path) -> _Folder | Source | Skipped | None:
-    path = Path(child.path)
+def _visit(child: os.DirEntry[str], path: Path, folder: _Folder, root: Path) -> _Folder | Source | Skipped | None:
     try:
         status = child.stat(follow_symlinks=False)
         if stat.S_ISLNK(status.st_mode):

@@ -164,7 +164,7 @@ def _count_unknown_blocks(block: AnyBlock, report: Report) -> None:
     match block:
         case Other(type=kind):
             report.unknown[f"block/{kind or '(no type)'}"] += 1
-        case ToolResult():
+        case ToolResult() if not block.is_text:
             for inner in block.blocks:
                 _count_unknown_blocks(inner, report)
         case _:

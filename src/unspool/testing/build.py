@@ -270,9 +270,7 @@ def queued(prompt: str, *, taken: bool = True) -> Step:
     """A prompt typed while the model works; taken in mid-turn it never becomes a user line."""
 
     def write(writer: Writer) -> None:
-        writer.note(
-            "queue-operation", {"operation": "enqueue", "timestamp": writer.clock.tick(), "content": prompt}
-        )
+        writer.note("queue-operation", {"operation": "enqueue", "timestamp": writer.clock.tick(), "content": prompt})
         if taken:
             writer.note("queue-operation", {"operation": "remove", "timestamp": writer.clock.tick()})
             if writer.version >= (2, 1, 100):

@@ -61,9 +61,7 @@ class Backups:
             self._note(uuid, prompt, update=True)
             return
         line: Json = {"type": "file-history-delta", "messageId": uuid, "snapshotMessageId": prompt}
-        self._writer.add(
-            line | {"trackingPath": name, "backup": backup.note(folder=True), "timestamp": backup.time}
-        )
+        self._writer.add(line | {"trackingPath": name, "backup": backup.note(folder=True), "timestamp": backup.time})
 
     def _keep(self, name: str, text: str | None) -> Backup:
         version = self._newest[name].version + 1 if name in self._newest else 1

@@ -63,9 +63,7 @@ def release(desk: Desk) -> Program:
     run = Program("release", desk, "2026-10-22T14:12:31.004Z", setting)
     run.open()
     own_command(run, "count", "since v1.2", "Count the commits since v1.2 and group them by folder.", pause=0)
-    log = shell(
-        "git log --oneline v1.2..", "9d0c1aa Heute-Seite\n51f2e07 Grünfink zählt", about="List the commits"
-    )
+    log = shell("git log --oneline v1.2..", "9d0c1aa Heute-Seite\n51f2e07 Grünfink zählt", about="List the commits")
     run.answer("I'll look at the log.", log)
     run.answer("Two commits since v1.2: one in `vogel/templates`, one in `vogel`.", attributionSkill="count")
     run.end_turn()
@@ -74,9 +72,7 @@ def release(desk: Desk) -> Program:
     body = "Read the commits, group them, write one line for each."
     skill(run, "release-notes", "v1.3", body, folder=f"{CONFIG}/skills/release-notes")
     run.attach("command_permissions", allowedTools=["Write"])
-    run.answer(
-        desk.write("NOTES.md", "# v1.3\n\n- Die Seite „Heute“ zeigt alle Arten.\n- Grünfinken zählen mit.\n")
-    )
+    run.answer(desk.write("NOTES.md", "# v1.3\n\n- Die Seite „Heute“ zeigt alle Arten.\n- Grünfinken zählen mit.\n"))
     run.answer("The notes for v1.3 are in `NOTES.md`.", attributionSkill="release-notes")
     run.end_turn()
     slash(run, "usage", "", "Settings dialog dismissed")
@@ -128,9 +124,7 @@ def _task_done(run: Program) -> None:
     )
     run.note("queue-operation", operation="enqueue", timestamp=run.now, content=words)
     ids = {"commandUuid": run.writer.ids.uuid(), "deliveryId": run.writer.ids.uuid()}
-    run.note(
-        "queue-operation", operation="remove", timestamp=run.now, content=words, reason="absorbed_mid_turn", **ids
-    )
+    run.note("queue-operation", operation="remove", timestamp=run.now, content=words, reason="absorbed_mid_turn", **ids)
     origin = {"kind": "task-notification", "producer": "session-task"}
     told: Json = {"prompt": words, "commandMode": "task-notification", "origin": origin, "timestamp": run.now}
     run.attach("queued_command", words, **told)

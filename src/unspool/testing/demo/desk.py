@@ -82,9 +82,7 @@ class Desk:
             "replaceAll": False,
         }
         use = tool_use("Edit", replace_all=False, file_path=path, old_string=old, new_string=new)
-        return Call(
-            use, f"The file {path} has been updated successfully.", structured, touches=name, before=before
-        )
+        return Call(use, f"The file {path} has been updated successfully.", structured, touches=name, before=before)
 
     def write(self, name: str, text: str) -> Call:
         """Write a whole file."""

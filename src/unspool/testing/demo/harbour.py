@@ -29,9 +29,7 @@ def time_zones(desk: Desk) -> Program:
     run = Program("time zones", desk, "2026-11-12T13:05:22.018Z", Setting(branch="time-zones", effort="high"))
     run.open()
     run.prompt("Where do we assume that local time is UTC? Use agents, I want to be sure nothing is missed.")
-    code = order(
-        run, "Explore", "Search the code", "List every place in src/ that makes a datetime without a zone."
-    )
+    code = order(run, "Explore", "Search the code", "List every place in src/ that makes a datetime without a zone.")
     tests = order(run, "general-purpose", "Search the tests", "Which tests would pass in one time zone only?")
     docs = order(run, "Explore", "Search the documents", "What does README.md promise about times?")
     run.answer(
@@ -161,9 +159,7 @@ def nightly(desk: Desk) -> Program:
     for attempt, delay in ((1, 512), (2, 1_071)):
         run.system("api_error", level="error", retryInMs=delay, retryAttempt=attempt, **_OVERLOADED)
         run.wait(delay / 1000)
-    run.answer(
-        shell("python bench/gauges.py", "1600 tables, 0 off by more than 0.2 m", about="Compare", seconds=51)
-    )
+    run.answer(shell("python bench/gauges.py", "1600 tables, 0 off by more than 0.2 m", about="Compare", seconds=51))
     run.answer("All 1,600 tables are within 0.2 m of their gauges.")
     run.state()
     _queue(run)

@@ -53,9 +53,7 @@ def first_look(desk: Desk) -> Program:
     run.answer(desk.edit("ledger/balance.py", line, f'{line}    """Return the sum of each account."""\n'))
     hook = {"isMeta": False, "toolUseID": run.last_call, "level": "info"}
     run.system(None, "Running \x1b[1mPostToolUse:Edit\x1b[22m...", **hook)
-    run.system(
-        None, "\x1b[1mPostToolUse:Edit\x1b[22m [black .] completed successfully: 1 file left unchanged", **hook
-    )
+    run.system(None, "\x1b[1mPostToolUse:Edit\x1b[22m [black .] completed successfully: 1 file left unchanged", **hook)
     run.answer("`balances` has a docstring now.")
     _title(run, "Plain-text ledger overview", run, top=True)
     return run
@@ -119,9 +117,7 @@ def nothing(desk: Desk) -> Program:
 
 def rounding(desk: Desk) -> Program:
     """2.1.29: results in a tree, progress lines, an agent in its folder, a guess at the next prompt."""
-    setting = Setting(
-        version="2.1.29", model=OPUS, branch="rounding", mode="acceptEdits", slug="brave-rounding-newt"
-    )
+    setting = Setting(version="2.1.29", model=OPUS, branch="rounding", mode="acceptEdits", slug="brave-rounding-newt")
     run = Program("rounding", desk, "2026-10-14T09:26:53.581Z", setting)
     run.prompt("Round to cents when printing, never before.")
     run.answer("Let me see where numbers are printed.", desk.grep("Decimal"), desk.read("ledger/balance.py"))
@@ -138,9 +134,7 @@ def rounding(desk: Desk) -> Program:
     run.catch_up(worker)
     run.result(report(worker, "Nothing is rounded anywhere."))
     run.answer(
-        desk.edit(
-            "ledger/balance.py", "return dict(totals)", "return {name: totals[name] for name in sorted(totals)}"
-        )
+        desk.edit("ledger/balance.py", "return dict(totals)", "return {name: totals[name] for name in sorted(totals)}")
     )
     check = shell("python bench/books.py", benchmark_log(400), about="Add up all the books", seconds=5)
     id = run.writer.ids.tool()
@@ -163,9 +157,7 @@ def import_bank(desk: Desk) -> Program:
     run = Program("bank import", desk, "2026-10-16T12:40:08.214Z", setting)
     run.prompt("Import statements of Example Bank.")
     run.answer(
-        desk.write(
-            "ledger/bank.py", '"""Statements of Example Bank."""\n\nCOLUMNS = ("date", "payee", "amount")\n'
-        )
+        desk.write("ledger/bank.py", '"""Statements of Example Bank."""\n\nCOLUMNS = ("date", "payee", "amount")\n')
     )
     _hook_ran(run, "Write")
     shrunk = {"trigger": "auto", "preTokens": 151_220, "tokensSaved": 24_310, "compactedToolIds": [run.last_call]}
@@ -173,9 +165,7 @@ def import_bank(desk: Desk) -> Program:
     run.system("microcompact_boundary", "Context microcompacted", **more)
     run.answer("The columns are there. Which date format does the bank use?")
     run.prompt("Day first.", pause=130)
-    summary = (
-        "Statements of Example Bank are to be imported; `ledger/bank.py` has the columns. Dates are day first."
-    )
+    summary = "Statements of Example Bank are to be imported; `ledger/bank.py` has the columns. Dates are day first."
     _summarise(run, summary)
     run.compact(summary)
     run.answer(desk.edit("ledger/bank.py", '"amount")\n', '"amount")\nDATE = "%d.%m.%Y"\n'))

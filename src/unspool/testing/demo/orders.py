@@ -33,9 +33,7 @@ class Order(msgspec.Struct, frozen=True):
     @property
     def use(self) -> Json:
         """The call."""
-        return tool_use(
-            self.tool, id=self.call, description=self.about, prompt=self.prompt, subagent_type=self.kind
-        )
+        return tool_use(self.tool, id=self.call, description=self.about, prompt=self.prompt, subagent_type=self.kind)
 
 
 def order(run: Program, kind: str, about: str, prompt: str) -> Order:

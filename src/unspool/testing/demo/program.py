@@ -108,9 +108,7 @@ class Program:
         self.wait(pause)
         uuid, first = self.writer.ids.uuid(), not self.writer.prompts
         self.turn += 1
-        self.last_prompt = " ".join(
-            block if isinstance(block, str) else block.get("text", "") for block in content
-        )
+        self.last_prompt = " ".join(block if isinstance(block, str) else block.get("text", "") for block in content)
         self.backups.at_prompt(uuid)
         self.asked_at = self.now
         user(*content, **{"uuid": uuid, **self._asked(human), **fields}).write(self.writer)

@@ -77,9 +77,7 @@ class Requests:
         shape = {"system": [{"type": "text", "text": text} for text in SYSTEM], "tools": TOOLS}
         name = digest(shape)
         version = self._writer.envelope["version"]
-        self._note(
-            "api-request-shape", shapeHash=name, timestamp=self._writer.clock.now, version=version, shape=shape
-        )
+        self._note("api-request-shape", shapeHash=name, timestamp=self._writer.clock.now, version=version, shape=shape)
         return name
 
     def _note(self, kind: str, **fields: Any) -> None:

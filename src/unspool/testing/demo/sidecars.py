@@ -61,9 +61,7 @@ def _history(runs: list[Program]) -> bytes:
     typed = sorted(((time, shown, run) for run in runs for shown, time in run.history), key=lambda item: item[:2])
     lines = []
     for time, shown, run in typed:
-        pasted = (
-            {"1": {"id": 1, "type": "image", "contentHash": "5f1d0c27b7a4e9b3"}} if "[Image #1]" in shown else {}
-        )
+        pasted = {"1": {"id": 1, "type": "image", "contentHash": "5f1d0c27b7a4e9b3"}} if "[Image #1]" in shown else {}
         line: Json = {"display": shown, "pastedContents": pasted, "timestamp": milliseconds(time)}
         line["project"] = run.desk.cwd
         if run.since(2, 0, 50):

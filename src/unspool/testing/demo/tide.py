@@ -83,9 +83,7 @@ def _fix_it(run: Program) -> None:
         "The station does not change between days, so it is read once, before the loop.",
         desk.edit("src/tidewatch/table.py", f"    for offset in range(days):\n{old}", _LOOP),
     )
-    _hook(
-        run, "hook_success", "PostToolUse:Edit", "1 file unchanged", **_ran("ruff format src", "1 file unchanged")
-    )
+    _hook(run, "hook_success", "PostToolUse:Edit", "1 file unchanged", **_ran("ruff format src", "1 file unchanged"))
     run.answer(failing_shell("uv run pytest -q", _FAILURE, about="Run the tests"))
     run.attach("silent_turn_reminder", "Tell the user how it goes.", text="Tell the user how it goes.")
     run.answer(
