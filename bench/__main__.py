@@ -1,4 +1,4 @@
-"""Runs the benchmarks named, or all of them: `python -m bench [corpus] [decode] [memory] [startup]`.
+"""Runs the benchmarks named, or all of them: `python -m bench [corpus] [decode] [graph] [memory] [startup]`.
 
 Timings never gate: the exit code is 0 whatever they are.
 """
@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from bench import corpus, decode, memory, mix, startup, table
+from bench import corpus, decode, graph, memory, mix, startup, table
 from bench.families import FAMILIES
 from bench.table import Row
 
@@ -22,6 +22,7 @@ def main() -> None:
     parameters = corpus.Parameters(size=round(options.size * 1e6), shares=_shares(options.families))
     benchmarks: dict[str, Callable[[], list[Row]]] = {
         "decode": lambda: decode.rows(parameters),
+        "graph": lambda: graph.rows(parameters),
         "memory": memory.rows,
         "startup": startup.rows,
     }
@@ -39,7 +40,7 @@ def main() -> None:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description="Measure unspool.")
-    parser.add_argument("names", nargs="*", metavar="NAME", help="corpus, decode, memory, startup; default: all")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="corpus, decode, graph, memory, startup; default: all")
     parser.add_argument("--size", type=float, default=300, metavar="MB", help="of the tree (default: 300)")
     parser.add_argument(
         "--families",

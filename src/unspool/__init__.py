@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from unspool.format.codec import decode, patched
     from unspool.format.entry import BadLine, Blank, Entry
     from unspool.format.patch import REMOVE, patch
+    from unspool.home import Home, Session, open
     from unspool.paths import project_key
     from unspool.read.scan import Kind, Source, Tree, scan
     from unspool.read.survey import Report, survey
@@ -33,14 +34,17 @@ __all__ = [
     "Blank",
     "Change",
     "Entry",
+    "Home",
     "Kind",
     "Piece",
     "Position",
     "Report",
+    "Session",
     "Source",
     "Tree",
     "UnspoolError",
     "decode",
+    "open",
     "patch",
     "patched",
     "pieces",
@@ -58,6 +62,9 @@ _HOMES = {
     "Entry": "format.entry",
     "REMOVE": "format.patch",
     "patch": "format.patch",
+    "Home": "home",
+    "Session": "home",
+    "open": "home",
     "project_key": "paths",
     "Kind": "read.scan",
     "Source": "read.scan",

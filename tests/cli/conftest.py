@@ -52,14 +52,23 @@ def run(tmp_path: Path) -> Run:
 
 @pytest.fixture
 def on_terminal(tmp_path: Path) -> Callable[..., bytes]:
-    """Return a function that runs `unspool` with a terminal as its output and returns what it was sent."""
+    """Return a function that runs `unspool` with a terminal as its output and returns what it was sent.
 
-    def run(*arguments: str | Path) -> bytes:
+    With `PAGER` in the environment the terminal is its input too: without one to read keys from, nothing is paged.
+    """
+
+    def run(*arguments: str | Path, **environment: str) -> bytes:
         leader, follower = pty.openpty()
         process = subprocess.Popen(
             [sys.executable, "-m", "unspool", *map(str, arguments)],
-            env={"HOME": str(tmp_path), "PATH": os.environ["PATH"], "LANG": "C.UTF-8", "TERM": "xterm"},
-            stdin=subprocess.DEVNULL,
+            env={
+                "HOME": str(tmp_path),
+                "PATH": os.environ["PATH"],
+                "LANG": "C.UTF-8",
+                "TERM": "xterm",
+                **environment,
+            },
+            stdin=follower if "PAGER" in environment else subprocess.DEVNULL,
             stdout=follower,
             stderr=follower,
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import stat
 import subprocess
 import sys
@@ -12,7 +13,7 @@ import pytest
 from inline_snapshot import snapshot
 
 from tests.cli.conftest import Run
-from unspool.testing.build import raw, session, user
+from unspool.testing.build import assistant, raw, session, thinking, tool_result, tool_use, user
 
 S1 = "11111111-1111-4111-8111-111111111111"
 S2 = "12222222-2222-4222-8222-222222222222"
@@ -49,6 +50,73 @@ def test_a_new_file_is_private_and_an_old_one_is_kept(run: Run, tmp_path: Path) 
     assert (again.code, again.err.splitlines()[1]) == (2, "hint: name a file that does not")
 
 
+def test_a_title_will_do_too(tmp_path: Path) -> None:
+    path = session(user("Fix the cache"), id=S1).save(tmp_path)
+    session(user("Something else"), id=S2).save(tmp_path)
+    assert exported("the cache", "--config-dir", tmp_path) == path.read_bytes()
+
+
+def test_the_messages_are_what_the_api_would_be_sent(run: Run, tmp_path: Path) -> None:
+    path = session(user("hi"), assistant(tool_use("Bash", id="a", command="ls")), tool_result("x"), assistant("ho"))
+    done = run("export", path.save(tmp_path / "c"), "--messages")
+    assert (done.code, done.err) == (0, "")
+    assert json.loads(done.out) == snapshot(
+        {
+            "messages": [
+                {"role": "user", "content": [{"type": "text", "text": "hi"}]},
+                {
+                    "role": "assistant",
+                    "content": [{"type": "tool_use", "id": "a", "name": "Bash", "input": {"command": "ls"}}],
+                },
+                {"role": "user", "content": [{"tool_use_id": "a", "type": "tool_result", "content": "x"}]},
+                {"role": "assistant", "content": [{"type": "text", "text": "ho"}]},
+            ]
+        }
+    )
+
+
+def test_the_data_has_every_part(run: Run, tmp_path: Path) -> None:
+    session(user("hi"), assistant("ho"), id=S1).save(tmp_path / "c")
+    done = run("export", "1111", "--json", "--config-dir", tmp_path / "c")
+    assert (done.code, done.err) == (0, "")
+    assert list(json.loads(done.out)) == ["turns", "messages", "tool_calls", "threads", "agents", "compactions"]
+
+
+def test_a_transcript_is_markdown(run: Run, tmp_path: Path) -> None:
+    path = session(user("Why?"), assistant("Because.", tool_use("Bash", command="echo `date`")), tool_result("x"))
+    done = run("export", path.save(tmp_path / "c"), "--md", TZ="UTC")
+    assert (done.code, done.err) == (0, "")
+    assert done.out == snapshot("""\
+# Why?
+
+- session: `00000000-0000-4000-8000-000000000001`
+- project: `/home/me/project`
+- branch: `main`
+- when: `2026-01-05 09:00`
+- model: `claude-opus-4-5-20251101`
+- version: `2.1.325`
+
+## 1 · 2026-01-05 09:00
+
+> Why?
+
+Because.
+
+✓ **Bash** `` echo `date` `` (1.0 s)
+""")
+
+
+@pytest.mark.parametrize("form", ["--md", "--json", "--messages"])
+def test_every_form_can_go_to_a_new_private_file(run: Run, tmp_path: Path, form: str) -> None:
+    path = session(user("hi"), assistant("ho")).save(tmp_path / "c")
+    target = tmp_path / "out"
+    done = run("export", path, form, "-o", target)
+    assert (done.code, done.out, done.err) == (0, "", "")
+    assert target.read_text() == run("export", path, form).out
+    assert stat.S_IMODE(target.stat().st_mode) == 0o600
+    assert run("export", path, form, "-o", target).code == 2
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
@@ -65,7 +133,7 @@ hint: a session can also be named by its id
             3,
             snapshot("""\
 unspool: no such session: `abc`
-hint: `unspool doctor` tells what there is
+hint: `unspool ls` lists what there is
 """),
         ),
         (
@@ -89,7 +157,7 @@ hint: name one file that you may read
             2,
             snapshot("""\
 unspool: say which format to write
-hint: `unspool export FILE --jsonl`
+hint: one of `--md`, `--json`, `--messages`, `--jsonl`
 """),
         ),
     ],
@@ -111,3 +179,14 @@ def test_on_a_terminal_the_text_is_made_harmless(on_terminal: Callable[..., byte
     assert b"\x1b]" not in sent
     assert b"\xc2\x9b" not in sent
     assert b"redirect the output for the exact bytes" in sent
+
+
+@pytest.mark.parametrize("form", ["--md", "--json", "--messages"])
+def test_no_form_can_steer_the_terminal(on_terminal: Callable[..., bytes], tmp_path: Path, form: str) -> None:
+    evil = "\x1b]0;owned\x07\x1b[2J\u202egnp.exe\x9b31m"
+    steps = [user(evil), assistant(thinking(evil), evil, tool_use(evil, x=evil)), tool_result(evil, error=True)]
+    path = session(*steps, branch=evil).save(tmp_path)
+    sent = on_terminal("export", path, form).decode()
+    for harm in ("\x1b]", "\x1b[2J", "\x07", "\u202e", "\x9b"):
+        assert harm not in sent
+    assert "gnp.exe" in sent

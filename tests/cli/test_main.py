@@ -33,9 +33,12 @@ Options:
   -h, --help         Show this message and exit.
 
 Commands:
-  demo    Write a realistic config folder to try things with.
+  ls      List the sessions, newest first.
+  show    Show a session: what was asked, what was done, what came of it.
+  stats   Count what is in a session, or in all of them.
+  export  Write a session out: byte for byte, as data, or to read.
   doctor  Say what is in the data: what is known, unknown, damaged or missing.
-  export  Write a session out, byte for byte.
+  demo    Write a realistic config folder to try things with.
 
   `unspool COMMAND --help` tells more. Nothing leaves this machine.
 """)
@@ -82,7 +85,7 @@ hint: see `unspool doctor --help`
             ["export", "--jsonl"],
             2,
             snapshot("""\
-unspool: missing argument `FILE`
+unspool: missing argument `SESSION`
 hint: see `unspool export --help`
 """),
         ),

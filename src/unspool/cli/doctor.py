@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,12 @@ import click
 import msgspec
 
 from unspool.cli import output
+from unspool.format.entry import Entry
+from unspool.graph.agents import AgentClass
+from unspool.graph.structure import flaws
+from unspool.home import Home, agent_file
 from unspool.paths import config_folder, existing
-from unspool.read.scan import scan
+from unspool.read.scan import Kind, scan
 from unspool.read.survey import Finding, Report, survey
 
 _VERSION = re.compile(r"\d+(\.\d+)*")
@@ -31,13 +36,40 @@ def doctor(path: str | None, as_json: bool, config_dir: str | None) -> None:
     Damage is a finding, not a failure: the exit code is 0.
     """
     root = existing(Path(path).expanduser() if path else config_folder(config_dir, os.environ))
-    tree = scan(root)
-    with output.progress(sum(source.size for source in tree.sources), "reading") as advance:
-        report = survey(tree, advance)
+    home = Home(scan(root))
+    with output.progress(sum(source.size for source in home.tree.sources), "reading") as advance:
+        report = survey(home.tree, advance)
+    agents = _structure(home, report)
     if as_json:
-        output.write_json(as_data(report))
+        output.write_json({**as_data(report), "agents": agents})
     else:
-        _show(report)
+        _show(report, agents)
+
+
+def _structure(home: Home, report: Report) -> dict[str, int]:
+    """Look at how lines and agents hang together: add what does not to the report, count the agents."""
+    agents = dict.fromkeys(("linked", "unlinked", "warmup", "special"), 0)
+    for session in home.sessions():
+        _add_flaws(session.path, session.entries, report)
+        for agent in session.agents:
+            agents[_CLASSES.get(agent.kind, "special") if not agent.call else "linked"] += 1
+    for source in home.tree.of(Kind.AGENT):
+        _add_flaws(source.path, agent_file(source, home).entries, report)
+    agents["unlinked"] += sum(1 for _ in home.tree.of(Kind.AGENT)) - sum(agents.values())
+    return agents
+
+
+_CLASSES = {AgentClass.TASK: "unlinked", AgentClass.ORPHAN: "unlinked", AgentClass.WARMUP: "warmup"}
+
+
+def _add_flaws(path: Path, entries: Sequence[Entry], report: Report) -> None:
+    seen: dict[tuple[str, str], Finding] = {}
+    for flaw in flaws(entries):
+        first = seen.get((flaw.kind, flaw.message))
+        count = first.count + 1 if first else 1
+        offset = first.offset if first else flaw.offset
+        seen[flaw.kind, flaw.message] = Finding(flaw.kind, path, flaw.message, offset, count)
+    report.warnings += seen.values()
 
 
 def as_data(report: Report) -> dict[str, Any]:
@@ -49,7 +81,7 @@ def as_data(report: Report) -> dict[str, Any]:
     return data
 
 
-def _show(report: Report) -> None:
+def _show(report: Report, agents: dict[str, int]) -> None:
     output.heading(f"{report.root}")
     if not report.files and not report.side_files:
         output.line("  nothing of Claude Code's here")
@@ -65,6 +97,11 @@ def _show(report: Report) -> None:
             ("bytes", f"{output.size(report.bytes)}, {read}"),
             ("side files", f"{sum(report.side_files.values()):,} ({output.size(report.side_bytes)})"),
             ("versions", _versions(report)),
+            *(
+                [("agents", ", ".join(f"{count:,} {name}" for name, count in agents.items()))]
+                if any(agents.values())
+                else []
+            ),
         ]
     )
     _counts("records", report.records)

@@ -20,9 +20,12 @@ from unspool.display import clean, clean_line
 from unspool.errors import UnspoolError
 
 _COMMANDS = {
-    "demo": ("demo", "Write a realistic config folder to try things with."),
+    "ls": ("ls", "List the sessions, newest first."),
+    "show": ("show", "Show a session: what was asked, what was done, what came of it."),
+    "stats": ("stats", "Count what is in a session, or in all of them."),
+    "export": ("export", "Write a session out: byte for byte, as data, or to read."),
     "doctor": ("doctor", "Say what is in the data: what is known, unknown, damaged or missing."),
-    "export": ("export", "Write a session out, byte for byte."),
+    "demo": ("demo", "Write a realistic config folder to try things with."),
 }
 """Each command's module and its line in `unspool --help`."""
 

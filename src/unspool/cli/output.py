@@ -15,8 +15,12 @@ from typing import Any, TypeVar
 import click
 
 from unspool.display import clean_json, clean_line
+from unspool.export import figures
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+amount = figures.amount
+size = figures.size
 
 
 def options(command: F) -> F:
@@ -37,10 +41,14 @@ def config_option(command: F) -> F:
 
 def write_json(value: Any) -> None:
     """Write a value as JSON that people can read too."""
+    click.echo(json_text(value))
+
+
+def json_text(value: Any) -> str:
+    """Return a value as JSON that is safe to show."""
     import json
 
-    text = json.dumps(value, ensure_ascii=False, indent=2)
-    click.echo(clean_json(text))
+    return clean_json(json.dumps(value, ensure_ascii=False, indent=2))
 
 
 def line(text: str = "") -> None:
@@ -71,17 +79,11 @@ def progress(total: int, label: str) -> Iterator[Callable[[int], None]]:
         yield bar.update
 
 
-def amount(count: int, noun: str, plural: str | None = None) -> str:
-    """Return a number with its noun: `1 session`, `2,301 sessions`."""
-    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
+def width() -> int:
+    """Return how many columns there are: the terminal's, or `$COLUMNS`."""
+    import shutil
 
-
-def size(count: int) -> str:
-    """Return a number of bytes for people."""
-    number, units = float(count), ["bytes", "kB", "MB", "GB", "TB"]
-    while number >= 1000 and len(units) > 1:
-        number, units = number / 1000, units[1:]
-    return f"{count:,} {units[0]}" if units[0] == "bytes" else f"{number:.1f} {units[0]}"
+    return shutil.get_terminal_size((100, 24)).columns
 
 
 def _config_dir(ctx: click.Context, _: click.Parameter, value: str | None) -> str | None:

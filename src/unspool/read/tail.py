@@ -100,6 +100,16 @@ def pieces(
             yield Piece(rest, _position(file, buffer.offset), change)
 
 
+def items(path: Path, dialect: Dialect = SESSION, limits: Limits = LIMITS) -> Iterator[Item]:
+    """Yield everything a file holds, once and for all: for those who will not come back for more."""
+    with open_regular(path) as file:
+        buffer, reached = LineBuffer(max_line=limits.line), 0
+        while data := _read(file, reached, limits.piece, path):
+            reached += len(data)
+            yield from decode_lines(buffer.feed(data), dialect)
+        yield from decode_lines(buffer.finish(), dialect)
+
+
 def decode_lines(lines: list[Line | LongLine], dialect: Dialect = SESSION) -> list[Item]:
     """Return what lines hold."""
     items: list[Item] = []

@@ -1,0 +1,138 @@
+"""CPU to put sessions together (messages, calls, threads, context), against a bare `orjson.loads` of their lines.
+
+Decoding is done before the clock starts: this is what comes on top of it. Then what a person waits for: `unspool ls`
+over a thousand sessions of 30 MB in all, and the first line of `unspool show` of a session of 20 MB.
+"""
+
+from __future__ import annotations
+
+import resource
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from bench import child, corpus, decode
+from bench.child import Measured, Task
+from bench.table import Row
+from unspool.format.entry import Entry
+
+ROUNDS = 3
+SESSIONS, SMALL, LARGE = 1000, 30_000_000, 20_000_000
+
+
+def rows(parameters: corpus.Parameters) -> list[Row]:
+    """Measure."""
+    root = str(corpus.tree(parameters))
+    sides: dict[Task, list[Measured]] = {decode.reference: [], put_together: [], context_alone: []}
+    for number in range(ROUNDS):
+        for task, measured in sides.items():
+            corpus.say(f"graph: round {number + 1} of {ROUNDS}, {task.__name__}")
+            measured.append(child.run(task, root))
+    corpus.say("")
+    bare, whole, context = (min(one.cpu for one in side) for side in sides.values())
+    against = decode.AGAINST
+    return [
+        Row(name="graph and context", unit="s", ours=whole, reference=bare, target=1.5, against=against),
+        Row(name="  context alone", unit="s", ours=context, reference=bare, against=against),
+        _listing(Path(root)),
+        _showing(Path(root)),
+    ]
+
+
+def put_together(argument: str) -> Callable[[], dict[str, int]]:
+    """Make everything the library has of every session and agent."""
+    from unspool.graph.calls import tool_calls
+    from unspool.graph.context import context
+    from unspool.graph.messages import messages
+    from unspool.graph.threads import threads
+
+    sessions = _sessions(argument)
+
+    def work() -> dict[str, int]:
+        made = 0
+        for entries in sessions:
+            made += len(messages(entries)) + len(tool_calls(entries)) + len(threads(entries)) + len(context(entries))
+        return {"made": made}
+
+    return work
+
+
+def context_alone(argument: str) -> Callable[[], dict[str, int]]:
+    """Make the context of every session and agent."""
+    from unspool.graph.context import context
+
+    sessions = _sessions(argument)
+    return lambda: {"made": sum(len(context(entries)) for entries in sessions)}
+
+
+def _sessions(root: str) -> list[list[Entry]]:
+    from unspool.home import read_items
+    from unspool.read.scan import Kind, scan
+
+    sources = scan(Path(root)).of(Kind.SESSION, Kind.AGENT)
+    return [[item for item in read_items(source.path) if isinstance(item, Entry)] for source in sources]
+
+
+def _listing(tree: Path) -> Row:
+    folder = corpus.CACHE / "listing" / "projects" / "-p"
+    shutil.rmtree(folder.parent.parent, ignore_errors=True)
+    folder.mkdir(parents=True)
+    source = b"".join(path.read_bytes() for path in sorted(tree.glob("projects/*/*.jsonl"))[:200])
+    lines = source.splitlines(keepends=True)
+    size = SMALL // SESSIONS
+    at = 0
+    for number in range(SESSIONS):
+        taken, held = [], 0
+        while held < size:
+            line = lines[at % len(lines)]
+            at += 1
+            if len(line) < size:
+                taken.append(line)
+                held += len(line)
+        (folder / f"00000000-0000-4000-8000-{number:012d}.jsonl").write_bytes(b"".join(taken))
+    root = folder.parent.parent
+    bare = min(child.run(decode.reference, str(root)).cpu for _ in range(ROUNDS))
+    mine = min(_cpu(["ls", "--config-dir", str(root), "--limit", "20"]) for _ in range(ROUNDS))
+    help_cpu = min(_cpu(["--help"]) for _ in range(ROUNDS))
+    shutil.rmtree(root)
+    return Row(
+        name="ls, 1,000 sessions of 30 MB",
+        unit="s",
+        ours=mine - help_cpu,
+        reference=bare,
+        target=2,
+        against="read, split, orjson.loads; without the start of the interpreter",
+    )
+
+
+def _showing(tree: Path) -> Row:
+    path = corpus.CACHE / "00000000-0000-4000-8000-00000000beef.jsonl"
+    data = b"".join(path.read_bytes() for path in sorted(tree.glob("projects/*/*.jsonl"))[:400])[:LARGE]
+    path.write_bytes(data[: data.rindex(b"\n") + 1])
+    waits = []
+    for _ in range(ROUNDS):
+        start = time.perf_counter()
+        process = subprocess.Popen([sys.executable, "-m", "unspool", "show", str(path)], stdout=subprocess.PIPE)
+        assert process.stdout is not None
+        process.stdout.readline()
+        waits.append(time.perf_counter() - start)
+        process.stdout.close()
+        process.wait()
+    start = time.perf_counter()
+    subprocess.run([sys.executable, "-c", "pass"], check=True)
+    bare = time.perf_counter() - start
+    path.unlink()
+    return Row(
+        name="show, first line of 20 MB", unit="s", ours=min(waits), reference=bare, target=1, of_ratio=False,
+        against="python -c pass",
+    )  # fmt: skip
+
+
+def _cpu(arguments: list[str]) -> float:
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run([sys.executable, "-m", "unspool", *arguments], stdout=subprocess.DEVNULL, check=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime

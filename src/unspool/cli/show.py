@@ -1,0 +1,78 @@
+"""`unspool show`: a session to read."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+
+import click
+
+from unspool.cli import output
+from unspool.cli.sessions import find
+from unspool.cli.transcript import Depth, Transcript
+from unspool.errors import NothingFound, Usage
+from unspool.export.figures import amount
+from unspool.export.outline import Section, chosen, sections, tree
+from unspool.home import Session
+
+
+@click.command()
+@click.argument("session")
+@click.option("--turn", metavar="N", help="Only these turns: `3`, `-1` (the last), `2..5`, `4..`, `..3`.")
+@click.option(
+    "--depth",
+    type=click.Choice([depth.name.lower() for depth in Depth]),
+    default="steps",
+    show_default=True,
+    help="How much is told: prompts; answers too; tool calls too; all, with thinking, results and agents.",
+)
+@click.option("--tree", "as_tree", is_flag=True, help="Draw the turns as the tree of their branches.")
+@output.config_option
+def show(session: str, turn: str | None, depth: str, as_tree: bool, config_dir: str | None) -> None:
+    """Show a session: what was asked, what was done, what came of it.
+
+    SESSION is a file, the beginning of a session's id, an agent's id or a title. On a terminal it goes through $PAGER,
+    or `less`.
+    """
+    found = find(session, config_dir)
+    transcript = Transcript(found, Depth[depth.upper()], output.width())
+    pieces = _drawn(transcript, found) if as_tree else _told(transcript, _selected(found, turn), turn is None)
+    if sys.stdout.isatty():
+        click.echo_via_pager(pieces, color=False if os.environ.get("NO_COLOR") else None)
+    else:
+        for piece in pieces:
+            click.echo(piece, nl=False)
+
+
+def _told(transcript: Transcript, selected: list[Section], whole: bool) -> Iterator[str]:
+    if whole:
+        yield transcript.head()
+    for number, section in enumerate(selected):
+        told = transcript.section(section)
+        yield told if whole or number else told.lstrip("\n")
+    if whole:
+        yield transcript.foot()
+
+
+def _drawn(transcript: Transcript, session: Session) -> Iterator[str]:
+    yield transcript.head()
+    yield "\n"
+    yield from transcript.tree(tree(session))
+
+
+def _selected(session: Session, turn: str | None) -> list[Section]:
+    """Return the turns a person asked for: all of them, with what came before the first, if none are named."""
+    found = sections(session)
+    if not found:
+        raise NothingFound(f"nothing in this session: `{session.id}`")
+    if turn is None:
+        return found
+    count = len(session.turns)
+    wanted = chosen(turn, count)
+    if wanted is None:
+        raise Usage(f"not a turn: `{turn}`", hint="as in `--turn 3`, `--turn -1` or `--turn 2..5`")
+    selected = [section for section in found if section.number in wanted]
+    if not selected:
+        raise NothingFound(f"no such turn: `{turn}`", hint=f"the session has {amount(count, 'turn')}")
+    return selected

@@ -1,0 +1,1 @@
+"""Sessions for other eyes: plain data, counts, the story as steps, Markdown."""

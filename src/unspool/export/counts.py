@@ -1,0 +1,166 @@
+"""Sessions in numbers: what `unspool ls` and `unspool stats` tell.
+
+Rules
+  1. Lines are entries and bad lines, as for `unspool doctor`. Entries, stop reasons and blocks are counted by the line,
+     messages, calls and results by their ids.
+  2. A prompt that is a plain string is no block: the file has none there.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeAlias
+
+from unspool.format.blocks import AnyBlock, ToolResult, ToolUse
+from unspool.format.entry import BadLine, Entry
+from unspool.format.records import Assistant, User
+from unspool.graph.agents import AgentClass, AgentFile, agents
+from unspool.home import Session
+from unspool.read.survey import kind_of
+
+Json: TypeAlias = dict[str, Any]
+
+STOP_REASONS = ("end_turn", "tool_use", "stop_sequence", "null")
+BLOCKS = ("text", "tool_use", "tool_result", "thinking")
+"""What always has a column, found or not."""
+
+_COLUMNS = {
+    "file_history": "file-history-snapshot",
+    "summary": "summary",
+    "system": "system",
+    "queue_operation": "queue-operation",
+}
+
+
+def row(session: Session) -> Json:
+    """Return what a list of sessions tells of one."""
+    facts = session.facts
+    return {
+        "id": session.id,
+        "path": str(session.path),
+        "title": session.title,
+        "project": session.project,
+        "cwd": session.cwd,
+        "branch": facts.branch,
+        "versions": list(facts.versions),
+        "models": list(facts.models),
+        "started": facts.started,
+        "last": facts.last,
+        "turns": facts.turns,
+        "messages": facts.messages,
+        "tool_calls": facts.tool_calls,
+        "errors": facts.errors,
+        "agents": len(session.agent_sources),
+        "bytes": session.source.size,
+    }
+
+
+def hidden(session: Session) -> str | None:
+    """Tell why a list leaves a session out: it is `empty`, a `warm-up`, or a fork the program made for itself."""
+    messages = []
+    for entry in session.entries:
+        if isinstance(entry.record, User | Assistant):
+            if not entry.record.is_sidechain:
+                return None
+            messages.append(entry)
+    if not messages:
+        return "empty"
+    id = next((entry.record.agent_id for entry in messages if entry.record.agent_id), "")
+    (agent,) = agents([], [AgentFile(id or session.id, messages)])
+    return {AgentClass.WARMUP: "warm-up", AgentClass.SPECIAL: "special fork"}.get(agent.kind)
+
+
+def counts(session: Session) -> Json:
+    """Return the counts of a session's own file."""
+    entries = session.entries
+    uses, results = _ids(entries)
+    return {
+        "lines": len(entries) + sum(isinstance(item, BadLine) for item in session.items),
+        "bytes": sum(item.length for item in session.items),
+        "versions": dict(Counter(entry.record.version for entry in entries if entry.record.version)),
+        "entries": _by_size(kind_of(entry)[0].partition("/")[0] for entry in entries),
+        "stop_reasons": _by_size(_stop_reasons(entries)),
+        "blocks": _by_size(_blocks(entries)),
+        "messages": len(session.messages),
+        "tool_calls": len(uses),
+        "tool_results": len(results),
+        "paired": len(uses & results),
+        "uses_without_result": len(uses - results),
+        "results_without_use": len(results - uses),
+        "human_turns": len(session.turns),
+        "seed_human_turns": sum(_is_string_prompt(entry) for entry in entries),
+        "models": list(session.facts.models),
+        "agents": len(session.agent_sources),
+    }
+
+
+def tables(counted: Iterable[tuple[str, Json]]) -> dict[str, list[Json]]:
+    """Return counts of many sessions, by id, as three tables: an inventory, stop reasons, content blocks."""
+    given = list(counted)
+    reasons = _columns(STOP_REASONS, (counts["stop_reasons"] for _, counts in given))
+    kinds = _columns(BLOCKS, (counts["blocks"] for _, counts in given))
+    return {
+        "sessions": [_inventory(id, counts) for id, counts in given],
+        "stop_reasons": [{"id": id, **{name: c["stop_reasons"].get(name, 0) for name in reasons}} for id, c in given],
+        "blocks": [{"id": id, **{name: c["blocks"].get(name, 0) for name in kinds}} for id, c in given],
+    }
+
+
+def _inventory(id: str, counts: Json) -> Json:
+    entries = counts["entries"]
+    return {
+        "id": id,
+        "lines": counts["lines"],
+        "versions": list(counts["versions"]),
+        "user": entries.get("user", 0),
+        "assistant": entries.get("assistant", 0),
+        "tool_calls": counts["tool_calls"],
+        "human_turns": counts["human_turns"],
+        **{name: entries.get(kind, 0) for name, kind in _COLUMNS.items()},
+    }
+
+
+def _columns(always: Sequence[str], found: Iterable[Json]) -> list[str]:
+    others = {name for counts in found for name in counts} - set(always)
+    return [*always, *sorted(others)]
+
+
+def _by_size(names: Iterable[str]) -> dict[str, int]:
+    return dict(Counter(names).most_common())
+
+
+def _stop_reasons(entries: Iterable[Entry]) -> Iterable[str]:
+    return (entry.record.message.stop_reason or "null" for entry in entries if isinstance(entry.record, Assistant))
+
+
+def _blocks(entries: Iterable[Entry]) -> Iterable[str]:
+    for entry in entries:
+        record = entry.record
+        if isinstance(record, User | Assistant) and not isinstance(record.message.content, str):
+            yield from map(_type, record.message.content)
+
+
+def _type(block: AnyBlock) -> str:
+    tag = type(block).__struct_config__.tag
+    return tag if isinstance(tag, str) else getattr(block, "type", None) or "(no type)"
+
+
+def _ids(entries: Iterable[Entry]) -> tuple[set[str], set[str]]:
+    uses: set[str] = set()
+    results: set[str] = set()
+    for entry in entries:
+        if isinstance(entry.record, User | Assistant):
+            for block in entry.record.message.blocks:
+                match block:
+                    case ToolUse(id=id):
+                        uses.add(id)
+                    case ToolResult(tool_use_id=id):
+                        results.add(id)
+                    case _:
+                        pass
+    return uses, results
+
+
+def _is_string_prompt(entry: Entry) -> bool:
+    return isinstance(entry.record, User) and isinstance(entry.record.message.content, str)

@@ -1,0 +1,225 @@
+"""The messages the API would be sent if a session were resumed now, each block with the line it came from.
+
+The judge is the program itself (2.1.325, newest when this was written): sessions of many versions were handed to its
+`--resume` and what it sent was compared. What it does, in this order:
+
+  1. The thread from the leaf back to the root or the last compaction boundary, with the parallel results and the blocks
+     of a message that lie beside the way, in file order. After a boundary: the summary, then the messages preserved.
+  2. Lines of the program's own stay out: API errors it wrote itself, progress, system lines but local commands.
+  3. Attachments are worded for the model (`wording.py`) and move up to the answer or tool result before them. A model
+     that takes system messages in between gets most of them as one such message after the user's.
+  4. What one side says in a row is one message: texts joined by a line end, tool results first; reminders beside a tool
+     result become part of it. The blocks of an answer are joined by `message.id`.
+  5. A call whose result was never written goes, but at the end of the session it gets a result that says so; a session
+     that ends with the user gets the answer `No response requested.`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from unspool.format.blocks import AnyBlock, RedactedThinking, Thinking, ToolResult, ToolUse
+from unspool.format.entry import Entry
+from unspool.format.message import Message
+from unspool.format.records import Assistant, Attachment, System, User
+from unspool.graph import models, wording
+from unspool.graph.context_blocks import ContextBlock, of_line, with_text, words
+from unspool.graph.drafts import (
+    THINKING,
+    ContextMessage,
+    Draft,
+    attach,
+    ids,
+    instruct,
+    joined,
+    paired,
+    say,
+    says_something,
+)
+from unspool.graph.thread_lines import thread_lines
+from unspool.graph.turns import first_text
+
+NO_ANSWER = "No response requested."
+
+
+def context(entries: Sequence[Entry], leaf: str | None = None) -> list[ContextMessage]:
+    """Return the messages of a conversation from its start, or its last compaction, to a leaf."""
+    lines = thread_lines(entries, leaf)
+    model = models.resumed(_last_model(lines))
+    said, commands_after = _split(_without_open_calls(lines))
+    drafts: list[Draft] = []
+    known: dict[str, Draft] = {}
+    for line in _ordered(said, models.takes_system_turns(model)):
+        _add(drafts, known, line, model)
+    drafts = paired(joined([draft for draft in drafts if draft.role != "assistant" or says_something(draft)]))
+    if drafts and drafts[-1].role != "assistant" and (ids(drafts[-1], "tool_result") or _waits_for_answer(said)):
+        drafts.append(Draft("assistant", [words(NO_ANSWER)]))
+    for line in commands_after:
+        _add(drafts, known, line, model)
+    return [ContextMessage(draft.role, tuple(_calls_last(draft.blocks))) for draft in drafts]
+
+
+def _calls_last(blocks: list[ContextBlock]) -> list[ContextBlock]:
+    """Put the calls of an answer after its words."""
+    return sorted(blocks, key=lambda block: block.kind == "tool_use")
+
+
+def _without_open_calls(lines: list[Entry]) -> list[Entry]:
+    """Leave out lines whose calls were never answered, but those of the last answer: it may have ended there."""
+    given: set[str] = set()
+    calls: dict[int, list[str]] = {}
+    last: Assistant | None = None
+    for place, line in enumerate(lines):
+        record = line.record
+        if isinstance(record, Assistant):
+            last = record
+            if made := [block.id for block in _blocks(line) if isinstance(block, ToolUse)]:
+                calls[place] = made
+        elif isinstance(record, User):
+            given.update(block.tool_use_id for block in _blocks(line) if isinstance(block, ToolResult))
+    is_open = {
+        place
+        for place, made in calls.items()
+        if given.isdisjoint(made)
+        and lines[place].record is not last
+        and _id(lines[place]) != (last and last.message.id)
+    }
+    return [line for place, line in enumerate(lines) if place not in is_open] if is_open else lines
+
+
+def _blocks(line: Entry) -> tuple[AnyBlock, ...]:
+    """Return the blocks of a message; a plain string has none that matter here."""
+    record = line.record
+    if isinstance(record, User | Assistant) and not isinstance(record.message.content, str):
+        return record.message.content
+    return ()
+
+
+def _id(line: Entry) -> str | None:
+    return line.record.message.id if isinstance(line.record, Assistant) else None
+
+
+def _split(lines: Sequence[Entry]) -> tuple[list[Entry], list[Entry]]:
+    """Return the lines without the local commands after the last message, and those."""
+    last = max((at for at, line in enumerate(lines) if isinstance(line.record, User | Assistant)), default=-1)
+    after = [line for line in lines[last + 1 :] if isinstance(line.record, System)]
+    before = [line for line in lines[last + 1 :] if not isinstance(line.record, System)]
+    return [*lines[: last + 1], *before], after
+
+
+def _waits_for_answer(lines: Sequence[Entry]) -> bool:
+    """Tell whether the last thing said is the user's. A local command under its caveat is not, nor a failed answer."""
+    texts: list[str] = []
+    for line in reversed(lines):
+        match line.record:
+            case User(message=message):
+                texts.append(first_text(message.blocks))
+            case Assistant(message=message) if _answers(message):
+                break
+            case _:
+                pass
+    ran_command = any(text.startswith("<local-command-caveat>") for text in texts)
+    return bool(texts) and not (ran_command and texts[0].startswith(("<local-command-", "<command-name>")))
+
+
+def _answers(message: Message) -> bool:
+    return any(not isinstance(block, Thinking | RedactedThinking) for block in message.blocks)
+
+
+def _last_model(lines: Iterable[Entry]) -> str | None:
+    last = None
+    for line in lines:
+        match line.record:
+            case Assistant(message=message) if message.model and message.model != "<synthetic>":
+                last = message.model
+            case _:
+                pass
+    return last
+
+
+def _ordered(lines: Sequence[Entry], system_turns: bool) -> list[Entry]:
+    """Move reminders in the user's name up to the answer or result before them, system messages past the prompt."""
+    ordered: list[Entry] = []
+    waiting: list[Entry] = []
+    for line in reversed(lines):
+        if isinstance(line.record, Attachment) and not (system_turns and wording.is_system(line.record)):
+            waiting.append(line)
+            continue
+        if waiting and (isinstance(line.record, Assistant) or _has_result(line)):
+            ordered += waiting
+            waiting = []
+        ordered.append(line)
+    return _system_after_user([*reversed(ordered + waiting)]) if system_turns else [*reversed(ordered + waiting)]
+
+
+def _system_after_user(lines: list[Entry]) -> list[Entry]:
+    """What the user says in a row is one message; system messages between its parts come after it."""
+    ordered: list[Entry] = []
+    held: list[Entry] = []
+    for line in lines:
+        match line.record:
+            case Attachment() as record if wording.is_system(record):
+                held.append(line)
+            case Assistant():
+                ordered += [*held, line]
+                held = []
+            case _:
+                ordered.append(line)
+    return ordered + held
+
+
+def _has_result(line: Entry) -> bool:
+    return isinstance(line.record, User) and any(isinstance(block, ToolResult) for block in _blocks(line))
+
+
+def _add(drafts: list[Draft], known: dict[str, Draft], line: Entry, model: str) -> None:
+    match line.record:
+        case Attachment() as record:
+            told = wording.words(record)
+            if told and models.takes_system_turns(model) and wording.is_system(record):
+                instruct(drafts, "\n".join(told if models.keeps_tags(model) else map(wording.bare, told)), line)
+            elif told:
+                attach(drafts, told, line, seam=len(record.rendered) > 1)
+        case System(subtype="local_command", content=content) if content:
+            say(drafts, "user", [words(content, line)])
+        case User() as record:
+            say(drafts, "user", _noted(record, of_line(line)))
+        case Assistant() as record if not (record.is_api_error_message and record.message.model == "<synthetic>"):
+            _answer(drafts, known, line, model)
+        case _:
+            pass
+
+
+def _noted(record: User, blocks: list[ContextBlock]) -> list[ContextBlock]:
+    """Word a notification as what it is: nobody typed it."""
+    if record.origin is None or record.origin.kind != "task-notification":
+        return blocks
+    return [with_text(b, wording.notification(b.text)) if b.text is not None else b for b in blocks]
+
+
+def _answer(drafts: list[Draft], known: dict[str, Draft], line: Entry, model: str) -> None:
+    """Add blocks of an answer to those of the same message, past the results of its own calls."""
+    record = line.record
+    assert isinstance(record, Assistant)
+    foreign = record.message.model is None or models.family(record.message.model) != model
+    blocks = [block for block in of_line(line) if not (foreign and block.kind in THINKING)]
+    if not blocks:
+        return
+    id = record.message.id
+    begun = known.get(id) if id is not None else None
+    if begun is not None and _goes_on(drafts, begun):
+        begun.blocks += blocks
+        return
+    drafts.append(Draft("assistant", blocks, id))
+    if id is not None:
+        known[id] = drafts[-1]
+
+
+def _goes_on(drafts: list[Draft], begun: Draft) -> bool:
+    """Tell whether nothing but answers and results came since an answer began."""
+    for draft in reversed(drafts):
+        if draft is begun:
+            return True
+        if draft.role != "assistant" and any(block.kind != "tool_result" for block in draft.blocks):
+            return False
+    return False

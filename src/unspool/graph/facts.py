@@ -1,0 +1,189 @@
+"""What a session is about, from one pass over its lines.
+
+Rules
+  1. A title is what a person gave, else what a model gave, else a `summary` line that points into this file, else the
+     first prompt. Notes are written again and again: the last one counts.
+  2. The project is the first `cwd` of the conversation; the branch is the last one.
+  3. Times are the smallest and largest timestamps: lines go back in time on every thirtieth line. Active time leaves
+     out pauses of more than five minutes.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from itertools import pairwise
+
+import msgspec
+
+from unspool.format.blocks import Document, Image, ToolResult, ToolUse
+from unspool.format.entry import Entry
+from unspool.format.notes import AiTitle, CustomTitle, PrLink, Summary
+from unspool.format.records import Assistant, System, User
+from unspool.graph.turns import prompts
+
+PAUSE = timedelta(minutes=5)
+
+
+class Facts(msgspec.Struct, frozen=True):
+    """What a list of sessions shows of one."""
+
+    title: str = ""
+    titled_by: str = "nobody"
+    """`person`, `model`, `summary`, `prompt` or `nobody`."""
+    first_prompt: str = ""
+    cwd: str | None = None
+    branch: str | None = None
+    slug: str | None = None
+    versions: tuple[str, ...] = ()
+    models: tuple[str, ...] = ()
+    started: str | None = None
+    last: str | None = None
+    wall: float = 0.0
+    """Seconds from the first to the last line."""
+    active: float = 0.0
+    """The same without pauses."""
+    turns: int = 0
+    messages: int = 0
+    tool_calls: int = 0
+    errors: int = 0
+    """Failed tool calls and API errors."""
+    images: int = 0
+    compactions: int = 0
+    pull_requests: tuple[str, ...] = ()
+
+
+def facts(entries: Sequence[Entry]) -> Facts:
+    """Return what a session is about."""
+    seen = _Seen()
+    for entry in entries:
+        seen.take(entry)
+    typed = prompts(entries)
+    first = next((text.strip() for _, _, text in typed if text.strip()), "")
+    title, titled_by = seen.title(first)
+    started, last, wall, active = _times(seen.times)
+    return Facts(
+        title=title,
+        titled_by=titled_by,
+        first_prompt=first,
+        cwd=seen.cwd,
+        branch=seen.branch,
+        slug=seen.slug,
+        versions=tuple(seen.versions),
+        models=tuple(model for model, _ in seen.models.most_common()),
+        started=started,
+        last=last,
+        wall=wall,
+        active=active,
+        turns=len(typed),
+        messages=len(seen.messages),
+        tool_calls=len(seen.calls),
+        errors=len(seen.failed) + seen.api_errors,
+        images=seen.images,
+        compactions=seen.compactions,
+        pull_requests=tuple(seen.pull_requests),
+    )
+
+
+class _Seen:
+    """What was seen so far."""
+
+    def __init__(self) -> None:
+        self.cwd: str | None = None
+        self.branch: str | None = None
+        self.slug: str | None = None
+        self.custom_title: str | None = None
+        self.ai_title: str | None = None
+        self.summaries: list[Summary] = []
+        self.uuids: set[str] = set()
+        self.versions: dict[str, None] = {}
+        self.models: Counter[str] = Counter()
+        self.times: list[str] = []
+        self.messages: set[str] = set()
+        self.calls: set[str] = set()
+        self.failed: set[str] = set()
+        self.api_errors = self.images = self.compactions = 0
+        self.pull_requests: dict[str, None] = {}
+
+    def take(self, entry: Entry) -> None:
+        """Look at a line."""
+        record = entry.record
+        if record.timestamp:
+            self.times.append(record.timestamp)
+        if record.uuid:
+            self.uuids.add(record.uuid)
+        match record:
+            case User():
+                self._line(record)
+                self.messages.add(f"line {entry.offset}")
+                self._blocks(record)
+            case Assistant():
+                self._line(record)
+                self.messages.add(record.message.id or f"line {entry.offset}")
+                self._blocks(record)
+                if record.message.model and record.message.model != "<synthetic>":
+                    self.models[record.message.model] += 1
+                self.api_errors += record.is_api_error_message
+            case System(subtype="compact_boundary"):
+                self.compactions += 1
+            case CustomTitle(custom_title=title) if title:
+                self.custom_title = title
+            case AiTitle(ai_title=title) if title:
+                self.ai_title = title
+            case Summary():
+                self.summaries.append(record)
+            case PrLink(pr_url=url) if url:
+                self.pull_requests[url] = None
+            case _:
+                pass
+
+    def title(self, first_prompt: str) -> tuple[str, str]:
+        """Return the title and who gave it."""
+        own = [summary.summary for summary in self.summaries if summary.leaf_uuid in self.uuids]
+        choices = [
+            (self.custom_title, "person"),
+            (self.ai_title, "model"),
+            (own[-1] if own else None, "summary"),
+            (" ".join(first_prompt.split())[:200], "prompt"),
+        ]
+        return next(((title, who) for title, who in choices if title), ("", "nobody"))
+
+    def _line(self, record: User | Assistant) -> None:
+        self.cwd = self.cwd or record.cwd
+        self.branch = record.git_branch or self.branch
+        self.slug = record.slug or self.slug
+        if record.version:
+            self.versions[record.version] = None
+
+    def _blocks(self, record: User | Assistant) -> None:
+        if isinstance(record.message.content, str):
+            return
+        for block in record.message.content:
+            match block:
+                case ToolUse(id=id):
+                    self.calls.add(id)
+                case ToolResult(tool_use_id=id, is_error=True):
+                    self.failed.add(id)
+                case Image() | Document():
+                    self.images += 1
+                case _:
+                    pass
+
+
+def _times(stamps: list[str]) -> tuple[str | None, str | None, float, float]:
+    ordered = sorted((moment, stamp) for stamp in stamps if (moment := _moment(stamp)) is not None)
+    if not ordered:
+        return None, None, 0.0, 0.0
+    (first, started), (final, last) = ordered[0], ordered[-1]
+    steps = [later - earlier for (earlier, _), (later, _) in pairwise(ordered)]
+    active = sum((step for step in steps if step <= PAUSE), timedelta())
+    return started, last, (final - first).total_seconds(), active.total_seconds()
+
+
+def _moment(stamp: str) -> datetime | None:
+    try:
+        moment = datetime.fromisoformat(stamp)
+    except ValueError:
+        return None
+    return moment if moment.tzinfo else None

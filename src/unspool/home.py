@@ -1,0 +1,284 @@
+"""Reading and structure joined: a config folder, project, tree or file in; sessions out.
+
+    import unspool
+
+    home = unspool.open()                    # $CLAUDE_CONFIG_DIR or ~/.claude; also any folder or file
+    for session in home.sessions():          # newest first; nothing is read until asked
+        print(session.id, session.title, session.cwd)
+
+    session = home.session("945090a1")       # the beginning of an id, a path, an agent's id or a title
+
+Rules
+  1. Nothing is read before it is asked for, and then once.
+  2. A session is its own file and the files of its agents. Agents beside the session (until 2.0.76) belong to the
+     session whose id their lines carry.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from functools import cached_property
+from pathlib import Path
+
+import msgspec
+
+from unspool.errors import NotFound, UnspoolError
+from unspool.errors import Usage as WrongUse
+from unspool.format import sidecars
+from unspool.format.entry import BadLine, Entry, Item
+from unspool.graph.agents import Agent, AgentFile, agents
+from unspool.graph.calls import ToolCall, tool_calls
+from unspool.graph.context import context
+from unspool.graph.drafts import ContextMessage
+from unspool.graph.facts import Facts, facts
+from unspool.graph.messages import Message, messages
+from unspool.graph.threads import Thread, threads
+from unspool.graph.turns import Turn, turns
+from unspool.paths import config_folder, existing
+from unspool.prices.answers import Response
+from unspool.prices.responses import responses, unique
+from unspool.prices.totals import Usage, total
+from unspool.read.files import read_whole
+from unspool.read.scan import Kind, Source, Tree, scan
+from unspool.read.side_files import MAX_SIDE_FILE
+from unspool.read.tail import Limits, items
+
+
+class Session:
+    """One session: its file and those of its agents."""
+
+    def __init__(self, source: Source, home: Home) -> None:
+        self.source = source
+        self._home = home
+
+    @property
+    def id(self) -> str:
+        """The session's id: the name of its file."""
+        return self.source.session_id or self.source.path.stem
+
+    @property
+    def path(self) -> Path:
+        """The session's file."""
+        return self.source.path
+
+    @cached_property
+    def items(self) -> tuple[Item, ...]:
+        """Everything in the file: entries, bad lines, blanks."""
+        return read_items(self.path)
+
+    @cached_property
+    def entries(self) -> tuple[Entry, ...]:
+        """Every line with its record, in file order."""
+        return tuple(item for item in self.items if isinstance(item, Entry))
+
+    @property
+    def bad_lines(self) -> tuple[BadLine, ...]:
+        """What could not be read."""
+        return tuple(item for item in self.items if isinstance(item, BadLine))
+
+    @cached_property
+    def facts(self) -> Facts:
+        """What the session is about."""
+        return facts(self.entries)
+
+    @property
+    def title(self) -> str:
+        """The title: a person's, a model's, or the first prompt."""
+        return self.facts.title
+
+    @property
+    def cwd(self) -> str | None:
+        """The folder it worked in."""
+        return self.facts.cwd
+
+    @property
+    def project(self) -> str | None:
+        """The project's name: the last part of the folder it worked in, else the key of its place."""
+        return (self.cwd or "").replace("\\", "/").rstrip("/").rpartition("/")[2] or self.source.project
+
+    @cached_property
+    def messages(self) -> list[Message]:
+        """Whole API messages."""
+        return messages(self.entries)
+
+    @cached_property
+    def tool_calls(self) -> list[ToolCall]:
+        """Each tool call with its result."""
+        return tool_calls(self.entries)
+
+    @cached_property
+    def turns(self) -> list[Turn]:
+        """A person's prompts and all that followed each."""
+        return turns(self.entries)
+
+    @cached_property
+    def threads(self) -> list[Thread]:
+        """All branches."""
+        return threads(self.entries)
+
+    @property
+    def thread(self) -> Thread | None:
+        """The branch a resumed session goes on from."""
+        return next((thread for thread in self.threads if thread.active), None)
+
+    def context(self, leaf: str | None = None) -> list[ContextMessage]:
+        """Return what the API would be sent if the session were resumed now."""
+        return context(self.entries, leaf)
+
+    @cached_property
+    def agent_sources(self) -> tuple[Source, ...]:
+        """The files of its agents."""
+        return self._home.agents_of(self)
+
+    @cached_property
+    def agents(self) -> list[Agent]:
+        """Sub-agents, linked to the calls that started them."""
+        return agents(self.entries, self.agent_files)
+
+    @cached_property
+    def agent_files(self) -> list[AgentFile]:
+        """The lines of its agents."""
+        return [agent_file(source, self._home) for source in self.agent_sources]
+
+    @cached_property
+    def responses(self) -> list[Response]:
+        """What was billed in this session and by its agents, each answer once."""
+        paths = [self.path, *(source.path for source in self.agent_sources)]
+        lines = [self.entries, *(file.entries for file in self.agent_files)]
+        found = [
+            (str(path), response)
+            for path, entries in zip(paths, lines, strict=True)
+            for response in responses(entries, str(path))
+        ]
+        return [counted.response for counted in unique(found)]
+
+    @cached_property
+    def usage(self) -> Usage:
+        """Tokens and cost of the session and its agents."""
+        return total(self.responses)
+
+
+class Home:
+    """A folder or file, and the sessions in it."""
+
+    def __init__(self, tree: Tree) -> None:
+        self.tree = tree
+
+    @property
+    def root(self) -> Path:
+        """What was opened."""
+        return self.tree.root
+
+    def sessions(self) -> Iterator[Session]:
+        """Yield the sessions, the one changed last first."""
+        for source in sorted(self.tree.of(Kind.SESSION), key=lambda source: source.modified, reverse=True):
+            yield Session(source, self)
+
+    def session(self, name: str) -> Session:
+        """Return the session a person means: the beginning of its id, its file, an agent's id, or its title."""
+        sources = list(self.tree.of(Kind.SESSION))
+        found = [source for source in sources if str(source.path) == name or source.path.stem == name]
+        found = found or [source for source in sources if (source.session_id or "").startswith(name)]
+        found = found or self._by_agent(name)
+        if not found and (file := _named_file(name)):
+            return Session(file, self)
+        chosen = [Session(source, self) for source in found] or self._by_title(name)
+        if not chosen:
+            raise NotFound(f"no such session: `{name}`", hint="`unspool ls` lists what there is")
+        if len(chosen) > 1:
+            some = ", ".join(f"`{session.id}`" for session in chosen[:3])
+            raise WrongUse(f"`{name}` fits {len(chosen)} sessions: {some}", hint="give more of the id")
+        return chosen[0]
+
+    def agents_of(self, session: Session) -> tuple[Source, ...]:
+        """Return the files of a session's agents: in its own folder, or beside it."""
+        inside, beside = self._agents
+        return (*inside.get(session.path.with_suffix(""), []), *beside.get((session.path.parent, session.id), []))
+
+    @cached_property
+    def _agents(self) -> tuple[dict[Path, list[Source]], dict[tuple[Path, str | None], list[Source]]]:
+        """The agents' files by their session's folder; those beside a session by folder and session."""
+        inside: dict[Path, list[Source]] = {}
+        beside: dict[tuple[Path, str | None], list[Source]] = {}
+        for source in self.tree.of(Kind.AGENT):
+            folder = next((above.parent for above in source.path.parents if above.name == "subagents"), None)
+            if folder:
+                inside.setdefault(folder, []).append(source)
+            else:
+                beside.setdefault((source.path.parent, _owner(source)), []).append(source)
+        return inside, beside
+
+    @cached_property
+    def metas(self) -> dict[Path, Source]:
+        """The agents' meta files, by the path of the agent's own."""
+        return {
+            source.path.with_name(source.path.name.removesuffix(".meta.json") + ".jsonl"): source
+            for source in self.tree.of(Kind.AGENT_META)
+        }
+
+    def _by_agent(self, name: str) -> list[Source]:
+        named = [source for source in self.tree.of(Kind.AGENT) if name in (source.agent_id, source.path.stem)]
+        owners = {source.session_id or _owner(source) for source in named}
+        return [source for source in self.tree.of(Kind.SESSION) if source.session_id in owners]
+
+    def _by_title(self, name: str) -> list[Session]:
+        wanted = name.casefold()
+        titled = [(session, _title(session).casefold()) for session in self.sessions() if session.source.size]
+        exact = [session for session, title in titled if title == wanted]
+        return exact or [session for session, title in titled if wanted in title]
+
+
+def open(path: str | Path | None = None) -> Home:
+    """Open a config folder, a project of it, any tree or a file; else `$CLAUDE_CONFIG_DIR`, else `~/.claude`."""
+    return Home(scan(existing(config_folder(str(path) if path else None, os.environ))))
+
+
+def read_items(path: Path) -> tuple[Item, ...]:
+    """Return everything in a file."""
+    return tuple(items(path))
+
+
+def agent_file(source: Source, home: Home) -> AgentFile:
+    """Read an agent's file and what is said about it beside."""
+    entries = tuple(item for item in read_items(source.path) if isinstance(item, Entry))
+    meta = home.metas.get(source.path)
+    return AgentFile(
+        id=source.agent_id or source.path.stem,
+        entries=entries,
+        meta=_meta(meta.path) if meta else None,
+        in_workflow=any(folder.match("subagents/workflows") for folder in source.path.parents),
+    )
+
+
+def _named_file(name: str) -> Source | None:
+    """Return the file of lines that a path leads to."""
+    try:
+        path = existing(Path(name).expanduser())
+    except (NotFound, RuntimeError):  # no such file, no such user
+        return None
+    return next(scan(path).of(Kind.SESSION, Kind.AGENT), None) if path.is_file() else None
+
+
+def _title(session: Session) -> str:
+    """Return a session's title, none if its file can no longer be read."""
+    try:
+        return session.title
+    except UnspoolError:
+        return ""
+
+
+def _owner(source: Source) -> str | None:
+    """Return the session an agent beside it belongs to: the id its first lines carry."""
+    lines = (item.record for item in items(source.path, limits=_FIRST_LINES) if isinstance(item, Entry))
+    return next((record.session_id for record in lines if record.session_id), None)
+
+
+_FIRST_LINES = Limits(piece=16 * 1024)
+
+
+def _meta(path: Path) -> sidecars.AgentMeta | None:
+    try:
+        return sidecars.parse_agent_meta(read_whole(path, MAX_SIDE_FILE))
+    except (UnspoolError, msgspec.DecodeError):
+        return None
