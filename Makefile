@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 LOCK ?=
 GENERATED := docs/cli.md docs/format.md
-GATED := src/unspool/format/*,src/unspool/read/*
+GATED := src/unspool/format/*,src/unspool/read/*,src/unspool/graph/*
 
 .PHONY: help run test check fix bench lock clean
 .DELETE_ON_ERROR:

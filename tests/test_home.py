@@ -329,3 +329,23 @@ def test_a_session_that_is_gone_does_not_hide_the_titles_of_others(home: Home) -
     assert home.session("build the house").id == ONE
     with pytest.raises(NotFound, match="no such session"):
         home.session("dig")
+
+
+def test_a_file_that_two_sessions_used_is_an_agent_of_each(config: Path) -> None:
+    lines = [session(user(f"for {id}"), id=id, agent="a1").data for id in (ONE, TWO)]
+    for id in (ONE, TWO):
+        session(user("hi"), id=id).save(config)
+    (config / "projects" / KEY / "agent-a1.jsonl").write_bytes(b"".join(lines))
+    home = unspool.open(config)
+    prompts = [agent.prompt for id in (ONE, TWO) for agent in home.session(id).agents]
+    assert prompts == [f"for {ONE}", f"for {TWO}"]
+
+
+def test_an_agent_that_cannot_be_read_costs_no_other(config: Path) -> None:
+    session(user("hi"), id=ONE).save(config)
+    folder = config / "projects" / KEY
+    (folder / "agent-a1.jsonl").write_bytes(session(user("look"), id=ONE, agent="a1").data)
+    (folder / "agent-a2.jsonl").write_bytes(session(user("look"), id=ONE, agent="a2").data)
+    home = unspool.open(config)
+    (folder / "agent-a2.jsonl").unlink()
+    assert [agent.id for agent in home.session(ONE).agents] == ["a1"]

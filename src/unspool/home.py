@@ -11,7 +11,7 @@
 Rules
   1. Nothing is read before it is asked for, and then once.
   2. A session is its own file and the files of its agents. Agents beside the session (until 2.0.76) belong to the
-     session whose id their lines carry.
+     session whose id their lines carry; one file may hold agents of two (204 of those looked at do).
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from unspool.prices.totals import Usage, total
 from unspool.read.files import read_whole
 from unspool.read.scan import Kind, Source, Tree, scan
 from unspool.read.side_files import MAX_SIDE_FILE
-from unspool.read.tail import Limits, items
+from unspool.read.tail import items
 
 
 class Session:
@@ -139,7 +139,7 @@ class Session:
     @cached_property
     def agent_files(self) -> list[AgentFile]:
         """The lines of its agents."""
-        return [agent_file(source, self._home) for source in self.agent_sources]
+        return [agent_file(source, self._home, self.id) for source in self.agent_sources]
 
     @cached_property
     def responses(self) -> list[Response]:
@@ -206,7 +206,8 @@ class Home:
             if folder:
                 inside.setdefault(folder, []).append(source)
             else:
-                beside.setdefault((source.path.parent, _owner(source)), []).append(source)
+                for owner in _owners(source):
+                    beside.setdefault((source.path.parent, owner), []).append(source)
         return inside, beside
 
     @cached_property
@@ -219,7 +220,7 @@ class Home:
 
     def _by_agent(self, name: str) -> list[Source]:
         named = [source for source in self.tree.of(Kind.AGENT) if name in (source.agent_id, source.path.stem)]
-        owners = {source.session_id or _owner(source) for source in named}
+        owners = {id for source in named for id in ([source.session_id] if source.session_id else _owners(source))}
         return [source for source in self.tree.of(Kind.SESSION) if source.session_id in owners]
 
     def _by_title(self, name: str) -> list[Session]:
@@ -239,9 +240,11 @@ def read_items(path: Path) -> tuple[Item, ...]:
     return tuple(items(path))
 
 
-def agent_file(source: Source, home: Home) -> AgentFile:
-    """Read an agent's file and what is said about it beside."""
+def agent_file(source: Source, home: Home, session_id: str | None = None) -> AgentFile:
+    """Read an agent's file and what is said about it beside; of a file that several sessions used, one's own lines."""
     entries = tuple(item for item in read_items(source.path) if isinstance(item, Entry))
+    if session_id is not None and source.session_id is None:
+        entries = tuple(entry for entry in entries if entry.record.session_id in (None, session_id))
     meta = home.metas.get(source.path)
     return AgentFile(
         id=source.agent_id or source.path.stem,
@@ -268,13 +271,13 @@ def _title(session: Session) -> str:
         return ""
 
 
-def _owner(source: Source) -> str | None:
-    """Return the session an agent beside it belongs to: the id its first lines carry."""
-    lines = (item.record for item in items(source.path, limits=_FIRST_LINES) if isinstance(item, Entry))
-    return next((record.session_id for record in lines if record.session_id), None)
-
-
-_FIRST_LINES = Limits(piece=16 * 1024)
+def _owners(source: Source) -> list[str]:
+    """Return the sessions an agent beside them belongs to: an id may be used again, in the same file."""
+    try:
+        ids = [item.record.session_id for item in items(source.path) if isinstance(item, Entry)]
+    except UnspoolError:  # a file that cannot be read is nobody's; it costs no other agent
+        return []
+    return list(dict.fromkeys(id for id in ids if id))
 
 
 def _meta(path: Path) -> sidecars.AgentMeta | None:

@@ -281,3 +281,11 @@ def test_every_user_line_has_one_speaker(made: Built) -> None:
     for entry in made.entries:
         if isinstance(entry.record, User):
             assert speaker(entry.record) is not Speaker.QUEUED
+
+
+def test_what_the_editor_adds_is_not_part_of_the_prompts_words() -> None:
+    note, words = text("<ide_opened_file>a.py</ide_opened_file>"), text("Fix it.")
+    ((_, _, typed),) = prompts(session(user(note, words)).entries)
+    assert typed == "Fix it."
+    ((_, _, only),) = prompts(session(user(note)).entries)
+    assert only == "<ide_opened_file>a.py</ide_opened_file>"

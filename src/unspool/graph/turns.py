@@ -95,7 +95,7 @@ def prompts(entries: Sequence[Entry]) -> list[tuple[Entry, Speaker, str]]:
     for place, entry in enumerate(entries):
         match entry.record:
             case User() as record if speaker(record) is Speaker.HUMAN:
-                found.append((entry, Speaker.HUMAN, text_of(record.message.blocks)))
+                found.append((entry, Speaker.HUMAN, typed_text(record.message.blocks)))
             case Attachment(attachment=QueuedCommand() as queued) if _is_prompt(queued):
                 found.append((entry, Speaker.QUEUED, text_of(as_blocks(queued.prompt))))
             case QueueOperation(operation="enqueue", content=content) if content:
@@ -132,6 +132,13 @@ def is_typed(text: str) -> bool:
 def text_of(blocks: Sequence[AnyBlock]) -> str:
     """Return the words of some blocks."""
     return "\n".join(block.text for block in blocks if isinstance(block, Text))
+
+
+def typed_text(blocks: Sequence[AnyBlock]) -> str:
+    """Return the words of a prompt without what the editor or the program put beside them."""
+    texts = [block.text for block in blocks if isinstance(block, Text)]
+    typed = [text for text in texts if not text.lstrip().startswith(("<ide_", "<system-reminder>"))]
+    return "\n".join(typed or texts)
 
 
 def first_text(blocks: Sequence[AnyBlock]) -> str:
