@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from itertools import pairwise
 
 import msgspec
@@ -23,7 +23,8 @@ from unspool.format.notes import AiTitle, CustomTitle, PrLink, Summary
 from unspool.format.records import Assistant, System, User
 from unspool.graph.turns import prompts
 
-PAUSE = timedelta(minutes=5)
+PAUSE = 300.0
+"""Seconds."""
 
 
 class Facts(msgspec.Struct, frozen=True):
@@ -61,7 +62,7 @@ def facts(entries: Sequence[Entry]) -> Facts:
         seen.take(entry)
     typed = prompts(entries)
     first = next((text.strip() for _, _, text in typed if text.strip()), "")
-    title, titled_by = seen.title(first)
+    title, titled_by = seen.title(first, entries)
     started, last, wall, active = _times(seen.times)
     return Facts(
         title=title,
@@ -77,7 +78,7 @@ def facts(entries: Sequence[Entry]) -> Facts:
         wall=wall,
         active=active,
         turns=len(typed),
-        messages=len(seen.messages),
+        messages=seen.prompts + len(seen.answers),
         tool_calls=len(seen.calls),
         errors=len(seen.failed) + seen.api_errors,
         images=seen.images,
@@ -96,14 +97,13 @@ class _Seen:
         self.custom_title: str | None = None
         self.ai_title: str | None = None
         self.summaries: list[Summary] = []
-        self.uuids: set[str] = set()
         self.versions: dict[str, None] = {}
         self.models: Counter[str] = Counter()
         self.times: list[str] = []
-        self.messages: set[str] = set()
+        self.answers: set[str] = set()
         self.calls: set[str] = set()
         self.failed: set[str] = set()
-        self.api_errors = self.images = self.compactions = 0
+        self.prompts = self.api_errors = self.images = self.compactions = 0
         self.pull_requests: dict[str, None] = {}
 
     def take(self, entry: Entry) -> None:
@@ -111,16 +111,14 @@ class _Seen:
         record = entry.record
         if record.timestamp:
             self.times.append(record.timestamp)
-        if record.uuid:
-            self.uuids.add(record.uuid)
         match record:
             case User():
                 self._line(record)
-                self.messages.add(f"line {entry.offset}")
+                self.prompts += 1
                 self._blocks(record)
             case Assistant():
                 self._line(record)
-                self.messages.add(record.message.id or f"line {entry.offset}")
+                self.answers.add(record.message.id or f"line {entry.offset}")
                 self._blocks(record)
                 if record.message.model and record.message.model != "<synthetic>":
                     self.models[record.message.model] += 1
@@ -138,9 +136,10 @@ class _Seen:
             case _:
                 pass
 
-    def title(self, first_prompt: str) -> tuple[str, str]:
+    def title(self, first_prompt: str, entries: Sequence[Entry]) -> tuple[str, str]:
         """Return the title and who gave it."""
-        own = [summary.summary for summary in self.summaries if summary.leaf_uuid in self.uuids]
+        uuids = {entry.record.uuid for entry in entries} - {None} if self.summaries else set()
+        own = [summary.summary for summary in self.summaries if summary.leaf_uuid in uuids]
         choices = [
             (self.custom_title, "person"),
             (self.ai_title, "model"),
@@ -176,14 +175,15 @@ def _times(stamps: list[str]) -> tuple[str | None, str | None, float, float]:
     if not ordered:
         return None, None, 0.0, 0.0
     (first, started), (final, last) = ordered[0], ordered[-1]
-    steps = [later - earlier for (earlier, _), (later, _) in pairwise(ordered)]
-    active = sum((step for step in steps if step <= PAUSE), timedelta())
-    return started, last, (final - first).total_seconds(), active.total_seconds()
+    steps = (later - earlier for (earlier, _), (later, _) in pairwise(ordered))
+    active = sum(step for step in steps if step <= PAUSE)
+    return started, last, round(final - first, 3), round(active, 3)
 
 
-def _moment(stamp: str) -> datetime | None:
+def _moment(stamp: str) -> float | None:
+    """Return a time in seconds; None for what is none, or names no zone."""
     try:
         moment = datetime.fromisoformat(stamp)
     except ValueError:
         return None
-    return moment if moment.tzinfo else None
+    return moment.timestamp() if moment.tzinfo else None
