@@ -24,9 +24,10 @@ run: $(VENV)/.base ## try it on your own sessions, or on made-up ones if there a
 	fi
 	@printf '\nTry next:\n'
 	@printf '  %-42s %s\n' \
-	  '$(BIN)/unspool doctor PATH --json' 'the same, as data' \
-	  '$(BIN)/unspool export FILE --jsonl' 'one session, byte for byte' \
-	  '$(BIN)/unspool demo DIR' 'sessions to play with' \
+	  '$(BIN)/unspool ls' 'your sessions (for the made-up ones: --config-dir .demo)' \
+	  '$(BIN)/unspool show SESSION' 'one of them, turn by turn' \
+	  '$(BIN)/unspool export SESSION --md' 'the same as Markdown; also --json, --messages, --jsonl' \
+	  '$(BIN)/unspool doctor PATH --json' 'what is in a folder, as data' \
 	  'make test' 'run the tests' \
 	  'docs/guide.md' 'read on'
 

@@ -194,6 +194,8 @@ class Home:
     def agents_of(self, session: Session) -> tuple[Source, ...]:
         """Return the files of a session's agents: in its own folder, or beside it."""
         inside, beside = self._agents
+        if not inside and not beside:
+            return ()
         return (*inside.get(session.path.with_suffix(""), []), *beside.get((session.path.parent, session.id), []))
 
     @cached_property

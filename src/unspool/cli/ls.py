@@ -101,11 +101,10 @@ def ls(
 def fits(session: Session, filters: Filters) -> bool:
     """Tell whether a session is wanted."""
     facts = session.facts
-    started, last = figures.moment(facts.started), figures.moment(facts.last)
     return (
         fits_project(session, filters.project)
-        and (filters.since is None or (last is not None and last >= filters.since))
-        and (filters.until is None or (started is not None and started <= filters.until))
+        and (filters.since is None or ((last := figures.moment(facts.last)) is not None and last >= filters.since))
+        and (filters.until is None or ((begun := figures.moment(facts.started)) is not None and begun <= filters.until))
         and filters.branch in (None, facts.branch)
         and (filters.model is None or any(filters.model.casefold() in model.casefold() for model in facts.models))
         and all(_HAS[name](session) for name in filters.has)
