@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from unspool.format.patch import patch
+from unspool.format.records import Assistant
 from unspool.graph.context import NO_ANSWER, context
 from unspool.graph.drafts import INTERRUPTED, LOADED, NO_CONTENT, ORPHANED
 from unspool.testing.build import (
@@ -275,6 +276,72 @@ def test_a_notification_is_told_to_be_one() -> None:
     assert sent(user("x"), assistant("a"), news, assistant("b"))[2][1][0].startswith(
         "<system-reminder>\n[SYSTEM NOTIFICATION - NOT USER INPUT]"
     )
+
+
+def test_a_failed_answer_does_not_part_what_the_user_said() -> None:
+    error = assistant("API Error", model="<synthetic>", isApiErrorMessage=True)
+    day = [attachment("date", date="one"), error, user("two"), attachment("date", date="two")]
+    assert sent(user("one"), *day, assistant("b", model=NEW)) == [
+        ("user", ["one\n", "two"]),
+        ("system", ["Today's date is one.\n\nToday's date is two."]),
+        ("assistant", ["b"]),
+    ]
+
+
+def test_what_an_old_version_wrote_for_a_blank_answer_is_none() -> None:
+    assert sent(user("one"), assistant(NO_CONTENT), user("two"), assistant("b"))[0] == ("user", ["one\n", "two"])
+
+
+def test_a_reminder_in_the_users_name_stays_beside_a_result_for_models_that_take_system_messages() -> None:
+    memory = attachment("nested_memory")
+    lines = [*session(user("go"), read("a", model=NEW), tool_result("A"), memory, assistant("b", model=NEW)).lines]
+    lines[3] = patch(lines[3], {("rendered",): [{"content": _reminder("x")}], ("renderedRole",): "user"})
+    assert sent(*map(raw, lines))[2] == ("user", [{"a": "A"}, _reminder("x")])
+
+
+@pytest.mark.parametrize("model", [OLD, NEW])
+def test_a_picture_queued_meanwhile_goes_with_its_words(model: str) -> None:
+    taken = attachment("queued_command", prompt=[text("look"), image()], commandMode="prompt")
+    story = [user("go"), read("a", model=model), tool_result("A"), taken, assistant("b", model=model)]
+    result, words, picture = sent(*story)[2][1]
+    assert (result, picture) == ({"a": "A"}, "image")
+    assert "look" in words
+    last = context(session(*story).entries)[2].blocks[-1].value
+    assert last == image()
+
+
+def test_a_session_stopped_at_a_limit_of_turns_gets_no_answer() -> None:
+    story = [user("go"), read("a"), tool_result("A")]
+    assert sent(*story, attachment("max_turns_reached", exitCommitted=False))[-1][0] == "user"
+    assert sent(*story, attachment("max_turns_reached", exitCommitted=True))[-1] == ("assistant", [NO_ANSWER])
+
+
+def test_local_commands_alone_are_sent() -> None:
+    assert sent(system("local_command", "/x"), system("local_command", "y")) == [("user", ["/x\n", "y"])]
+
+
+def test_a_leaf_that_is_not_there_gives_nothing() -> None:
+    assert context(session(user("x")).entries, "nowhere") == []
+
+
+def test_blocks_that_had_to_be_mended_are_sent_mended() -> None:
+    first, second = session(user(text("a"), image()), assistant("b")).lines
+    broken = first.replace(b'"text":"a"', b'"text":"a\xff"')
+    assert sent(raw(broken), raw(second))[0] == ("user", ["a\ufffd", "image"])
+
+
+def test_blocks_nobody_has_described_are_sent_as_they_are() -> None:
+    strange = {"type": "hologram", "depth": 3}
+    made = session(user(strange, text("x")), assistant("b"))
+    assert [block.value for block in context(made.entries)[0].blocks] == [strange, text("x")]
+
+
+def test_an_answer_goes_on_only_where_it_was_left() -> None:
+    lines = [*session(user("x"), assistant("a"), user("y"), assistant("b")).lines]
+    first = session(raw(lines[1])).records[0]
+    assert isinstance(first, Assistant)
+    lines[3] = patch(lines[3], {("message", "id"): first.message.id})
+    assert [role for role, _ in sent(*map(raw, lines))] == ["user", "assistant", "user", "assistant"]
 
 
 def test_nothing_is_sent_of_an_empty_session() -> None:

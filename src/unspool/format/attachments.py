@@ -303,6 +303,14 @@ class BudgetUsd(AttachmentData, frozen=True, tag="budget_usd"):
     remaining: float | None = None
 
 
+class MaxTurnsReached(AttachmentData, frozen=True, tag="max_turns_reached"):
+    """A limit of turns was reached."""
+
+    max_turns: int | None = None
+    turn_count: int | None = None
+    exit_committed: bool | None = None
+
+
 class UltraEffortEnter(AttachmentData, frozen=True, tag="ultra_effort_enter"):
     """Highest effort is on."""
 
@@ -380,7 +388,7 @@ KnownAttachment: TypeAlias = (
     | McpInstructionsDelta | CommandPermissions | QueuedCommand | File | CompactFileReference
     | EditedTextFile | Directory | NestedMemory | ReadTruncationNotice | PlanMode | PlanModeExit
     | PlanFileReference | AutoMode | AutoModeExit | TaskReminder | TodoReminder | TaskStatus | GoalStatus
-    | SilentTurnReminder | TotalTokensReminder | BatchingReminderSent | BudgetUsd
+    | SilentTurnReminder | TotalTokensReminder | BatchingReminderSent | BudgetUsd | MaxTurnsReached
     | UltraEffortEnter | UltraEffortExit | HookSuccess | HookNonBlockingError | HookBlockingError
     | HookErrorDuringExecution | HookCancelled | HookStoppedContinuation | HookSystemMessage
     | HookAdditionalContext

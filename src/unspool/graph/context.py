@@ -18,12 +18,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from unspool.format.blocks import AnyBlock, RedactedThinking, Thinking, ToolResult, ToolUse
+from unspool.format.attachments import MaxTurnsReached, QueuedCommand
+from unspool.format.blocks import AnyBlock, Other, RedactedThinking, Text, Thinking, ToolResult, ToolUse, as_blocks
 from unspool.format.entry import Entry
 from unspool.format.message import Message
 from unspool.format.records import Assistant, Attachment, System, User
 from unspool.graph import models, wording
-from unspool.graph.context_blocks import ContextBlock, of_line, with_text, words
+from unspool.graph.context_blocks import ContextBlock, as_json, of_line, with_text, words
 from unspool.graph.drafts import (
     THINKING,
     ContextMessage,
@@ -52,7 +53,8 @@ def context(entries: Sequence[Entry], leaf: str | None = None) -> list[ContextMe
     for line in _ordered(said, models.takes_system_turns(model)):
         _add(drafts, known, line, model)
     drafts = paired(joined([draft for draft in drafts if draft.role != "assistant" or says_something(draft)]))
-    if drafts and drafts[-1].role != "assistant" and (ids(drafts[-1], "tool_result") or _waits_for_answer(said)):
+    waits = _waits_for_answer(said) or bool(drafts and ids(drafts[-1], "tool_result"))
+    if drafts and drafts[-1].role != "assistant" and waits and not _ran_out_of_turns(said):
         drafts.append(Draft("assistant", [words(NO_ANSWER)]))
     for line in commands_after:
         _add(drafts, known, line, model)
@@ -122,6 +124,12 @@ def _waits_for_answer(lines: Sequence[Entry]) -> bool:
     return bool(texts) and not (ran_command and texts[0].startswith(("<local-command-", "<command-name>")))
 
 
+def _ran_out_of_turns(lines: Sequence[Entry]) -> bool:
+    """Tell whether the program stopped at a limit of turns and left the end open."""
+    data = lines[-1].record.attachment if lines and isinstance(lines[-1].record, Attachment) else None
+    return isinstance(data, MaxTurnsReached) and data.exit_committed is False
+
+
 def _answers(message: Message) -> bool:
     return any(not isinstance(block, Thinking | RedactedThinking) for block in message.blocks)
 
@@ -138,7 +146,7 @@ def _last_model(lines: Iterable[Entry]) -> str | None:
 
 
 def _ordered(lines: Sequence[Entry], system_turns: bool) -> list[Entry]:
-    """Move reminders in the user's name up to the answer or result before them, system messages past the prompt."""
+    """Move reminders in the user's name up to the answer or result before them."""
     ordered: list[Entry] = []
     waiting: list[Entry] = []
     for line in reversed(lines):
@@ -149,23 +157,7 @@ def _ordered(lines: Sequence[Entry], system_turns: bool) -> list[Entry]:
             ordered += waiting
             waiting = []
         ordered.append(line)
-    return _system_after_user([*reversed(ordered + waiting)]) if system_turns else [*reversed(ordered + waiting)]
-
-
-def _system_after_user(lines: list[Entry]) -> list[Entry]:
-    """What the user says in a row is one message; system messages between its parts come after it."""
-    ordered: list[Entry] = []
-    held: list[Entry] = []
-    for line in lines:
-        match line.record:
-            case Attachment() as record if wording.is_system(record):
-                held.append(line)
-            case Assistant():
-                ordered += [*held, line]
-                held = []
-            case _:
-                ordered.append(line)
-    return ordered + held
+    return [*reversed(ordered + waiting)]
 
 
 def _has_result(line: Entry) -> bool:
@@ -179,7 +171,8 @@ def _add(drafts: list[Draft], known: dict[str, Draft], line: Entry, model: str) 
             if told and models.takes_system_turns(model) and wording.is_system(record):
                 instruct(drafts, "\n".join(told if models.keeps_tags(model) else map(wording.bare, told)), line)
             elif told:
-                attach(drafts, told, line, seam=len(record.rendered) > 1)
+                told_blocks = [*(words(text, line) for text in told), *_pictures(record, line)]
+                attach(drafts, told_blocks, seam=len(record.rendered) > 1, fold=not models.takes_system_turns(model))
         case System(subtype="local_command", content=content) if content:
             say(drafts, "user", [words(content, line)])
         case User() as record:
@@ -188,6 +181,14 @@ def _add(drafts: list[Draft], known: dict[str, Draft], line: Entry, model: str) 
             _answer(drafts, known, line, model)
         case _:
             pass
+
+
+def _pictures(record: Attachment, line: Entry) -> list[ContextBlock]:
+    """Return what a prompt taken in meanwhile holds besides words."""
+    data = record.attachment
+    blocks = as_blocks(data.prompt) if isinstance(data, QueuedCommand) else ()
+    plain = [block for block in blocks if not isinstance(block, Text | Other)]
+    return [ContextBlock(str(type(b).__struct_config__.tag), line, made=as_json(b)) for b in plain]
 
 
 def _noted(record: User, blocks: list[ContextBlock]) -> list[ContextBlock]:

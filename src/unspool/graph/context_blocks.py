@@ -57,6 +57,17 @@ def with_text(block: ContextBlock, text: str) -> ContextBlock:
     return msgspec.structs.replace(block, text=text, made=made)
 
 
+def as_json(block: msgspec.Struct) -> Json:
+    """Return a block that stands on no line of its own, without what it does not have."""
+    whole = msgspec.to_builtins(block)
+    assert isinstance(whole, dict)
+    return {
+        key: {name: item for name, item in value.items() if item is not None} if isinstance(value, dict) else value
+        for key, value in whole.items()
+        if value is not None
+    }
+
+
 def of_line(entry: Entry) -> list[ContextBlock]:
     """Return the blocks of a message's line that say something."""
     record = entry.record

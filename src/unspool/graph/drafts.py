@@ -45,20 +45,31 @@ class Draft(msgspec.Struct):
 
 
 def says_something(draft: Draft) -> bool:
-    """Thinking alone is no answer."""
-    return any(block.kind not in THINKING for block in draft.blocks)
+    """Thinking alone is no answer, nor what 2.0.76 wrote for a blank one."""
+    return any(block.kind not in THINKING and block.text != NO_CONTENT for block in draft.blocks)
 
 
 def joined(drafts: list[Draft]) -> list[Draft]:
-    """Join what the user said around an answer that went."""
+    """Join what the user said between two answers; the system messages among it become one after it."""
     done: list[Draft] = []
+    held: list[Draft] = []
     for draft in drafts:
-        if done and draft.role == done[-1].role == "user" and not draft.apart:
+        if draft.role == "system":
+            held.append(draft)
+        elif draft.role == "assistant":
+            done += [*_one_system(held), draft]
+            held = []
+        elif done and done[-1].role == "user" and not draft.apart:
             _seam(done[-1], draft.blocks)
             done[-1].blocks += draft.blocks
         else:
             done.append(draft)
-    return done
+    return done + _one_system(held)
+
+
+def _one_system(drafts: list[Draft]) -> list[Draft]:
+    texts = [block.text or "" for draft in drafts for block in draft.blocks]
+    return [Draft("system", [with_text(drafts[0].blocks[0], "\n\n".join(texts))])] if drafts else []
 
 
 def say(drafts: list[Draft], role: str, blocks: list[ContextBlock]) -> None:
@@ -80,26 +91,21 @@ def _seam(draft: Draft, following: list[ContextBlock]) -> None:
 
 
 def instruct(drafts: list[Draft], text: str, line: Entry) -> None:
-    """Add to the system message in between: its texts are one."""
-    last = drafts[-1] if drafts else None
-    if last is None or last.role != "system":
-        drafts.append(Draft("system", [words(text, line)]))
-    else:
-        before = last.blocks[-1]
-        last.blocks[-1] = with_text(before, f"{before.text}\n\n{text}")
+    """Add a system message."""
+    drafts.append(Draft("system", [words(text, line)]))
 
 
-def attach(drafts: list[Draft], told: list[str], line: Entry, *, seam: bool) -> None:
-    """Add a reminder to what the user just said; beside a tool result it becomes part of that."""
+def attach(drafts: list[Draft], blocks: list[ContextBlock], *, seam: bool, fold: bool) -> None:
+    """Add a reminder to what the user just said; with `fold`, beside a tool result it becomes part of that."""
     last = drafts[-1] if drafts else None
+    texts = [block.text for block in blocks if block.text is not None]
     if last is None or last.role != "user":
-        drafts += [Draft("user", [words(text, line)], apart=number > 0) for number, text in enumerate(told)]
-    elif last.blocks[-1].kind == "tool_result":
+        drafts += [Draft("user", [block], apart=number > 0) for number, block in enumerate(blocks)]
+    elif fold and last.blocks[-1].kind == "tool_result" and len(texts) == len(blocks):
         result = last.blocks[-1]
-        last.blocks[-1] = msgspec.structs.replace(result, made=_with_texts(result.value, told))
+        last.blocks[-1] = msgspec.structs.replace(result, made=_with_texts(result.value, texts))
     else:
-        for text in told:
-            block = words(text, line)
+        for block in blocks:
             if seam:  # several texts of one attachment, as the line itself words them
                 _seam(last, [block])
             last.blocks.append(block)

@@ -19,6 +19,8 @@ def thread_lines(entries: Sequence[Entry], at: str | None = None) -> list[Entry]
     """Return the lines that lead to a leaf: the one with this uuid, else the one a resumed session goes on from."""
     whole = main_graph(entries)
     tip = whole.numbers.get(at) if at is not None else leaf(whole)
+    if tip is None and at is None and whole.nodes:
+        tip = len(whole.nodes) - 1  # nothing but local commands
     if tip is None:
         return []
     way = [*whole.path(tip), *_after(whole, tip)]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from unspool.format import attachments as kinds
-from unspool.format.blocks import as_blocks
+from unspool.format.blocks import Text, as_blocks
 from unspool.format.patch import encode
 from unspool.format.records import Attachment
 from unspool.graph.turns import text_of
@@ -23,6 +23,9 @@ def words(record: Attachment) -> list[str]:
 
 def is_system(record: Attachment) -> bool:
     """Tell whether a model that takes system messages gets this one as such."""
+    data = record.attachment
+    if isinstance(data, kinds.QueuedCommand) and any(not isinstance(block, Text) for block in as_blocks(data.prompt)):
+        return False  # a system message holds no pictures
     if record.rendered_role is not None:
         return record.rendered_role == "system"
     return not isinstance(record.attachment, kinds.SessionContext | kinds.RemoteSessionChange)
