@@ -17,7 +17,7 @@ from itertools import pairwise
 
 import msgspec
 
-from unspool.format.blocks import Document, Image, ToolResult, ToolUse
+from unspool.format.blocks import AnyBlock, Document, Image, ToolResult, ToolUse
 from unspool.format.entry import Entry
 from unspool.format.notes import AiTitle, CustomTitle, PrLink, Summary
 from unspool.format.records import Assistant, System, User
@@ -107,30 +107,45 @@ class _Seen:
         self.pull_requests: dict[str, None] = {}
 
     def take(self, entry: Entry) -> None:
-        """Look at a line."""
+        """Look at a line. Most lines are no news: their type is asked once, not case by case."""
         record = entry.record
         if record.timestamp:
             self.times.append(record.timestamp)
-        match record:
-            case User():
-                self._line(record)
-                self.prompts += 1
-                self._blocks(record)
-            case Assistant():
-                self._line(record)
-                self.answers.add(record.message.id or f"line {entry.offset}")
-                self._blocks(record)
-                if record.message.model and record.message.model != "<synthetic>":
-                    self.models[record.message.model] += 1
-                self.api_errors += record.is_api_error_message
+        kind = type(record)
+        if kind is User or kind is Assistant:
+            self._message(entry)
+        elif kind in _NOTED:
+            self._note(entry)
+
+    def _message(self, entry: Entry) -> None:
+        record = entry.record
+        assert isinstance(record, User | Assistant)
+        self.cwd = self.cwd or record.cwd
+        self.branch = record.git_branch or self.branch
+        self.slug = record.slug or self.slug
+        if record.version:
+            self.versions[record.version] = None
+        message = record.message
+        if isinstance(record, User):
+            self.prompts += 1
+        else:
+            self.answers.add(message.id or f"line {entry.offset}")
+            if message.model and message.model != "<synthetic>":
+                self.models[message.model] += 1
+            self.api_errors += record.is_api_error_message
+        if not isinstance(message.content, str):
+            self._blocks(message.content)
+
+    def _note(self, entry: Entry) -> None:
+        match entry.record:
             case System(subtype="compact_boundary"):
                 self.compactions += 1
             case CustomTitle(custom_title=title) if title:
                 self.custom_title = title
             case AiTitle(ai_title=title) if title:
                 self.ai_title = title
-            case Summary():
-                self.summaries.append(record)
+            case Summary() as summary:
+                self.summaries.append(summary)
             case PrLink(pr_url=url) if url:
                 self.pull_requests[url] = None
             case _:
@@ -148,17 +163,8 @@ class _Seen:
         ]
         return next(((title, who) for title, who in choices if title), ("", "nobody"))
 
-    def _line(self, record: User | Assistant) -> None:
-        self.cwd = self.cwd or record.cwd
-        self.branch = record.git_branch or self.branch
-        self.slug = record.slug or self.slug
-        if record.version:
-            self.versions[record.version] = None
-
-    def _blocks(self, record: User | Assistant) -> None:
-        if isinstance(record.message.content, str):
-            return
-        for block in record.message.content:
+    def _blocks(self, blocks: tuple[AnyBlock, ...]) -> None:
+        for block in blocks:
             match block:
                 case ToolUse(id=id):
                     self.calls.add(id)
@@ -168,6 +174,9 @@ class _Seen:
                     self.images += 1
                 case _:
                     pass
+
+
+_NOTED = frozenset({System, CustomTitle, AiTitle, Summary, PrLink})
 
 
 def _times(stamps: list[str]) -> tuple[str | None, str | None, float, float]:

@@ -69,8 +69,9 @@ _MACHINES = frozenset({"task-notification", "task_notification", "system", "hook
 def speaker(record: User) -> Speaker:
     """Tell what a user line is."""
     blocks = record.message.blocks
-    if any(isinstance(block, ToolResult) for block in blocks):
-        return Speaker.RESULT
+    for block in blocks:
+        if isinstance(block, ToolResult):
+            return Speaker.RESULT
     words = first_text(blocks).lstrip()
     if words.startswith(INTERRUPT):
         return Speaker.INTERRUPT
@@ -93,6 +94,8 @@ def prompts(entries: Sequence[Entry]) -> list[tuple[Entry, Speaker, str]]:
     found: list[tuple[Entry, Speaker, str]] = []
     said_later: dict[str, int] | None = None
     for place, entry in enumerate(entries):
+        if type(entry.record) not in _SPOKEN:
+            continue
         match entry.record:
             case User() as record if speaker(record) is Speaker.HUMAN:
                 found.append((entry, Speaker.HUMAN, typed_text(record.message.blocks)))
@@ -107,6 +110,9 @@ def prompts(entries: Sequence[Entry]) -> list[tuple[Entry, Speaker, str]]:
             case _:
                 pass
     return found
+
+
+_SPOKEN = frozenset({User, Attachment, QueueOperation})
 
 
 def turns(entries: Sequence[Entry]) -> list[Turn]:
