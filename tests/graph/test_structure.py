@@ -27,8 +27,12 @@ def test_an_id_used_again_is_told() -> None:
 
 def test_circles_are_told_and_end() -> None:
     first, second = (session(raw(line)).entries[0].record.uuid for line in (ONE, TWO))
-    assert kinds(patch(ONE, {("parentUuid",): second}), TWO, THREE) == ["cycle", "cycle"]
+    assert kinds(patch(ONE, {("parentUuid",): second}), TWO, THREE) == ["cycle"]
     assert kinds(patch(ONE, {("parentUuid",): first})) == ["cycle"]
+
+
+def test_a_parent_that_comes_later_is_no_flaw() -> None:
+    assert kinds(TWO, ONE, THREE) == []
 
 
 def test_a_result_of_nothing_is_told() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +13,15 @@ import click
 import msgspec
 
 from unspool.cli import output
+from unspool.errors import UnspoolError
 from unspool.format.entry import Entry
 from unspool.graph.agents import AgentClass
 from unspool.graph.structure import flaws
-from unspool.home import Home, agent_file
+from unspool.home import Home
 from unspool.paths import config_folder, existing
 from unspool.read.scan import Kind, scan
 from unspool.read.survey import Finding, Report, survey
+from unspool.read.tail import items
 
 _VERSION = re.compile(r"\d+(\.\d+)*")
 _SHOWN = 10
@@ -49,22 +51,34 @@ def doctor(path: str | None, as_json: bool, config_dir: str | None) -> None:
 def _structure(home: Home, report: Report) -> dict[str, int]:
     """Look at how lines and agents hang together: add what does not to the report, count the agents."""
     agents = dict.fromkeys(("linked", "unlinked", "warmup", "special"), 0)
+    for source in home.tree.of(Kind.SESSION, Kind.AGENT):
+        _add_flaws(source.path, report)
     for session in home.sessions():
-        _add_flaws(session.path, session.entries, report)
-        for agent in session.agents:
-            agents[_CLASSES.get(agent.kind, "special") if not agent.call else "linked"] += 1
-    for source in home.tree.of(Kind.AGENT):
-        _add_flaws(source.path, agent_file(source, home).entries, report)
+        if not session.agent_sources:
+            continue
+        if sum(source.size for source in (session.source, *session.agent_sources)) > _LINKED_UP_TO:
+            report.warnings.append(Finding("not linked", session.path, "too large to link its agents in memory"))
+            continue
+        with suppress(UnspoolError):  # the survey has said so
+            for agent in session.agents:
+                agents[_CLASSES.get(agent.kind, "special") if not agent.call else "linked"] += 1
     agents["unlinked"] += sum(1 for _ in home.tree.of(Kind.AGENT)) - sum(agents.values())
     return agents
 
 
+_LINKED_UP_TO = 64 * 1024 * 1024
+"""Bytes of a session and its agents: linking holds them all."""
+
 _CLASSES = {AgentClass.TASK: "unlinked", AgentClass.ORPHAN: "unlinked", AgentClass.WARMUP: "warmup"}
 
 
-def _add_flaws(path: Path, entries: Sequence[Entry], report: Report) -> None:
+def _add_flaws(path: Path, report: Report) -> None:
     seen: dict[tuple[str, str], Finding] = {}
-    for flaw in flaws(entries):
+    try:
+        found = flaws(item for item in items(path) if isinstance(item, Entry))
+    except UnspoolError:  # the survey has said so
+        return
+    for flaw in found:
         first = seen.get((flaw.kind, flaw.message))
         count = first.count + 1 if first else 1
         offset = first.offset if first else flaw.offset
