@@ -1,6 +1,5 @@
 import csv
 import json
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.real_files import corpus
 from unspool.format import inputs
 from unspool.format.agent_tools import AgentInput, StructuredOutputInput
 from unspool.format.file_tools import GrepInput, MultiEditInput, ReadInput, Replacement
@@ -18,7 +18,6 @@ from unspool.format.plan_tools import AskUserQuestionInput, Option, Question, To
 from unspool.format.shell_tools import BashInput, SedEdit
 
 FACTS = Path(__file__).parent / "facts" / "tool_inputs.tsv"
-CORPUS = Path(os.environ.get("UNSPOOL_CORPUS", Path(__file__).parents[3] / "shared/data/real"))
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
@@ -138,9 +137,9 @@ def test_known_keys_with_any_values_are_some_input(data: st.DataObject, tool: st
 
 
 def test_real_inputs_fit_their_tools() -> None:
-    if not CORPUS.is_dir():
-        pytest.skip("no corpus of real sessions beside the checkout; UNSPOOL_CORPUS names one")
-    calls = [(call.get("name", ""), call.get("input")) for path in CORPUS.rglob("*.jsonl") for call in tool_calls(path)]
+    calls = [
+        (call.get("name", ""), call.get("input")) for path in corpus().rglob("*.jsonl") for call in tool_calls(path)
+    ]
     parsed = [inputs.parse(name, value) for name, value in calls if name in TOOLS]
     assert parsed
     assert [other for other in parsed if isinstance(other, OtherInput)] == []

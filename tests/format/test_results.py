@@ -1,6 +1,5 @@
 import csv
 import json
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, get_args
@@ -10,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.real_files import corpus
 from unspool.format import results
 from unspool.format.agent_tools import AgentCompleted, AgentLaunched, TeammateSpawned
 from unspool.format.file_tools import (
@@ -32,7 +32,6 @@ from unspool.format.shell_tools import BashResult, Commit, GitOperation
 from unspool.format.web_tools import Hit, Hits, WebSearchResult
 
 FACTS = Path(__file__).parent / "facts" / "tool_results.tsv"
-CORPUS = Path(os.environ.get("UNSPOOL_CORPUS", Path(__file__).parents[3] / "shared/data/real"))
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
@@ -235,9 +234,7 @@ def test_known_keys_with_any_values_are_some_result(
 
 
 def test_real_results_fit_their_tools() -> None:
-    if not CORPUS.is_dir():
-        pytest.skip("no corpus of real sessions beside the checkout; UNSPOOL_CORPUS names one")
-    found = [pair for path in CORPUS.rglob("*.jsonl") for pair in named_results(path)]
+    found = [pair for path in corpus().rglob("*.jsonl") for pair in named_results(path)]
     objects = [(tool, value) for tool, value in found if tool in TOOLS and isinstance(value, dict)]
     assert objects
     assert [tool for tool, value in objects if isinstance(parse(tool, value), OtherResult)] == []

@@ -1,8 +1,6 @@
 import json
-import os
 from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -10,13 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.real_files import corpus
 from unspool.format import prose, settings, sidecars
 from unspool.format.plan_tools import Task, Todo
 from unspool.format.prose import Heading, Link, PlanTask
 from unspool.format.settings import MASK
 from unspool.format.sidecars import HistoryEntry, IndexEntry, Pasted, TodoOwner
-
-CORPUS = Path(os.environ.get("UNSPOOL_CORPUS", Path(__file__).parents[3] / "shared/data/real"))
 
 OBJECTS: list[Callable[[bytes | str], object]] = [
     sidecars.parse_sessions_index,
@@ -354,9 +351,7 @@ def test_front_matter_without_an_end_is_text() -> None:
     ],
 )
 def test_real_side_files_are_read_whole(pattern: str, parse: Callable[[bytes], object]) -> None:
-    if not CORPUS.is_dir():
-        pytest.skip("no corpus of real sessions beside the checkout; UNSPOOL_CORPUS names one")
-    documents = [path.read_bytes() for path in CORPUS.glob(pattern)]
+    documents = [path.read_bytes() for path in corpus().glob(pattern)]
     assert documents
     for document in documents:
         assert lost(json.loads(document), msgspec.to_builtins(parse(document))) == []
