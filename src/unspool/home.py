@@ -20,6 +20,7 @@ import os
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -29,20 +30,20 @@ from unspool.format import sidecars
 from unspool.format.entry import BadLine, Entry, Item
 from unspool.graph.agents import Agent, AgentFile, agents
 from unspool.graph.calls import ToolCall, tool_calls
-from unspool.graph.context import context
-from unspool.graph.drafts import ContextMessage
 from unspool.graph.facts import Facts, facts
 from unspool.graph.messages import Message, messages
 from unspool.graph.threads import Thread, threads
 from unspool.graph.turns import Turn, turns
 from unspool.paths import config_folder, existing
-from unspool.prices.answers import Response
-from unspool.prices.responses import responses, unique
-from unspool.prices.totals import Usage, total
 from unspool.read.files import read_whole
 from unspool.read.scan import Kind, Source, Tree, scan
 from unspool.read.side_files import MAX_SIDE_FILE
 from unspool.read.tail import items
+
+if TYPE_CHECKING:  # a list of sessions needs neither prices nor context: they are loaded when asked for
+    from unspool.graph.drafts import ContextMessage
+    from unspool.prices.answers import Response
+    from unspool.prices.totals import Usage
 
 
 class Session:
@@ -124,6 +125,8 @@ class Session:
 
     def context(self, leaf: str | None = None) -> list[ContextMessage]:
         """Return what the API would be sent if the session were resumed now."""
+        from unspool.graph.context import context
+
         return context(self.entries, leaf)
 
     @cached_property
@@ -144,6 +147,8 @@ class Session:
     @cached_property
     def responses(self) -> list[Response]:
         """What was billed in this session and by its agents, each answer once."""
+        from unspool.prices.responses import responses, unique
+
         paths = [self.path, *(source.path for source in self.agent_sources)]
         lines = [self.entries, *(file.entries for file in self.agent_files)]
         found = [
@@ -156,6 +161,8 @@ class Session:
     @cached_property
     def usage(self) -> Usage:
         """Tokens and cost of the session and its agents."""
+        from unspool.prices.totals import total
+
         return total(self.responses)
 
 
