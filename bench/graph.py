@@ -20,7 +20,7 @@ from bench.child import Measured, Task
 from bench.table import Row
 from unspool.format.entry import Entry
 
-ROUNDS = 3
+ROUNDS = 7
 SESSIONS, SMALL, LARGE = 1000, 30_000_000, 20_000_000
 
 
