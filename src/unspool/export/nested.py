@@ -10,20 +10,14 @@ from unspool.export.figures import amount
 from unspool.export.steps import Call, Story
 from unspool.format.entry import Entry
 from unspool.graph.agents import Agent, AgentClass
-from unspool.home import Session, read_items
-from unspool.read.scan import Source
+from unspool.home import Session
 
 
 class NestedAgent(msgspec.Struct, frozen=True):
-    """An agent and its file."""
+    """An agent and its lines."""
 
     agent: Agent
-    source: Source
-
-    @property
-    def entries(self) -> tuple[Entry, ...]:
-        """The lines of its file. Read each time: few look at all of them."""
-        return tuple(item for item in read_items(self.source.path) if isinstance(item, Entry))
+    entries: Sequence[Entry]
 
     @property
     def words(self) -> str:
@@ -35,9 +29,9 @@ class NestedAgent(msgspec.Struct, frozen=True):
 def by_call(session: Session) -> dict[str, list[NestedAgent]]:
     """Return the agents of a session by the call that started each."""
     found: dict[str, list[NestedAgent]] = {}
-    for agent, source in zip(session.agents, session.agent_sources, strict=True):
+    for agent, file in zip(session.agents, session.agent_files, strict=True):
         if agent.call is not None:
-            found.setdefault(agent.call.id, []).append(NestedAgent(agent, source))
+            found.setdefault(agent.call.id, []).append(NestedAgent(agent, file.entries))
     return found
 
 

@@ -30,7 +30,7 @@ def open_regular(path: Path) -> Iterator[int]:
     except OSError as error:
         if path.is_symlink():
             raise Refused(f"not following a link: `{path}`", hint="name the file it leads to") from None
-        raise Unreadable(f"cannot read `{path}`: {_reason(error)}", hint=_ONE_FILE) from None
+        raise Unreadable(f"cannot read `{path}`: {reason(error)}", hint=_ONE_FILE) from None
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise Unreadable(f"not a regular file: `{path}`", hint=_ONE_FILE)
@@ -51,5 +51,6 @@ def read_whole(path: Path, limit: int) -> bytes:
         return data
 
 
-def _reason(error: OSError) -> str:
+def reason(error: OSError) -> str:
+    """Return why something cannot be read, in the system's words."""
     return (error.strerror or type(error).__name__).lower()

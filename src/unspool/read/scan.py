@@ -22,6 +22,7 @@ from pathlib import Path
 import msgspec
 
 from unspool.paths import AGENT_ID, SESSION_ID
+from unspool.read.files import reason
 
 
 class Kind(Enum):
@@ -118,7 +119,7 @@ def scan(root: Path) -> Tree:
             with os.scandir(path) as listing:
                 children = sorted(listing, key=lambda child: child.name)
         except OSError as error:
-            skipped.append(Skipped(path, _reason(error)))
+            skipped.append(Skipped(path, reason(error)))
             continue
         folder = _recognised(folder, path.name, children)
         for child in children:
@@ -143,7 +144,7 @@ def _visit(child: os.DirEntry[str], path: Path, folder: _Folder, root: Path) -> 
             return _inner(folder, child.name)
         source = _source(path, status, folder)
     except OSError as error:
-        return Skipped(path, _reason(error))
+        return Skipped(path, reason(error))
     if source and not stat.S_ISREG(status.st_mode):
         return Skipped(path, "not a regular file")
     return source
@@ -263,7 +264,3 @@ def _kind_by_name(name: str) -> Kind | None:
     if name == "journal.jsonl":
         return Kind.JOURNAL
     return Kind.AGENT if name.startswith("agent-") else Kind.SESSION
-
-
-def _reason(error: OSError) -> str:
-    return (error.strerror or type(error).__name__).lower()

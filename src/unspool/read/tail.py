@@ -23,7 +23,7 @@ from unspool.errors import Unreadable
 from unspool.format import recover
 from unspool.format.codec import SESSION
 from unspool.format.entry import BadLine, Dialect, Entry, Item
-from unspool.read.files import open_regular
+from unspool.read.files import open_regular, reason
 from unspool.read.lines import MAX_LINE, Line, LineBuffer, LongLine
 
 SAMPLE = 4096
@@ -159,4 +159,4 @@ def _read(file: int, offset: int, length: int, path: Path) -> bytes:
     try:
         return os.pread(file, length, offset)
     except OSError as error:
-        raise Unreadable(f"cannot read `{path}`: {(error.strerror or str(error)).lower()}") from None
+        raise Unreadable(f"cannot read `{path}`: {reason(error)}") from None
