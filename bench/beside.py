@@ -87,10 +87,10 @@ def snapshot(words: Words, id: str, time: str) -> Json:
     return {**head, "isSnapshotUpdate": len(files) > 2}
 
 
-def usage(random: Random, *, newest: bool, final: bool) -> Json:
-    """Return the usage of a message; only the newest versions have the true output on every line."""
+def usage(random: Random, *, newest: bool) -> Json:
+    """Return the usage of a message. Its lines repeat it; in old versions a third of them end with the true output."""
     written, read = int(random.random() * 6000), int(random.random() * 150_000)
-    output = int(random.random() * 1200) + 1 if final else 2
+    output = int(random.random() * 1200) + 1
     counts = {"input_tokens": 4, "cache_creation_input_tokens": written, "cache_read_input_tokens": read}
     cache = {"ephemeral_5m_input_tokens": written, "ephemeral_1h_input_tokens": 0}
     if not newest:

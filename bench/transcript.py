@@ -116,6 +116,9 @@ class Transcript:
         """Write a message, one line for each block; return the lines' uuids."""
         newest, uuids = self._family.newest, []
         message_id, request_id = self._id("msg_01"), self._id("req_011C")
+        whole = beside.usage(self._random, newest=newest)
+        early = whole if newest else {**whole, "output_tokens": 2}
+        last = whole if self._random.random() < 0.33 else early
         for block in blocks:
             message = {
                 "model": self._model,
@@ -125,7 +128,7 @@ class Transcript:
                 "content": [block],
                 "stop_reason": stop_reason if newest else None,
                 "stop_sequence": None,
-                "usage": beside.usage(self._random, newest=newest, final=newest or block is blocks[-1]),
+                "usage": last if block is blocks[-1] else early,
             }
             uuids.append(self._node({"message": message, "requestId": request_id, "type": "assistant"}))
         return uuids

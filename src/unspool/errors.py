@@ -5,6 +5,7 @@
     ├── Usage            exit 2  the words on the command line do not fit together
     ├── NotFound         exit 3  no such session, file or folder
     ├── Unreadable       exit 4  it is there, but cannot be read as what it should be
+    │   └── Unwritable   exit 4  it should be written, and cannot be
     ├── Refused          exit 5  it could be done, and unspool will not
     └── ApiFailed        exit 6  the Messages API said no, or did not answer
 
@@ -47,6 +48,10 @@ class Unreadable(UnspoolError):
     """It exists, but cannot be read as what it should be."""
 
     exit_code = 4
+
+
+class Unwritable(Unreadable):
+    """It should be written, but the system does not allow it: no room, no permission."""
 
 
 class Refused(UnspoolError):

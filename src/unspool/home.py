@@ -34,16 +34,31 @@ from unspool.graph.facts import Facts, facts
 from unspool.graph.messages import Message, messages
 from unspool.graph.threads import Thread, threads
 from unspool.graph.turns import Turn, turns
-from unspool.paths import config_folder, existing
-from unspool.read.files import read_whole
+from unspool.paths import config_folder, existing, project_name
+from unspool.read.files import pieces_of
 from unspool.read.scan import Kind, Source, Tree, scan
-from unspool.read.side_files import MAX_SIDE_FILE
 from unspool.read.tail import items
 
 if TYPE_CHECKING:  # a list of sessions needs neither prices nor context: they are loaded when asked for
     from unspool.graph.drafts import ContextMessage
     from unspool.prices.answers import Response
     from unspool.prices.totals import Usage
+
+
+class Reader:
+    """Reads files. Another may know where to look when a file has gone."""
+
+    def items(self, path: Path) -> Iterator[Item]:
+        """Yield everything in a file of lines."""
+        return items(path)
+
+    def pieces(self, path: Path) -> Iterator[bytes]:
+        """Yield the bytes of a file."""
+        return pieces_of(path)
+
+    def whole(self, path: Path) -> bytes:
+        """Return all bytes of a side file."""
+        return b"".join(self.pieces(path))
 
 
 class Session:
@@ -66,7 +81,7 @@ class Session:
     @cached_property
     def items(self) -> tuple[Item, ...]:
         """Everything in the file: entries, bad lines, blanks."""
-        return read_items(self.path)
+        return tuple(self._home.reader.items(self.path))
 
     @cached_property
     def entries(self) -> tuple[Entry, ...]:
@@ -96,7 +111,7 @@ class Session:
     @property
     def project(self) -> str | None:
         """The project's name: the last part of the folder it worked in, else the key of its place."""
-        return (self.cwd or "").replace("\\", "/").rstrip("/").rpartition("/")[2] or self.source.project
+        return project_name(self.cwd, self.source.project)
 
     @cached_property
     def messages(self) -> list[Message]:
@@ -169,8 +184,9 @@ class Session:
 class Home:
     """A folder or file, and the sessions in it."""
 
-    def __init__(self, tree: Tree) -> None:
+    def __init__(self, tree: Tree, reader: Reader | None = None) -> None:
         self.tree = tree
+        self.reader = reader or Reader()
 
     @property
     def root(self) -> Path:
@@ -215,7 +231,7 @@ class Home:
             if folder:
                 inside.setdefault(folder, []).append(source)
             else:
-                for owner in _owners(source):
+                for owner in _owners(source, self.reader):
                     beside.setdefault((source.path.parent, owner), []).append(source)
         return inside, beside
 
@@ -229,7 +245,11 @@ class Home:
 
     def _by_agent(self, name: str) -> list[Source]:
         named = [source for source in self.tree.of(Kind.AGENT) if name in (source.agent_id, source.path.stem)]
-        owners = {id for source in named for id in ([source.session_id] if source.session_id else _owners(source))}
+        owners = {
+            id
+            for source in named
+            for id in ([source.session_id] if source.session_id else _owners(source, self.reader))
+        }
         return [source for source in self.tree.of(Kind.SESSION) if source.session_id in owners]
 
     def _by_title(self, name: str) -> list[Session]:
@@ -244,21 +264,16 @@ def open(path: str | Path | None = None) -> Home:
     return Home(scan(existing(config_folder(str(path) if path else None, os.environ))))
 
 
-def read_items(path: Path) -> tuple[Item, ...]:
-    """Return everything in a file."""
-    return tuple(items(path))
-
-
 def agent_file(source: Source, home: Home, session_id: str | None = None) -> AgentFile:
     """Read an agent's file and what is said about it beside; of a file that several sessions used, one's own lines."""
-    entries = tuple(item for item in read_items(source.path) if isinstance(item, Entry))
+    entries = tuple(item for item in home.reader.items(source.path) if isinstance(item, Entry))
     if session_id is not None and source.session_id is None:
         entries = tuple(entry for entry in entries if entry.record.session_id in (None, session_id))
     meta = home.metas.get(source.path)
     return AgentFile(
         id=source.agent_id or source.path.stem,
         entries=entries,
-        meta=_meta(meta.path) if meta else None,
+        meta=_meta(meta.path, home.reader) if meta else None,
         in_workflow=any(folder.match("subagents/workflows") for folder in source.path.parents),
     )
 
@@ -280,17 +295,17 @@ def _title(session: Session) -> str:
         return ""
 
 
-def _owners(source: Source) -> list[str]:
+def _owners(source: Source, reader: Reader) -> list[str]:
     """Return the sessions an agent beside them belongs to: an id may be used again, in the same file."""
     try:
-        ids = [item.record.session_id for item in items(source.path) if isinstance(item, Entry)]
+        ids = [item.record.session_id for item in reader.items(source.path) if isinstance(item, Entry)]
     except UnspoolError:  # a file that cannot be read is nobody's; it costs no other agent
         return []
     return list(dict.fromkeys(id for id in ids if id))
 
 
-def _meta(path: Path) -> sidecars.AgentMeta | None:
+def _meta(path: Path, reader: Reader) -> sidecars.AgentMeta | None:
     try:
-        return sidecars.parse_agent_meta(read_whole(path, MAX_SIDE_FILE))
+        return sidecars.parse_agent_meta(reader.whole(path))
     except (UnspoolError, msgspec.DecodeError):
         return None

@@ -9,6 +9,7 @@ Rules
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -55,6 +56,15 @@ def project_key(cwd: str) -> str:
     return f"{key[:_KEY_LIMIT]}-{_base36(abs(number))}"
 
 
+def project_name(cwd: str | None, key: str | None) -> str | None:
+    """Return a project's name: the last part of the folder it works in, else the key of its place.
+
+    >>> project_name("/home/me/shop/", None)
+    'shop'
+    """
+    return (cwd or "").replace("\\", "/").rstrip("/").rpartition("/")[2] or key
+
+
 def session_file(config: Path, key: str, session_id: str) -> Path:
     """Return where a session of a project lies."""
     if not SESSION_ID.fullmatch(session_id):
@@ -90,3 +100,16 @@ def _hint(path: Path) -> str:
     if path.name == ".claude":
         return "`--config-dir PATH` reads another folder; `unspool demo DIR` writes one to try with"
     return "any folder or file will do; `unspool demo DIR` writes one to try with"
+
+
+def data_folder(environment: Mapping[str, str], platform: str = sys.platform) -> Path:
+    """Return where unspool keeps what is its own: `$UNSPOOL_HOME`, else where the system has such things."""
+    if named := environment.get("UNSPOOL_HOME"):
+        return Path(named).expanduser()
+    home = Path(environment["HOME"]) if environment.get("HOME") else Path.home()
+    if platform == "darwin":
+        return home / "Library" / "Application Support" / "unspool"
+    if platform == "win32":
+        return Path(environment.get("LOCALAPPDATA") or home / "AppData" / "Local") / "unspool"
+    shared = Path(environment.get("XDG_DATA_HOME") or "")
+    return (shared if shared.is_absolute() else home / ".local" / "share") / "unspool"

@@ -13,7 +13,7 @@ import pytest
 from inline_snapshot import snapshot
 
 from tests.cli.conftest import Run
-from unspool.cli.ls import moment
+from unspool.cli.times import moment
 from unspool.errors import Usage
 from unspool.testing.build import assistant, compaction, image, note, session, tool_result, tool_use, user
 from unspool.testing.demo.write import write

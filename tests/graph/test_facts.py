@@ -40,7 +40,7 @@ def at(time: str) -> Step:
 
 
 def test_nothing_is_known_of_an_empty_file() -> None:
-    assert facts([]) == Facts()
+    assert facts([]) == Facts(hidden="empty")
 
 
 # Titles

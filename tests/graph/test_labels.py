@@ -9,7 +9,7 @@ from tests.real_files import corpus
 from unspool.format.entry import Entry
 from unspool.format.records import System, User
 from unspool.graph.turns import prompts, speaker
-from unspool.home import read_items
+from unspool.read.tail import items as read_items
 
 LABELS = Path(__file__).parent / "labels.tsv"
 PROMPTS = {"human", "queued"}

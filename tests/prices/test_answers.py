@@ -97,7 +97,7 @@ def test_cache_writes_are_split_where_the_parts_make_up_the_whole(
 
 def test_a_synthetic_answer_is_dropped() -> None:
     (entry,) = session(assistant("No response requested.", model="<synthetic>")).entries
-    assert of_entry(entry) == Dropped(0, "synthetic")
+    assert of_entry(entry) == Dropped(0, "synthetic", entry.record.timestamp)
 
 
 def test_an_answer_without_usage_is_dropped() -> None:
@@ -195,7 +195,7 @@ def test_a_progress_line_may_tell_of_no_answer() -> None:
 
 def test_a_progress_line_may_tell_of_a_synthetic_answer() -> None:
     synthetic = {"model": "<synthetic>", "usage": {"output_tokens": 1}}
-    assert of_entry(retelling(message=synthetic)) == Dropped(0, "synthetic")
+    assert of_entry(retelling(message=synthetic)) == Dropped(0, "synthetic", "2026-01-05T08:00:00.000Z")
 
 
 @given(strategies.records)

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unspool.prices.table import DIGEST, VERSION, Price, Rates, digest, name_of, price, prices, whole
+from unspool.prices.edition import DIGEST, VERSION
+from unspool.prices.table import Price, Rates, digest, name_of, price, prices, whole
 
 CHEAP = Rates(1, 1, 1, 1, 1)
 

@@ -6,23 +6,22 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import click
 
-from unspool.cli import output
-from unspool.cli.sessions import find
+from unspool.cli import output, reading
+from unspool.cli.sessions import found, is_path
 from unspool.display import clean
 from unspool.errors import NotFound, Usage
 from unspool.export import data
 from unspool.export.markdown import markdown
-from unspool.home import Session
-from unspool.paths import config_folder, existing
-from unspool.read.files import open_regular
-from unspool.read.scan import LINE_KINDS, Source, scan
-
-_PIECE = 1024 * 1024
+from unspool.home import Reader, Session
+from unspool.paths import existing
+from unspool.read.lines import Line, LineBuffer, LongLine
+from unspool.read.scan import LINE_KINDS, Source
 
 
 @click.command()
@@ -32,8 +31,11 @@ _PIECE = 1024 * 1024
 @click.option("--json", "form", flag_value="json", help="Turns, messages, tool calls, threads, agents, compactions.")
 @click.option("--messages", "form", flag_value="messages", help="What the API would be sent if it were resumed now.")
 @click.option("-o", "--output", "target", metavar="FILE", help="Write to a new file instead of stdout.")
+@reading.options
 @output.config_option
-def export(session: str, form: str | None, target: str | None, config_dir: str | None) -> None:
+def export(
+    session: str, *, form: str | None, target: str | None, no_sync: bool, no_store: bool, config_dir: str | None
+) -> None:
     """Write a session out: byte for byte, as data, or to read.
 
     SESSION is a file, the beginning of a session's id, an agent's id or a title. With `--jsonl` an agent's id means the
@@ -42,11 +44,12 @@ def export(session: str, form: str | None, target: str | None, config_dir: str |
     """
     if form is None:
         raise Usage("say which format to write", hint="one of `--md`, `--json`, `--messages`, `--jsonl`")
+    how = reading.How(config_dir, no_sync, no_store)
     if form == "jsonl":
-        _lines(_find(session, config_dir), target)
+        _lines(session, how, target)
         return
-    found = find(session, config_dir)
-    text = clean(markdown(found)) if form == "md" else output.json_text(_data(found, form)) + "\n"
+    with found(session, how) as one:
+        text = clean(markdown(one)) if form == "md" else output.json_text(_data(one, form)) + "\n"
     if target:
         with _new_file(Path(target)) as descriptor:
             _write(descriptor, text.encode())
@@ -58,37 +61,49 @@ def _data(session: Session, form: str) -> dict[str, Any]:
     return data.everything(session) if form == "json" else data.context(session)
 
 
-def _lines(source: Path, target: str | None) -> None:
-    if target:
-        with _new_file(Path(target)) as descriptor:
-            _copy(source, descriptor)
-    elif sys.stdout.isatty():
-        with open_regular(source) as descriptor, os.fdopen(os.dup(descriptor), "rb") as lines:
-            for line in lines:
-                click.echo(clean(line.decode(errors="replace")), nl=False)
-        click.echo("shown with escape sequences made harmless; redirect the output for the exact bytes", err=True)
-    else:
-        _copy(source, sys.stdout.buffer.fileno())
-
-
-def _find(name: str, config_dir: str | None) -> Path:
-    """Return the file a person means."""
+def _lines(name: str, how: reading.How, target: str | None) -> None:
+    """Write a file of lines, byte for byte: one that is there, or that the archive has."""
     path = Path(name).expanduser()
     if os.path.lexists(path):
-        return existing(path)
-    if os.sep in name or name.endswith(".jsonl"):
-        raise NotFound(f"no such file: `{name}`", hint="a session can also be named by its id")
-    folder = existing(config_folder(config_dir, os.environ))
-    found = [source for source in scan(folder).sources if source.kind in LINE_KINDS and _is_named(source, name)]
-    if not found:
-        return find(name, config_dir).path
-    if len(found) > 1:
-        some = ", ".join(f"`{source.path.stem}`" for source in found[:3])
-        raise Usage(f"`{name}` fits {len(found)} files: {some}", hint="give more of the id")
-    return found[0].path
+        _copy(Reader().pieces(existing(path)), target)
+        return
+    with reading.opened(how) as opened:
+        home = opened.home
+        sources = [source for source in home.tree.sources if source.kind in LINE_KINDS and _is_named(source, name)]
+        if len(sources) > 1:
+            some = ", ".join(f"`{source.path.stem}`" for source in sources[:3])
+            raise Usage(f"`{name}` fits {len(sources)} files: {some}", hint="give more of the id")
+        if not sources and is_path(name):
+            raise NotFound(f"no such file: `{name}`", hint="a session can also be named by its id")
+        _copy(home.reader.pieces(sources[0].path if sources else home.session(name).path), target)
+
+
+def _copy(pieces: Iterator[bytes], target: str | None) -> None:
+    if target:
+        first = next(pieces, b"")  # a file that cannot be read makes none
+        with _new_file(Path(target)) as descriptor:
+            for piece in chain([first], pieces):
+                _write(descriptor, piece)
+    elif sys.stdout.isatty():
+        lines = LineBuffer()
+        for piece in pieces:
+            _show(lines.feed(piece))
+        _show(lines.finish())
+        click.echo("shown with escape sequences made harmless; redirect the output for the exact bytes", err=True)
+    else:
+        for piece in pieces:
+            _write(sys.stdout.buffer.fileno(), piece)
+
+
+def _show(lines: list[Line | LongLine]) -> None:
+    for line in lines:
+        text = bytes(line.data).decode(errors="replace") if isinstance(line, Line) else f"… {line.length:,} bytes …\n"
+        click.echo(clean(text), nl=False)
 
 
 def _is_named(source: Source, name: str) -> bool:
+    if str(source.path) == os.path.abspath(name):  # noqa: PTH100 - it need not be there any more
+        return True
     if source.agent_id:
         return source.agent_id.startswith(name) or source.path.stem == name
     return bool(source.session_id and source.session_id.startswith(name))
@@ -104,14 +119,6 @@ def _new_file(target: Path) -> Iterator[int]:
         yield descriptor
     finally:
         os.close(descriptor)
-
-
-def _copy(source: Path, target: int) -> None:
-    with open_regular(source) as descriptor:
-        offset = 0
-        while piece := os.pread(descriptor, _PIECE, offset):
-            offset += len(piece)
-            _write(target, piece)
 
 
 def _write(target: int, data: bytes) -> None:

@@ -2,29 +2,28 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from collections.abc import Callable
-from datetime import datetime, time, timedelta
-from typing import Any, NamedTuple
+from datetime import datetime
+from typing import Any, NamedTuple, TypeAlias
 
 import click
 
-from unspool.cli import output, table
-from unspool.cli.sessions import every
+from unspool.cli import output, reading, table
+from unspool.cli.times import moment
 from unspool.errors import NothingFound, Usage
-from unspool.export import counts, figures
-from unspool.home import Session
+from unspool.export import figures
 
-_AGO = re.compile(r"(\d{1,5})(h|d|w)")
-_HOURS = {"h": 1, "d": 24, "w": 7 * 24}
-_HAS: dict[str, Callable[[Session], bool]] = {
-    "error": lambda session: session.facts.errors > 0,
-    "image": lambda session: session.facts.images > 0,
-    "agent": lambda session: len(session.agent_sources) > 0,
-    "compaction": lambda session: session.facts.compactions > 0,
-    "pr": lambda session: len(session.facts.pull_requests) > 0,
-}
+Json: TypeAlias = dict[str, Any]
+
+_HAS = {"error": "errors", "image": "images", "agent": "agents", "compaction": "compactions", "pr": "pull_requests"}
+"""What `--has` asks for, and where a row says it."""
+
+FIELDS = (
+    "id", "path", "title", "project", "cwd", "branch", "versions", "models", "started", "last", "turns", "messages",
+    "tool_calls", "errors", "agents", "bytes", "cost_micros", "context_tokens", "gone",
+)  # fmt: skip
+"""What `--json` tells of a session."""
+
 _COLUMNS = [
     table.Column("id"),
     table.Column("last"),
@@ -35,6 +34,8 @@ _COLUMNS = [
     table.Column("calls", right=True),
     table.Column("errors", right=True),
     table.Column("size", right=True),
+    table.Column("context", right=True, expendable=True),
+    table.Column("cost", right=True),
 ]
 
 
@@ -58,6 +59,7 @@ class Filters(NamedTuple):
 @click.option("--has", metavar="WHAT", help=f"Only with all of these, separated by commas: {', '.join(_HAS)}.")
 @click.option("--limit", metavar="N", type=click.IntRange(min=1), help="The newest N only.")
 @click.option("--all", "show_all", is_flag=True, help="Also empty files, warm-ups and forks the program made itself.")
+@reading.options
 @output.options
 def ls(
     *,
@@ -69,69 +71,74 @@ def ls(
     has: str | None,
     limit: int | None,
     show_all: bool,
+    no_sync: bool,
+    no_store: bool,
     as_json: bool,
     config_dir: str | None,
 ) -> None:
     """List the sessions, newest first.
 
-    Files without a conversation, warm-ups and forks that Claude Code made for itself are counted but not listed.
+    Files without a conversation, warm-ups and forks that Claude Code made for itself are counted but not listed. A
+    session whose file has gone, and that only the store has, is marked with `†`. The cost is that of the session and
+    its agents; the context is the prompt of its last request, in tokens.
     """
     now = datetime.now().astimezone()
     filters = Filters(project, moment(since, now), moment(until, now, end=True), branch, model, _wanted(has))
     hidden: Counter[str] = Counter()
-    rows: list[dict[str, Any]] = []
-    for session in every(config_dir):
-        reason = None if show_all else counts.hidden(session)
-        if reason:
-            hidden[reason] += fits_project(session, project)
-        elif fits(session, filters):
-            rows.append(counts.row(session))
+    rows: list[Json] = []
+    with reading.opened(reading.How(config_dir, no_sync, no_store)) as opened:
+        for row in _every(opened):
+            reason = None if show_all else row["hidden"]
+            if reason:
+                hidden[reason] += fits_project(row, project)
+            elif fits(row, filters):
+                rows.append(row)
     rows.sort(key=lambda row: row["last"] or "", reverse=True)
     left_out = _left_out(+hidden)
     if not rows:
         raise NothingFound("no sessions found" + (f"; {left_out}" if left_out else ""))
     if as_json:
-        output.write_json(rows[:limit])
+        output.write_json([{name: row[name] for name in FIELDS} for row in rows[:limit]])
     else:
         table.write(_COLUMNS, [_cells(row, now) for row in rows[:limit]], output.width())
     if left_out:
         click.echo(left_out, err=as_json)
 
 
-def fits(session: Session, filters: Filters) -> bool:
+def _every(opened: reading.Opened) -> list[Json]:
+    """Return a row for each session, from the store or from the files."""
+    from unspool.store.listing import cost_by_session, listed
+
+    if opened.database is not None:
+        return listed(opened.database, opened.root, opened.ledger)
+    from unspool.cli.sessions import every
+    from unspool.export import counts
+
+    costs = cost_by_session(opened.ledger)
+    return [
+        {**counts.row(session), "cost_micros": costs.get(session.id, 0), "gone": False}
+        for session in every(opened.home)
+    ]
+
+
+def fits(row: Json, filters: Filters) -> bool:
     """Tell whether a session is wanted."""
-    facts = session.facts
+    last, begun = figures.moment(row["last"]), figures.moment(row["started"])
     return (
-        fits_project(session, filters.project)
-        and (filters.since is None or ((last := figures.moment(facts.last)) is not None and last >= filters.since))
-        and (filters.until is None or ((begun := figures.moment(facts.started)) is not None and begun <= filters.until))
-        and filters.branch in (None, facts.branch)
-        and (filters.model is None or any(filters.model.casefold() in model.casefold() for model in facts.models))
-        and all(_HAS[name](session) for name in filters.has)
+        fits_project(row, filters.project)
+        and (filters.since is None or (last is not None and last >= filters.since))
+        and (filters.until is None or (begun is not None and begun <= filters.until))
+        and filters.branch in (None, row["branch"])
+        and (filters.model is None or any(filters.model.casefold() in model.casefold() for model in row["models"]))
+        and all(row[_HAS[name]] for name in filters.has)
     )
 
 
-def fits_project(session: Session, wanted: str | None) -> bool:
+def fits_project(row: Json, wanted: str | None) -> bool:
     """Tell whether a session is of a project, named by its name, a part of its path or its key."""
-    if wanted is None:
-        return True
-    names = [session.project or "", session.cwd or "", session.source.project or ""]
-    return any(wanted.casefold().rstrip("/") in name.casefold() for name in names)
+    from unspool.store.billed import fits_project as fits
 
-
-def moment(text: str | None, now: datetime, *, end: bool = False) -> datetime | None:
-    """Return the time a person means by `2026-01-05`, `2026-01-05T09:00` or `7d`; of a day its start or end."""
-    if text is None:
-        return None
-    if match := _AGO.fullmatch(text):
-        return now - timedelta(hours=int(match[1]) * _HOURS[match[2]])
-    try:
-        read = datetime.fromisoformat(text)
-        if len(text) == len("2026-01-05"):
-            read = datetime.combine(read, time.max if end else time.min)
-        return read.astimezone()
-    except (ValueError, OverflowError):
-        raise Usage(f"not a time: `{text}`", hint="a date as 2026-01-05, or `12h`, `7d`, `2w` ago") from None
+    return fits(wanted, row["project"], row["cwd"], row["project_key"])
 
 
 def _wanted(has: str | None) -> tuple[str, ...]:
@@ -152,7 +159,7 @@ def _left_out(hidden: Counter[str]) -> str:
 
 def _cells(row: dict[str, Any], now: datetime) -> list[str]:
     return [
-        row["id"][:8],
+        row["id"][:8] + ("†" if row["gone"] else ""),
         figures.ago(figures.moment(row["last"]), now),
         row["title"],
         row["project"] or "",
@@ -161,4 +168,6 @@ def _cells(row: dict[str, Any], now: datetime) -> list[str]:
         f"{row['tool_calls']:,}",
         f"{row['errors']:,}",
         figures.size(row["bytes"]),
+        figures.tokens(row["context_tokens"]),
+        figures.dollars(row["cost_micros"]),
     ]

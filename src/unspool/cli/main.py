@@ -23,8 +23,12 @@ _COMMANDS = {
     "ls": ("ls", "List the sessions, newest first."),
     "show": ("show", "Show a session: what was asked, what was done, what came of it."),
     "stats": ("stats", "Count what is in a session, or in all of them."),
+    "usage": ("usage", "Add up tokens and cost: by day, session, model, 5-hour block and more."),
     "export": ("export", "Write a session out: byte for byte, as data, or to read."),
+    "restore": ("restore", "Put a session back in place, byte for byte, from the archive."),
+    "sync": ("sync", "Bring the store up to date with a config folder."),
     "doctor": ("doctor", "Say what is in the data: what is known, unknown, damaged or missing."),
+    "config": ("config", "Show the settings, or change one."),
     "demo": ("demo", "Write a realistic config folder to try things with."),
 }
 """Each command's module and its line in `unspool --help`."""

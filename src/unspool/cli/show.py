@@ -8,8 +8,9 @@ from collections.abc import Iterator
 
 import click
 
-from unspool.cli import output
-from unspool.cli.sessions import find
+from unspool.cli import output, reading
+from unspool.cli.file_versions import Form, show_file
+from unspool.cli.sessions import found
 from unspool.cli.transcript import Depth, Transcript
 from unspool.errors import NothingFound, Usage
 from unspool.export.figures import amount
@@ -28,16 +29,49 @@ from unspool.home import Session
     help="How much is told: prompts; answers too; tool calls too; all, with thinking, results and agents.",
 )
 @click.option("--tree", "as_tree", is_flag=True, help="Draw the turns as the tree of their branches.")
+@click.option("--file", metavar="PATH[@vN[..vM]]", help="The versions of a file it changed; one of them; two compared.")
+@click.option("--diff", is_flag=True, help="With --file: what changed from the version before.")
+@click.option("-o", "--output", "target", metavar="FILE", help="With --file: write a version or diff to a new file.")
+@click.option("--json", "as_json", is_flag=True, help="With --file: write the list of versions as JSON.")
+@reading.options
 @output.config_option
-def show(session: str, turn: str | None, depth: str, as_tree: bool, config_dir: str | None) -> None:
+def show(
+    session: str,
+    *,
+    turn: str | None,
+    depth: str,
+    as_tree: bool,
+    file: str | None,
+    diff: bool,
+    target: str | None,
+    as_json: bool,
+    no_sync: bool,
+    no_store: bool,
+    config_dir: str | None,
+) -> None:
     """Show a session: what was asked, what was done, what came of it.
 
     SESSION is a file, the beginning of a session's id, an agent's id or a title. On a terminal it goes through $PAGER,
     or `less`.
+
+    With `--file`: files as they were before the session changed them. PATH, or the end of it, lists their versions,
+    PATH@v2 is one of them, byte for byte, and PATH@v1..v3 the difference of two.
     """
-    found = find(session, config_dir)
-    transcript = Transcript(found, Depth[depth.upper()], output.width())
-    pieces = _drawn(transcript, found) if as_tree else _told(transcript, _selected(found, turn), turn is None)
+    if file is not None:
+        if turn or as_tree:
+            raise Usage("`--file` shows a file, not turns", hint="leave out `--turn` and `--tree`")
+    elif diff or target or as_json:
+        raise Usage("`--diff`, `-o` and `--json` go with `--file`", hint="`unspool export` writes a whole session")
+    with found(session, reading.How(config_dir, no_sync, no_store)) as one:
+        if file is not None:
+            show_file(one, file, Form(diff, target, as_json))
+        else:
+            _show(one, Depth[depth.upper()], turn, as_tree=as_tree)
+
+
+def _show(session: Session, depth: Depth, turn: str | None, *, as_tree: bool) -> None:
+    transcript = Transcript(session, depth, output.width())
+    pieces = _drawn(transcript, session) if as_tree else _told(transcript, _selected(session, turn), turn is None)
     if sys.stdout.isatty():
         click.echo_via_pager(pieces, color=False if os.environ.get("NO_COLOR") else None)
     else:

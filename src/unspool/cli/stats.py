@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
-from unspool.cli import output, table
-from unspool.cli.sessions import every, find
+from unspool.cli import output, reading, table
+from unspool.cli.sessions import every, found
 from unspool.errors import NothingFound
 from unspool.export import counts
 from unspool.home import Session
@@ -23,22 +23,25 @@ _TITLES_OF_COLUMNS = {
 
 @click.command()
 @click.argument("session", required=False)
+@reading.options
 @output.options
-def stats(session: str | None, as_json: bool, config_dir: str | None) -> None:
+def stats(session: str | None, no_sync: bool, no_store: bool, as_json: bool, config_dir: str | None) -> None:
     """Count what is in a session, or in all of them.
 
     SESSION is a file, the beginning of a session's id, an agent's id or a title; its own file is counted, without those
     of its agents. Without it there are three tables of all sessions: an inventory, stop reasons, content blocks.
     """
+    how = reading.How(config_dir, no_sync, no_store)
     if session is not None:
-        found = find(session, config_dir)
-        counted = counts.counts(found)
-        if as_json:
-            output.write_json(counted)
-        else:
-            _show(found, counted)
+        with found(session, how) as one:
+            counted = counts.counts(one)
+            if as_json:
+                output.write_json(counted)
+            else:
+                _show(one, counted)
         return
-    tables = counts.tables((one.id, counts.counts(one)) for one in every(config_dir))
+    with reading.opened(how) as opened:
+        tables = counts.tables((one.id, counts.counts(one)) for one in every(opened.home))
     if not tables["sessions"]:
         raise NothingFound("no sessions found")
     if as_json:

@@ -15,7 +15,6 @@ from typing import Any, TypeAlias
 from unspool.format.blocks import AnyBlock, ToolResult, ToolUse
 from unspool.format.entry import BadLine, Entry
 from unspool.format.records import Assistant, User
-from unspool.graph.agents import AgentClass, AgentFile, agents
 from unspool.home import Session
 from unspool.read.survey import kind_of
 
@@ -34,7 +33,7 @@ _COLUMNS = {
 
 
 def row(session: Session) -> Json:
-    """Return what a list of sessions tells of one."""
+    """Return what a list of sessions tells of one, and what it is filtered by."""
     facts = session.facts
     return {
         "id": session.id,
@@ -53,22 +52,13 @@ def row(session: Session) -> Json:
         "errors": facts.errors,
         "agents": len(session.agent_sources),
         "bytes": session.source.size,
+        "context_tokens": facts.context_tokens,
+        "project_key": session.source.project,
+        "images": facts.images,
+        "compactions": facts.compactions,
+        "pull_requests": list(facts.pull_requests),
+        "hidden": facts.hidden,
     }
-
-
-def hidden(session: Session) -> str | None:
-    """Tell why a list leaves a session out: it is `empty`, a `warm-up`, or a fork the program made for itself."""
-    messages = []
-    for entry in session.entries:
-        if isinstance(entry.record, User | Assistant):
-            if not entry.record.is_sidechain:
-                return None
-            messages.append(entry)
-    if not messages:
-        return "empty"
-    id = next((entry.record.agent_id for entry in messages if entry.record.agent_id), "")
-    (agent,) = agents([], [AgentFile(id or session.id, messages)])
-    return {AgentClass.WARMUP: "warm-up", AgentClass.SPECIAL: "special fork"}.get(agent.kind)
 
 
 def counts(session: Session) -> Json:

@@ -20,6 +20,30 @@ def size(count: int) -> str:
     return f"{count:,} {units[0]}" if units[0] == "bytes" else f"{number:.1f} {units[0]}"
 
 
+def dollars(micros: int) -> str:
+    """Return micro-dollars for people: two decimals, four below one cent.
+
+    >>> dollars(1_234_567), dollars(1_234), dollars(0)
+    ('$1.23', '$0.0012', '$0.00')
+    """
+    places, unit = (4, 100) if 0 < micros < 10_000 else (2, 10_000)
+    whole, part = divmod((micros + unit // 2) // unit, 10**places)
+    return f"${whole:,}.{part:0{places}}"
+
+
+def tokens(count: int | None) -> str:
+    """Return a number of tokens: `812`, `34k`, `1.2M`; nothing if it is not known.
+
+    >>> tokens(34_567)
+    '35k'
+    """
+    if count is None:
+        return ""
+    if count < 1000:
+        return str(count)
+    return f"{count / 1000:.0f}k" if count < 999_500 else f"{count / 1_000_000:.1f}M"
+
+
 def duration(passed: timedelta) -> str:
     """Return a length of time: `0.4 s`, `12 s`, `3 min 20 s`, `1 h 5 min`.
 

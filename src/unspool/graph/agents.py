@@ -89,6 +89,11 @@ def agents(main: Sequence[Entry], files: Sequence[AgentFile]) -> list[Agent]:
     return [_by_prompt(agent, by_prompt, taken) for agent in found]
 
 
+def is_special(id: str) -> bool:
+    """Tell the forks that the program makes for itself by their ids."""
+    return id.startswith(_SPECIAL)
+
+
 def _linked(
     file: AgentFile, calls: Mapping[str, ToolCall], by_result: Mapping[str, ToolCall], by_progress: Mapping[str, str]
 ) -> Agent:
@@ -133,7 +138,7 @@ def _by_prompt(agent: Agent, by_prompt: Mapping[str, list[ToolCall]], taken: set
 def _class(file: AgentFile) -> AgentClass:
     if file.in_workflow:
         return AgentClass.WORKFLOW
-    if file.id.startswith(_SPECIAL):
+    if is_special(file.id):
         return AgentClass.SPECIAL
     users = [entry.record for entry in file.entries if isinstance(entry.record, User)]
     if any(speaker(record) is Speaker.WARMUP for record in users[:1]):

@@ -1,4 +1,4 @@
-"""What a session is about, from one pass over its lines.
+"""What a session is about, from one pass over its lines, which may be interrupted and taken up again.
 
 Rules
   1. A title is what a person gave, else what a model gave, else a `summary` line that points into this file, else the
@@ -6,25 +6,33 @@ Rules
   2. The project is the first `cwd` of the conversation; the branch is the last one.
   3. Times are the smallest and largest timestamps: lines go back in time on every thirtieth line. Active time leaves
      out pauses of more than five minutes.
+  4. Lines may be taken in several goes, with the gathering written down and read back in between: the facts are the
+     same. Only the uuids are not written down; a summary that comes after that asks for the file to be read again
+     (`is_stale`). No version since 2.1.29 writes one.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
+from bisect import bisect_left
+from collections.abc import Iterable
 from datetime import datetime
-from itertools import pairwise
 
 import msgspec
 
-from unspool.format.blocks import AnyBlock, Document, Image, ToolResult, ToolUse
+from unspool.format.attachments import QueuedCommand
+from unspool.format.blocks import AnyBlock, Document, Image, ToolResult, ToolUse, as_blocks
 from unspool.format.entry import Entry
-from unspool.format.notes import AiTitle, CustomTitle, PrLink, Summary
-from unspool.format.records import Assistant, System, User
-from unspool.graph.turns import prompts
+from unspool.format.message import Usage
+from unspool.format.notes import AiTitle, CustomTitle, PrLink, QueueOperation, Summary
+from unspool.format.records import Assistant, Attachment, System, User
+from unspool.graph.agents import is_special
+from unspool.graph.turns import Speaker, is_prompt, is_typed, speaker, text_of, typed_text
 
 PAUSE = 300.0
 """Seconds."""
+
+_KEPT = 2000
+"""How many characters of the first prompt are kept."""
 
 
 class Facts(msgspec.Struct, frozen=True):
@@ -34,6 +42,7 @@ class Facts(msgspec.Struct, frozen=True):
     titled_by: str = "nobody"
     """`person`, `model`, `summary`, `prompt` or `nobody`."""
     first_prompt: str = ""
+    """Cut off after 2,000 characters."""
     cwd: str | None = None
     branch: str | None = None
     slug: str | None = None
@@ -53,69 +62,100 @@ class Facts(msgspec.Struct, frozen=True):
     images: int = 0
     compactions: int = 0
     pull_requests: tuple[str, ...] = ()
+    context_tokens: int | None = None
+    """The prompt of the last request of the main chain; after a compaction what it left, if that was written."""
+    hidden: str | None = None
+    """Why a list leaves it out: it is `empty`, a `warm-up`, or a `special fork` the program made for itself."""
 
 
-def facts(entries: Sequence[Entry]) -> Facts:
+def facts(entries: Iterable[Entry]) -> Facts:
     """Return what a session is about."""
-    seen = _Seen()
+    gathering = Gathering()
     for entry in entries:
-        seen.take(entry)
-    typed = prompts(entries)
-    first = next((text.strip() for _, _, text in typed if text.strip()), "")
-    title, titled_by = seen.title(first, entries)
-    started, last, wall, active = _times(seen.times)
-    return Facts(
-        title=title,
-        titled_by=titled_by,
-        first_prompt=first,
-        cwd=seen.cwd,
-        branch=seen.branch,
-        slug=seen.slug,
-        versions=tuple(seen.versions),
-        models=tuple(model for model, _ in seen.models.most_common()),
-        started=started,
-        last=last,
-        wall=wall,
-        active=active,
-        turns=len(typed),
-        messages=seen.prompts + len(seen.answers),
-        tool_calls=len(seen.calls),
-        errors=len(seen.failed) + seen.api_errors,
-        images=seen.images,
-        compactions=seen.compactions,
-        pull_requests=tuple(seen.pull_requests),
-    )
+        gathering.take(entry)
+    return gathering.facts()
 
 
-class _Seen:
-    """What was seen so far."""
+class Gathering(msgspec.Struct, omit_defaults=True):
+    """What was seen of a session so far."""
 
-    def __init__(self) -> None:
-        self.cwd: str | None = None
-        self.branch: str | None = None
-        self.slug: str | None = None
-        self.custom_title: str | None = None
-        self.ai_title: str | None = None
-        self.summaries: list[Summary] = []
-        self.versions: dict[str, None] = {}
-        self.models: Counter[str] = Counter()
-        self.times: list[str] = []
-        self.answers: set[str] = set()
-        self.calls: set[str] = set()
-        self.failed: set[str] = set()
-        self.prompts = self.api_errors = self.images = self.compactions = 0
-        self.pull_requests: dict[str, None] = {}
+    cwd: str | None = None
+    branch: str | None = None
+    slug: str | None = None
+    custom_title: str | None = None
+    ai_title: str | None = None
+    summaries: list[tuple[str | None, str]] = []
+    versions: dict[str, None] = {}
+    models: dict[str, int] = {}
+    spans: list[tuple[float, float]] = []
+    """When there was activity, without pauses; in order and apart."""
+    started: str | None = None
+    last: str | None = None
+    answers: set[str] = set()
+    calls: set[str] = set()
+    failed: set[str] = set()
+    prompts: int = 0
+    typed: int = 0
+    """Prompts of a person."""
+    first: tuple[int, str] | None = None
+    """The place and the words of the first of them that has any."""
+    waiting: list[tuple[int, str]] = []
+    """The places and words of queued prompts that no line has repeated yet."""
+    api_errors: int = 0
+    images: int = 0
+    compactions: int = 0
+    pull_requests: dict[str, None] = {}
+    context_tokens: int | None = None
+    in_main: bool = False
+    """Whether any message is of the main chain."""
+    agent_id: str | None = None
+    starts_warm: bool | None = None
+    """Whether the first user line is a warm-up."""
+    uuids: set[str] | None = set()
+    """Nothing once written down."""
+    is_stale: bool = False
 
     def take(self, entry: Entry) -> None:
         """Look at a line. Most lines are no news: their type is asked once, not case by case."""
         record = entry.record
         if record.timestamp:
-            self.times.append(record.timestamp)
+            self._time(record.timestamp)
+        if record.uuid and self.uuids is not None:
+            self.uuids.add(record.uuid)
         kind = type(record)
         if kind is User or kind is Assistant:
             self._message(entry)
         elif kind in _NOTED:
             self._note(entry)
+
+    def facts(self) -> Facts:
+        """Return what the lines so far say."""
+        first = min((found for found in (self.first, *self.waiting) if found), default=(0, ""))[1]
+        title, titled_by = self._title(first)
+        spans = self.spans
+        return Facts(
+            title=title,
+            titled_by=titled_by,
+            first_prompt=first,
+            cwd=self.cwd,
+            branch=self.branch,
+            slug=self.slug,
+            versions=tuple(self.versions),
+            models=tuple(sorted(self.models, key=lambda model: -self.models[model])),
+            started=self.started,
+            last=self.last,
+            wall=round(spans[-1][1] - spans[0][0], 3) if spans else 0.0,
+            active=round(sum(end - start for start, end in spans), 3),
+            turns=self.typed + len(self.waiting),
+            messages=self.prompts + len(self.answers),
+            tool_calls=len(self.calls),
+            errors=len(self.failed) + self.api_errors,
+            images=self.images,
+            compactions=self.compactions,
+            pull_requests=tuple(self.pull_requests),
+            context_tokens=self.context_tokens,
+            hidden=self._hidden(),
+        )
 
     def _message(self, entry: Entry) -> None:
         record = entry.record
@@ -123,38 +163,76 @@ class _Seen:
         self.cwd = self.cwd or record.cwd
         self.branch = record.git_branch or self.branch
         self.slug = record.slug or self.slug
+        self.agent_id = self.agent_id or record.agent_id
+        self.in_main = self.in_main or not record.is_sidechain
         if record.version:
             self.versions[record.version] = None
-        message = record.message
         if isinstance(record, User):
-            self.prompts += 1
+            self._prompt(entry.offset, record)
         else:
-            self.answers.add(message.id or f"line {entry.offset}")
-            if message.model and message.model != "<synthetic>":
-                self.models[message.model] += 1
-            self.api_errors += record.is_api_error_message
-        if not isinstance(message.content, str):
-            self._blocks(message.content)
+            self._answer(entry.offset, record)
+        content = record.message.content
+        if not isinstance(content, str):
+            self._blocks(content)
+
+    def _prompt(self, place: int, record: User) -> None:
+        self.prompts += 1
+        who = speaker(record)
+        if who is Speaker.HUMAN:
+            self._typed(place, typed_text(record.message.blocks))
+        if self.starts_warm is None:
+            self.starts_warm = who is Speaker.WARMUP
+        if self.waiting:
+            self._said(text_of(record.message.blocks))
+
+    def _answer(self, place: int, record: Assistant) -> None:
+        message = record.message
+        self.answers.add(message.id or f"line {place}")
+        self.api_errors += record.is_api_error_message
+        if message.model and message.model != "<synthetic>":
+            self.models[message.model] = self.models.get(message.model, 0) + 1
+            if message.usage and not record.is_sidechain:
+                self.context_tokens = _prompt_tokens(message.usage)
 
     def _note(self, entry: Entry) -> None:
         match entry.record:
-            case System(subtype="compact_boundary"):
+            case System(subtype="compact_boundary", compact_metadata=metadata):
                 self.compactions += 1
+                self.context_tokens = metadata.post_tokens if metadata else None
+            case Attachment(attachment=QueuedCommand() as queued):
+                text = text_of(as_blocks(queued.prompt))
+                self._said(text)
+                if is_prompt(queued):
+                    self._typed(entry.offset, text)
+            case QueueOperation(operation="enqueue", content=content) if content:
+                if is_typed(text := text_of(as_blocks(content))):
+                    self.waiting.append((entry.offset, text.strip()[:_KEPT]))
             case CustomTitle(custom_title=title) if title:
                 self.custom_title = title
             case AiTitle(ai_title=title) if title:
                 self.ai_title = title
-            case Summary() as summary:
-                self.summaries.append(summary)
+            case Summary(leaf_uuid=leaf, summary=summary):
+                self.summaries.append((leaf, summary or ""))
+                self.is_stale = self.is_stale or self.uuids is None
             case PrLink(pr_url=url) if url:
                 self.pull_requests[url] = None
             case _:
                 pass
 
-    def title(self, first_prompt: str, entries: Sequence[Entry]) -> tuple[str, str]:
+    def _typed(self, place: int, text: str) -> None:
+        self.typed += 1
+        if self.first is None and text.strip():
+            self.first = (place, text.strip()[:_KEPT])
+
+    def _said(self, text: str) -> None:
+        """Forget the queued prompts that a line repeats: they are not prompts of their own."""
+        if self.waiting:
+            words = text.strip()[:_KEPT]
+            self.waiting = [queued for queued in self.waiting if queued[1] != words]
+
+    def _title(self, first_prompt: str) -> tuple[str, str]:
         """Return the title and who gave it."""
-        uuids = {entry.record.uuid for entry in entries} - {None} if self.summaries else set()
-        own = [summary.summary for summary in self.summaries if summary.leaf_uuid in uuids]
+        own = [summary for leaf, summary in self.summaries if leaf in (self.uuids or ())]
         choices = [
             (self.custom_title, "person"),
             (self.ai_title, "model"),
@@ -163,30 +241,63 @@ class _Seen:
         ]
         return next(((title, who) for title, who in choices if title), ("", "nobody"))
 
+    def _hidden(self) -> str | None:
+        if self.in_main:
+            return None
+        if not self.prompts and not self.answers:
+            return "empty"
+        if is_special(self.agent_id or ""):
+            return "special fork"
+        return "warm-up" if self.starts_warm else None
+
     def _blocks(self, blocks: tuple[AnyBlock, ...]) -> None:
         for block in blocks:
-            match block:
-                case ToolUse(id=id):
-                    self.calls.add(id)
-                case ToolResult(tool_use_id=id, is_error=True):
-                    self.failed.add(id)
-                case Image() | Document():
-                    self.images += 1
-                case _:
-                    pass
+            kind = type(block)
+            if kind is ToolUse:
+                self.calls.add(block.id)  # type: ignore[union-attr]
+            elif kind is ToolResult:
+                if block.is_error:  # type: ignore[union-attr]
+                    self.failed.add(block.tool_use_id)  # type: ignore[union-attr]
+            elif kind is Image or kind is Document:
+                self.images += 1
+
+    def _time(self, stamp: str) -> None:
+        moment = _moment(stamp)
+        if moment is None:
+            return
+        spans = self.spans
+        if spans and spans[-1][0] <= moment <= spans[-1][1] + PAUSE:  # nearly always
+            start, end = spans[-1]
+            if moment > end:
+                spans[-1] = (start, moment)
+                self.last = stamp
+            return
+        self._insert(moment)
+        if moment == spans[0][0]:
+            self.started = stamp
+        if moment == spans[-1][1]:
+            self.last = stamp
+
+    def _insert(self, moment: float) -> None:
+        """Put a moment among the spans; it may lengthen one or join two."""
+        spans = self.spans
+        at = bisect_left(spans, (moment, moment))
+        start = end = moment
+        if at and moment - spans[at - 1][1] <= PAUSE:
+            at -= 1
+            start, end = spans[at][0], max(spans[at][1], moment)
+            del spans[at]
+        if at < len(spans) and spans[at][0] - end <= PAUSE:
+            start, end = min(start, spans[at][0]), max(end, spans[at][1])
+            del spans[at]
+        spans.insert(at, (start, end))
 
 
-_NOTED = frozenset({System, CustomTitle, AiTitle, Summary, PrLink})
+_NOTED = frozenset({System, Attachment, QueueOperation, CustomTitle, AiTitle, Summary, PrLink})
 
 
-def _times(stamps: list[str]) -> tuple[str | None, str | None, float, float]:
-    ordered = sorted((moment, stamp) for stamp in stamps if (moment := _moment(stamp)) is not None)
-    if not ordered:
-        return None, None, 0.0, 0.0
-    (first, started), (final, last) = ordered[0], ordered[-1]
-    steps = (later - earlier for (earlier, _), (later, _) in pairwise(ordered))
-    active = sum(step for step in steps if step <= PAUSE)
-    return started, last, round(final - first, 3), round(active, 3)
+def _prompt_tokens(usage: Usage) -> int:
+    return usage.input_tokens + usage.cache_read_input_tokens + usage.cache_creation_input_tokens
 
 
 def _moment(stamp: str) -> float | None:

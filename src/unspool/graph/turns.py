@@ -99,7 +99,7 @@ def prompts(entries: Sequence[Entry]) -> list[tuple[Entry, Speaker, str]]:
         match entry.record:
             case User() as record if speaker(record) is Speaker.HUMAN:
                 found.append((entry, Speaker.HUMAN, typed_text(record.message.blocks)))
-            case Attachment(attachment=QueuedCommand() as queued) if _is_prompt(queued):
+            case Attachment(attachment=QueuedCommand() as queued) if is_prompt(queued):
                 found.append((entry, Speaker.QUEUED, text_of(as_blocks(queued.prompt))))
             case QueueOperation(operation="enqueue", content=content) if content:
                 text = text_of(as_blocks(content))
@@ -135,6 +135,15 @@ def is_typed(text: str) -> bool:
     return not (words.startswith("{") and '"task_id"' in words)
 
 
+def is_prompt(queued: QueuedCommand) -> bool:
+    """Tell whether a person typed what waited in the queue."""
+    machine = isinstance(queued.origin, dict) and queued.origin.get("kind") in _MACHINES
+    if machine or queued.is_meta or queued.command_mode not in (None, "prompt"):
+        return False
+    words = text_of(as_blocks(queued.prompt))
+    return is_typed(words) if words.strip() else bool(queued.prompt) and not isinstance(queued.prompt, str)
+
+
 def text_of(blocks: Sequence[AnyBlock]) -> str:
     """Return the words of some blocks."""
     return "\n".join(block.text for block in blocks if isinstance(block, Text))
@@ -160,14 +169,6 @@ def _tagged(words: str) -> Speaker | None:
     if words.startswith(_NOTIFICATIONS):
         return Speaker.NOTIFICATION
     return Speaker.META if words.startswith(_META) else None
-
-
-def _is_prompt(queued: QueuedCommand) -> bool:
-    machine = isinstance(queued.origin, dict) and queued.origin.get("kind") in _MACHINES
-    if machine or queued.is_meta or queued.command_mode not in (None, "prompt"):
-        return False
-    words = text_of(as_blocks(queued.prompt))
-    return is_typed(words) if words.strip() else bool(queued.prompt) and not isinstance(queued.prompt, str)
 
 
 def _said_later(entries: Sequence[Entry]) -> dict[str, int]:

@@ -13,6 +13,7 @@ Rules
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from typing import NamedTuple
 
 import msgspec
@@ -86,6 +87,11 @@ def _rates(response: Response, price: Price) -> Rates:
     """Return picodollars per token: what the units of `table.py` give when both multipliers are tenths."""
     factor = (price.us if _in_us(response) else ONCE) * (price.fast if _is_fast(response) else ONCE)
     rates = price.long if price.long and response.prompt > LONG else price.rates
+    return _multiplied_rates(rates, factor)
+
+
+@cache
+def _multiplied_rates(rates: Rates, factor: int) -> Rates:
     return Rates(*(rate * factor for rate in rates))
 
 

@@ -16,7 +16,7 @@ Rules
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Generic, NamedTuple, TypeVar
 
@@ -39,6 +39,29 @@ class Counted(NamedTuple, Generic[S]):
     merged: tuple[tuple[S, int], ...]
 
 
+class Counting(Generic[S]):
+    """Takes responses from any number of sources and keeps each once."""
+
+    def __init__(self) -> None:
+        self._groups: dict[str, _Group[S]] = {}
+
+    def add(self, source: S, response: Response) -> None:
+        """Take what a line, or a whole file, says of a response."""
+        group = self._groups.get(response.id)
+        if group is None:
+            self._groups[response.id] = _Group(source, response)
+        else:
+            group.add(source, response)
+
+    def repeat(self, source: S, id: str, offset: int, *, final: bool, size: int) -> None:
+        """Take a line that cannot count, of a response that is there already."""
+        self._groups[id].repeat(source, offset, final=final, size=size)
+
+    def counted(self) -> Iterator[Counted[S]]:
+        """Yield each response once, in the order they first appeared."""
+        return (group.counted() for group in self._groups.values())
+
+
 def responses(entries: Iterable[Entry], file: str = "") -> list[Response]:
     """Return the responses of a file, in the order they first appear; `file` is its name or path."""
     found = (of_entry(entry, file) for entry in entries)
@@ -47,35 +70,77 @@ def responses(entries: Iterable[Entry], file: str = "") -> list[Response]:
 
 def unique(found: Iterable[tuple[S, Response]]) -> list[Counted[S]]:
     """Return each response once, whichever sources have it, in the order they first appear."""
-    groups: dict[str, list[tuple[S, Response]]] = {}
+    counting = Counting[S]()
     for source, response in found:
-        groups.setdefault(response.id, []).append((source, response))
-    return [_counted(group) for group in groups.values()]
+        counting.add(source, response)
+    return list(counting.counted())
 
 
-def _counted(group: list[tuple[S, Response]]) -> Counted[S]:
-    (source, best), *others = group if len(group) == 1 else sorted(group, key=lambda pair: _rank(*pair))
-    if not others:
-        return Counted(source, best, ())
-    timestamp = min((response.timestamp for _, response in group), key=_time)
-    final = any(response.final for _, response in group)
-    merged = tuple((place, response.offset) for place, response in others)
-    return Counted(source, replace(best, timestamp=timestamp, final=final), merged)
+class _Group(Generic[S]):
+    """What was said of one response so far."""
+
+    __slots__ = ("_best", "_earliest", "_final", "_others", "_sizes", "_source")
+
+    def __init__(self, source: S, response: Response) -> None:
+        self._source, self._best = source, response
+        self._earliest, self._final = response.timestamp, response.final
+        self._others: list[tuple[S, int]] = []
+        self._sizes = {source: response.size}
+
+    def add(self, source: S, response: Response) -> None:
+        if _before(source, response, self._source, self._best):
+            self._others.append((self._source, self._best.offset))
+            self._source, self._best = source, response
+        else:
+            self._others.append((source, response.offset))
+        if _is_earlier(response.timestamp, self._earliest):
+            self._earliest = response.timestamp
+        self._final = self._final or response.final
+        self._sizes[source] = self._sizes.get(source, 0) + response.size
+
+    def repeat(self, source: S, offset: int, *, final: bool, size: int) -> None:
+        self._others.append((source, offset))
+        self._final = self._final or final
+        self._sizes[source] = self._sizes.get(source, 0) + size
+
+    def counted(self) -> Counted[S]:
+        if not self._others:
+            return Counted(self._source, self._best, ())
+        size = 0 if self._final else max(self._sizes.values())
+        response = replace(self._best, timestamp=self._earliest, final=self._final, size=size)
+        return Counted(self._source, response, tuple(sorted(self._others)))
 
 
-def _rank(source: S, response: Response) -> tuple[object, ...]:
-    """Return what puts the line that counts first (rule 1)."""
+def _before(source: S, response: Response, other_source: S, other: Response) -> bool:
+    """Tell whether the first of two counts (rule 1)."""
+    if response.output != other.output:
+        return response.output > other.output
+    rank, other_rank = _rank(response), _rank(other)
+    if rank != other_rank:
+        return rank < other_rank
+    if response.counted_at != other.counted_at:
+        return _is_earlier(response.counted_at, other.counted_at)
+    return (source, response.offset) < (other_source, other.offset)
+
+
+def _rank(response: Response) -> tuple[bool, int, int, bool, bool]:
     return (
-        -response.output,
         response.sidechain,
         -response.prompt,
         -response.web_searches,
         response.retold,
         not response.at_home,
-        _time(response.counted_at),
-        source,
-        response.offset,
     )
+
+
+def _is_earlier(timestamp: str | None, other: str | None) -> bool:
+    """Compare times. As the program writes them (`2026-01-05T09:00:00.000Z`) they sort as they are."""
+    if timestamp and other and len(timestamp) == len(other) == _WRITTEN and timestamp[-1] == other[-1] == "Z":
+        return timestamp < other
+    return _time(timestamp) < _time(other)
+
+
+_WRITTEN = len("2026-01-05T09:00:00.000Z")
 
 
 def _time(timestamp: str | None) -> tuple[bool, int, str]:

@@ -7,7 +7,7 @@ Rules
      name has no price: never that of a name that looks like it.
   3. A row holds from its day `since` on, until a later row of the same model; `-` is from the beginning.
   4. A user's own prices come before the table (`override.py` makes them).
-  5. A change of the table changes `VERSION` and `DIGEST`.
+  5. A change of the table changes `VERSION` and `DIGEST` in `edition.py`.
 """
 
 from __future__ import annotations
@@ -20,11 +20,7 @@ from typing import NamedTuple
 
 import msgspec
 
-VERSION = "2026-11-15"
-DIGEST = "daafd8e083eb1aea32a8107082a7bc58c3095fd68e91726a66c354faafe63ad6"
-"""SHA-256 of `TABLE`."""
-
-SOURCE = "public price list, as republished in litellm 1.77.0, 1.81.0 and 1.108.4, read 2026-11-15"
+from unspool.prices.edition import SOURCE
 
 TABLE = """\
 model                 since above  input output cache_read cache_write_5m cache_write_1h us  fast
@@ -142,7 +138,7 @@ def prices() -> tuple[Price, ...]:
 
 
 def digest(table: str = TABLE) -> str:
-    """Return what `DIGEST` must be."""
+    """Return what `edition.DIGEST` must be."""
     return hashlib.sha256(table.encode()).hexdigest()
 
 

@@ -51,6 +51,15 @@ def read_whole(path: Path, limit: int) -> bytes:
         return data
 
 
+def pieces_of(path: Path, piece: int = 1024 * 1024) -> Iterator[bytes]:
+    """Yield the bytes of a file, a piece at a time."""
+    with open_regular(path) as descriptor:
+        reached = 0
+        while data := os.pread(descriptor, piece, reached):
+            reached += len(data)
+            yield data
+
+
 def reason(error: OSError) -> str:
     """Return why something cannot be read, in the system's words."""
     return (error.strerror or type(error).__name__).lower()

@@ -15,11 +15,10 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from enum import Enum
 from pathlib import Path
-
-import msgspec
+from typing import NamedTuple
 
 from unspool.paths import AGENT_ID, SESSION_ID
 from unspool.read.files import reason
@@ -51,7 +50,7 @@ LINE_KINDS = frozenset({Kind.SESSION, Kind.AGENT, Kind.JOURNAL, Kind.HISTORY})
 """Files of lines; the others are side files, read whole."""
 
 
-class Source(msgspec.Struct, frozen=True):
+class Source(NamedTuple):
     """A file, and what its place says about it."""
 
     path: Path
@@ -63,16 +62,18 @@ class Source(msgspec.Struct, frozen=True):
     """The project's key: the name of its folder. The project's path is in the records."""
     session_id: str | None = None
     agent_id: str | None = None
+    device: int = 0
+    inode: int = 0
 
 
-class Skipped(msgspec.Struct, frozen=True):
+class Skipped(NamedTuple):
     """Something in the tree that was not read, and why."""
 
     path: Path
     reason: str
 
 
-class Tree(msgspec.Struct, frozen=True):
+class Tree(NamedTuple):
     """All that was found, by path."""
 
     root: Path
@@ -84,7 +85,26 @@ class Tree(msgspec.Struct, frozen=True):
         return (source for source in self.sources if source.kind in kinds)
 
 
-class _Folder(msgspec.Struct, frozen=True):
+class Stamp(NamedTuple):
+    """What the system says of a file; while that stays the same, so does the file."""
+
+    size: int
+    modified: int
+    device: int
+    inode: int
+
+
+class Look(NamedTuple):
+    """What a tree holds, compared with what was known of it."""
+
+    changed: list[Source]
+    """New files, and those that have another stamp."""
+    unchanged: set[str]
+    """The paths of the others."""
+    skipped: list[Skipped]
+
+
+class _Folder(NamedTuple):
     """Where in the layout a folder is."""
 
     place: str = "tree"
@@ -107,32 +127,59 @@ _SESSION_FOLDERS = {"subagents", "tool-results", "workflows"}
 
 def scan(root: Path) -> Tree:
     """Return what a folder or file holds. The root is taken as it is: resolve it first."""
+    found = look(root, {})
+    return Tree(root, tuple(sorted(found.changed, key=lambda source: str(source.path))), tuple(sorted(found.skipped)))
+
+
+def look(root: Path, known: Mapping[str, Stamp]) -> Look:
+    """Return what has changed in a tree. A file that has not costs one question to the system."""
     if not root.is_dir():
-        source = _source(root, root.lstat(), _Folder(), Kind.SESSION)
-        return Tree(root, (source,) if source else ())
-    sources: list[Source] = []
-    skipped: list[Skipped] = []
-    pending = [(root, _root_folder(root))]
+        return _look_at_file(root, known)
+    found = Look([], set(), [])
+    pending = [(str(root), _root_folder(root))]
     while pending:
         path, folder = pending.pop()
         try:
             with os.scandir(path) as listing:
-                children = sorted(listing, key=lambda child: child.name)
+                children = list(listing)
         except OSError as error:
-            skipped.append(Skipped(path, reason(error)))
+            found.skipped.append(Skipped(Path(path), reason(error)))
             continue
-        folder = _recognised(folder, path.name, children)
+        folder = _recognised(folder, path.rpartition(os.sep)[2], children)
         for child in children:
-            match _visit(child, path / child.name, folder, root):
+            place = child.path
+            if (stamp := known.get(place)) is not None and _is_same(child, stamp):
+                found.unchanged.add(place)
+                continue
+            match _visit(child, Path(place), folder, root):
                 case _Folder() as inner:
-                    pending.append((path / child.name, inner))
+                    pending.append((place, inner))
                 case Source() as source:
-                    sources.append(source)
+                    found.changed.append(source)
                 case Skipped() as left_out:
-                    skipped.append(left_out)
+                    found.skipped.append(left_out)
                 case None:
                     pass
-    return Tree(root, tuple(sorted(sources, key=lambda source: str(source.path))), tuple(skipped))
+    return found
+
+
+def _look_at_file(path: Path, known: Mapping[str, Stamp]) -> Look:
+    status = path.lstat()
+    source = _source(path, status, _Folder(), Kind.SESSION)
+    if source is None or _stamp(status) == known.get(str(path)):
+        return Look([], {str(path)}, [])
+    return Look([source], set(), [])
+
+
+def _is_same(child: os.DirEntry[str], stamp: Stamp) -> bool:
+    try:
+        return _stamp(child.stat(follow_symlinks=False)) == stamp
+    except OSError:
+        return False
+
+
+def _stamp(status: os.stat_result) -> Stamp:
+    return Stamp(status.st_size, status.st_mtime_ns, status.st_dev, status.st_ino)
 
 
 def _visit(child: os.DirEntry[str], path: Path, folder: _Folder, root: Path) -> _Folder | Source | Skipped | None:
@@ -220,7 +267,17 @@ def _source(path: Path, status: os.stat_result, folder: _Folder, otherwise: Kind
         agent_id = stem if AGENT_ID.fullmatch(stem) else None
     elif kind is Kind.SESSION:
         session_id = path.stem
-    return Source(path, kind, status.st_size, status.st_mtime_ns, folder.project, session_id, agent_id)
+    return Source(
+        path=path,
+        kind=kind,
+        size=status.st_size,
+        modified=status.st_mtime_ns,
+        project=folder.project,
+        session_id=session_id,
+        agent_id=agent_id,
+        device=status.st_dev,
+        inode=status.st_ino,
+    )
 
 
 def _kind(path: Path, folder: _Folder) -> Kind | None:

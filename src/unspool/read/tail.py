@@ -33,7 +33,7 @@ SAMPLE = 4096
 class Limits(NamedTuple):
     """How much is held at once."""
 
-    piece: int = 1024 * 1024
+    piece: int = 256 * 1024
     """Bytes per read."""
     line: int = MAX_LINE
     """Longer lines are kept by place."""
@@ -89,24 +89,45 @@ def pieces(
         change = changed(file, position)
         offset = position.offset if change in (Change.SAME, Change.GROWN) else 0
         buffer, reached, read_any = LineBuffer(offset, limits.line), offset, False
-        while data := _read(file, reached, limits.piece, path):
+        while data := read_at(file, reached, limits.piece, path):
             reached += len(data)
             if items := decode_lines(buffer.feed(data), dialect):
-                yield Piece(items, _position(file, buffer.offset), change)
+                yield Piece(items, position_at(file, buffer.offset), change)
                 read_any = True
         rest = decode_lines(buffer.finish(), dialect) if final else []
         if rest or not read_any:
-            yield Piece(rest, _position(file, buffer.offset), change)
+            yield Piece(rest, position_at(file, buffer.offset), change)
 
 
 def items(path: Path, dialect: Dialect = SESSION, limits: Limits = LIMITS) -> Iterator[Item]:
     """Yield everything a file holds, once and for all: for those who will not come back for more."""
     with open_regular(path) as file:
         buffer, reached = LineBuffer(max_line=limits.line), 0
-        while data := _read(file, reached, limits.piece, path):
+        while data := read_at(file, reached, limits.piece, path):
             reached += len(data)
             yield from decode_lines(buffer.feed(data), dialect)
         yield from decode_lines(buffer.finish(), dialect)
+
+
+def whole_lines(path: Path, limits: Limits = LIMITS) -> Iterator[tuple[int, bytes]]:
+    """Yield a file in large pieces of whole lines, each with where it begins; lines that are too long are left out."""
+    with open_regular(path) as file:
+        start, reached, held, skipping = 0, 0, b"", False
+        while data := read_at(file, reached, limits.piece, path):
+            reached += len(data)
+            end = data.rfind(b"\n") + 1
+            if not end:
+                held = b"" if skipping else held + data
+                skipping = skipping or len(held) > limits.line
+                continue
+            if skipping:
+                first = data.find(b"\n") + 1
+                start, data, end = reached - len(data) + first, data[first:], end - first
+            if lines := held + data[:end]:
+                yield start, lines
+            start, held, skipping = start + len(held) + end, data[end:], False
+        if held and not skipping:
+            yield start, held
 
 
 def decode_lines(lines: list[Line | LongLine], dialect: Dialect = SESSION) -> list[Item]:
@@ -139,9 +160,18 @@ def changed(file: int, position: Position) -> Change:
     return Change.SAME if now.st_size == position.offset else Change.GROWN
 
 
-def _position(file: int, offset: int) -> Position:
+def position_at(file: int, offset: int) -> Position:
+    """Return where a reading of an open file that got this far may go on."""
     now = os.fstat(file)
     return Position(offset, now.st_dev, now.st_ino, *_samples(file, offset))
+
+
+def read_at(file: int, offset: int, length: int, path: Path) -> bytes:
+    """Read from an open file."""
+    try:
+        return os.pread(file, length, offset)
+    except OSError as error:
+        raise Unreadable(f"cannot read `{path}`: {reason(error)}") from None
 
 
 def _samples(file: int, offset: int) -> tuple[bytes, bytes]:
@@ -153,10 +183,3 @@ def _hash(data: bytes) -> bytes:
     import hashlib  # only for those who will come back: it takes as long to load as fifty files to read
 
     return hashlib.blake2b(data, digest_size=16).digest()
-
-
-def _read(file: int, offset: int, length: int, path: Path) -> bytes:
-    try:
-        return os.pread(file, length, offset)
-    except OSError as error:
-        raise Unreadable(f"cannot read `{path}`: {reason(error)}") from None

@@ -1,0 +1,242 @@
+"""How reading commands come to their data: the store brought up to date, or the files themselves.
+
+Rules
+  1. A command brings the store up to date before it answers, unless it is told not to. A large folder that was never
+     read is answered from its files, and read in the background by a process of its own.
+  2. A store that cannot be written is named on stderr, and the files answer. One that is damaged or newer is an error:
+     the files alone may not be all there is.
+  3. Nothing heavy is imported until there is work for it.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+import click
+
+from unspool.display import clean_line
+from unspool.errors import NotFound, Unwritable
+from unspool.paths import config_folder, data_folder, existing
+from unspool.store import settings
+from unspool.store.database import ARCHIVE, locked, open_archive, open_store, telling
+from unspool.store.freshness import Freshness, compare, home_around, homes
+
+if TYPE_CHECKING:
+    from unspool.home import Home
+    from unspool.store.archive import Archive
+    from unspool.store.billed import Ledger
+    from unspool.store.settings import Settings
+    from unspool.store.sync import Report, Wishes
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+LARGE = 16 * 1024 * 1024
+"""Bytes that take longer to read for the first time than a person likes to wait."""
+
+
+class How(NamedTuple):
+    """How a command is to come to its data."""
+
+    config_dir: str | None
+    no_sync: bool = False
+    no_store: bool = False
+
+
+def options(command: F) -> F:
+    """Add `--no-sync` and `--no-store`."""
+    no_store = click.option("--no-store", is_flag=True, help="Answer from the files; leave the store alone.")
+    no_sync = click.option("--no-sync", is_flag=True, help="Answer from the store as it is.")
+    return no_sync(no_store(command))
+
+
+class Opened:
+    """A folder, and the store that knows it; no store: the files answer."""
+
+    def __init__(self, root: Path, folder: Path, chosen: Settings, database: sqlite3.Connection | None) -> None:
+        self.root, self.folder, self.settings, self.database = root, folder, chosen, database
+
+    @cached_property
+    def archive(self) -> Archive:
+        """The archive, opened when it is needed."""
+        from unspool.store.archive import Archive
+
+        return Archive(open_archive(self.folder))
+
+    @property
+    def has_archive(self) -> bool:
+        """Whether anything was ever archived."""
+        return (self.folder / ARCHIVE).exists()
+
+    @property
+    def ledger(self) -> Ledger:
+        """What was billed."""
+        if self.database is None:
+            return self._from_files()
+        from unspool.store.ledger import StoreLedger
+
+        return StoreLedger(self.database, self.root, self._from_lines)
+
+    @cached_property
+    def home(self) -> Home:
+        """The sessions: those that are there, and those that only the archive has."""
+        from unspool import home
+
+        if self.database is None:
+            return home.open(self.root)
+        from unspool.store.keeping import KeptReader, kept_tree
+
+        return home.Home(kept_tree(self.database, self.root), KeptReader(lambda: self.archive))
+
+    def _from_files(self) -> Ledger:
+        from unspool.read.scan import Kind, scan
+        from unspool.store.light import FileLedger, text_of_file
+
+        sources = scan(self.root).of(Kind.SESSION, Kind.AGENT)
+        return FileLedger((text_of_file(source.path, source.project) for source in sources), self.settings.prices)
+
+    def _from_lines(self) -> Ledger:
+        from unspool.store.keeping import texts
+        from unspool.store.light import FileLedger
+
+        assert self.database is not None
+        return FileLedger(texts(self.database, self.root, lambda: self.archive), self.settings.prices)
+
+
+@contextmanager
+def opened(how: How) -> Iterator[Opened]:
+    """Open the folder that is asked for, with its store up to date."""
+    folder = data_folder(os.environ)
+    chosen = settings.read(folder)
+    with ExitStack() as after, telling(folder):
+        database = None if how.no_store else _database(folder)
+        root = _root(how.config_dir, database)
+        if database is not None:
+            after.callback(database.close)
+            if not how.no_sync and not _is_current(database, root, folder, chosen, after):
+                database = None
+        yield Opened(root, folder, chosen, database)
+
+
+def _root(config_dir: str | None, database: sqlite3.Connection | None) -> Path:
+    """Return the folder; one that has gone is known to the store still."""
+    named = config_folder(config_dir, os.environ)
+    try:
+        return existing(named)
+    except NotFound:
+        path = Path(os.path.abspath(named))  # noqa: PTH100 - `resolve` may fail the same way
+        if database is not None and home_around(homes(database), str(path)):
+            return path
+        raise
+
+
+def _database(folder: Path) -> sqlite3.Connection | None:
+    try:
+        return open_store(folder)
+    except Unwritable as error:
+        warn(f"{error.message}; answering from the files")
+        return None
+
+
+def _is_current(database: sqlite3.Connection, root: Path, folder: Path, chosen: Settings, after: ExitStack) -> bool:
+    """Bring the store up to date; tell whether it can answer."""
+    freshness = compare(database, root)
+    if freshness.is_fresh and _is_priced(database, chosen) and _is_synced(database, root):
+        return True
+    much = sum(source.size for source in freshness.look.changed) > LARGE
+    if much and chosen.background and not _is_synced(database, root):
+        after.callback(_go_on_in_background, root)
+        return False
+    try:
+        synced(database, root, folder, chosen, freshness)
+    except Unwritable as error:
+        warn(f"{error.message}; answering from the files")
+        return False
+    return True
+
+
+def synced(
+    database: sqlite3.Connection,
+    root: Path,
+    folder: Path,
+    chosen: Settings,
+    freshness: Freshness | None = None,
+    *,
+    deep: bool = False,
+) -> Report:
+    """Bring the store up to date, with a progress bar if it takes long."""
+    from unspool.store.archive import Archive
+    from unspool.store.sync import sync
+
+    with ExitStack() as stack:
+        stack.enter_context(telling(folder))
+        archive = Archive(open_archive(folder))
+        stack.callback(archive.database.close)
+        stack.enter_context(locked(folder))
+        return sync(database, archive, root, _wishes(chosen, stack, deep=deep), freshness)
+
+
+def _wishes(chosen: Settings, stack: ExitStack, *, deep: bool) -> Wishes:
+    from unspool.cli import output
+    from unspool.cli.faults import fault
+    from unspool.store.sync import Wishes
+
+    bar: list[Callable[[int], None]] = []
+
+    def begin(total: int) -> None:
+        bar.append(stack.enter_context(output.progress(total if total > LARGE else 0, "syncing")))
+
+    def advance(done: int) -> None:
+        bar[0](done)
+
+    return Wishes(
+        archive=chosen.archive,
+        prices=chosen.prices,
+        edition=edition(chosen),
+        deep=deep,
+        begin=begin,
+        advance=advance,
+        at=fault(os.environ),
+    )
+
+
+def edition(chosen: Settings) -> str:
+    """Return what names the prices that sums are made with."""
+    from unspool.prices.edition import DIGEST, VERSION
+
+    own = "".join(f" {price!r}" for price in chosen.prices)
+    if own:
+        import hashlib
+
+        own = f" {hashlib.sha256(own.encode()).hexdigest()}"
+    return f"{VERSION} {DIGEST}{own}"
+
+
+def _is_priced(database: sqlite3.Connection, chosen: Settings) -> bool:
+    row = database.execute("SELECT value FROM made_with WHERE name = 'prices'").fetchone()
+    return row is not None and row[0] == edition(chosen)
+
+
+def _is_synced(database: sqlite3.Connection, root: Path) -> bool:
+    found = home_around(homes(database), str(root))
+    return found is not None and found.synced is not None
+
+
+def _go_on_in_background(root: Path) -> None:
+    """Read the folder in a process of its own, which nobody waits for."""
+    import subprocess
+
+    command = [sys.executable, "-m", "unspool", "sync", "--in-background", "--config-dir", str(root)]
+    quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    subprocess.Popen(command, start_new_session=True, **quiet)  # type: ignore[call-overload]
+
+
+def warn(words: str) -> None:
+    """Say something beside the answer."""
+    click.echo(f"unspool: {clean_line(words)}", err=True)

@@ -1,0 +1,75 @@
+"""`unspool restore`: a session that only the archive has, back in its place."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import click
+
+from unspool.cli import output, reading
+from unspool.edit.commit import write_new
+from unspool.errors import NothingFound, Refused
+from unspool.home import Session
+from unspool.read.scan import Kind, Source
+
+
+@click.command()
+@click.argument("session")
+@click.option("--dry-run", is_flag=True, help="Say what would be written, and write nothing.")
+@output.options
+def restore(session: str, dry_run: bool, as_json: bool, config_dir: str | None) -> None:
+    """Put a session back in place, byte for byte, from the archive.
+
+    SESSION is the beginning of its id, or its title. Its sub-agents and what else the archive has of it come back too.
+    Files that are there are left as they are. Claude Code can resume it then; to it the files are new, so that it keeps
+    them for another `cleanupPeriodDays`.
+    """
+    with reading.opened(reading.How(config_dir)) as opened:
+        if opened.database is None:
+            raise Refused("there is no store to restore from", hint="`unspool sync` makes one")
+        found = opened.home.session(session)
+        missing = [source for source in _files(found, opened) if not os.path.lexists(source.path)]
+        if not missing:
+            raise NothingFound(f"nothing of `{found.id}` is missing")
+        written = []
+        for source in missing:
+            pieces = opened.home.reader.pieces(source.path)
+            size = source.size
+            if not dry_run:
+                size = write_new(source.path, pieces, within=opened.root)
+                _known_again(opened, source.path)
+            written.append({"path": str(source.path), "kind": source.kind.value, "bytes": size})
+    if as_json:
+        output.write_json({"session": found.id, "files": written, "dry_run": dry_run})
+        return
+    verb = "would write" if dry_run else "wrote"
+    output.rows(((f"{verb} {one['path']}", output.size(int(str(one["bytes"])))) for one in written), indent=0)
+
+
+def _files(session: Session, opened: reading.Opened) -> list[Source]:
+    """Return the files of a session that the archive may have: its own, and those in its folder or of its agents."""
+    folder = session.path.with_suffix("")
+    agents = {source.path for source in session.agent_sources}
+    return [
+        source
+        for source in opened.home.tree.sources
+        if (source.path == session.path or source.path in agents or source.path.is_relative_to(folder))
+        and source.kind is not Kind.FILE_BACKUP
+        and _is_archived(opened, source.path)
+    ]
+
+
+def _is_archived(opened: reading.Opened, path: Path) -> bool:
+    query = "SELECT 1 FROM sources WHERE path = ?"
+    return opened.archive.database.execute(query, (str(path),)).fetchone() is not None
+
+
+def _known_again(opened: reading.Opened, path: Path) -> None:
+    """Tell store and archive that the file is the one it was: it has another inode, and the same bytes."""
+    status = path.stat()
+    assert opened.database is not None
+    stamp = (status.st_dev, status.st_ino, status.st_mtime_ns)
+    query = "UPDATE sources SET device = ?, inode = ?, modified = ?, size = ?, gone = NULL WHERE path = ?"
+    opened.database.execute(query, (*stamp, status.st_size, str(path)))
+    opened.archive.moved(str(path), *stamp)

@@ -1,0 +1,62 @@
+"""`unspool sync`: the store brought up to date, or made again."""
+
+from __future__ import annotations
+
+import os
+
+import click
+
+from unspool.cli import output, reading
+from unspool.errors import Usage
+from unspool.paths import config_folder, data_folder, existing
+from unspool.store import settings
+from unspool.store.database import open_store, telling
+
+
+@click.command()
+@click.option(
+    "--deep", is_flag=True, help="Compare every byte with what was read: finds files rewritten in the middle."
+)
+@click.option("--rebuild", is_flag=True, help="Make the store again from the archive and the files.")
+@click.option("--in-background", is_flag=True, hidden=True)
+@output.options
+def sync(deep: bool, rebuild: bool, in_background: bool, as_json: bool, config_dir: str | None) -> None:
+    """Bring the store up to date with a config folder.
+
+    Every reading command does this by itself; only what has changed is read. The store is in `$UNSPOOL_HOME`, else in
+    the user's data folder. A session that Claude Code has deleted stays in it, and in the archive if that is on.
+    """
+    if deep and rebuild:
+        raise Usage("`--deep` does not go with `--rebuild`", hint="a store that was made again needs no comparing")
+    if in_background:
+        os.nice(10)
+    folder = data_folder(os.environ)
+    chosen = settings.read(folder)
+    root = existing(config_folder(config_dir, os.environ))
+    with telling(folder):
+        if rebuild:
+            from unspool.cli.rebuilding import rebuilt
+
+            rebuilt(folder, chosen)
+        database = open_store(folder)
+        try:
+            report = reading.synced(database, root, folder, chosen, deep=deep)
+        finally:
+            database.close()
+    if as_json:
+        data = report._asdict()
+        data["failed"] = [{"path": str(one.path), "reason": one.reason} for one in report.failed]
+        output.write_json(data)
+        return
+    output.rows(
+        [
+            ("files", f"{report.files_seen:,} ({report.files_changed:,} changed, {report.gone:,} gone)"),
+            ("read", f"{output.size(report.bytes_read)}, {output.amount(report.lines_parsed, 'line')}"),
+            ("rows", f"{report.rows_added:,}"),
+            ("new generations", f"{report.generations:,}"),
+            ("took", f"{report.seconds:.2f} s, {report.cpu_seconds:.2f} s of CPU"),
+        ],
+        indent=0,
+    )
+    for failed in report.failed:
+        reading.warn(f"left out `{failed.path}`: {failed.reason}")

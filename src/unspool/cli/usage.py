@@ -1,0 +1,134 @@
+"""`unspool usage`: what was used, and what it cost."""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime, timedelta, tzinfo
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+from unspool.cli import output, reading
+from unspool.cli.times import moment
+from unspool.errors import NothingFound, Usage
+from unspool.paths import data_folder
+from unspool.store import settings
+from unspool.store.usage import PERIODS, Report, explained, report, zone_of
+
+if TYPE_CHECKING:
+    from unspool.store.billed import Ledger
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_NOTHING = "no billed responses found"
+
+
+class Asked(NamedTuple):
+    """What a person asked for."""
+
+    period: str
+    now: datetime
+    zone: tzinfo | None
+    since: int | None
+    """Milliseconds since 1970, included."""
+    until: int | None
+    """Not included."""
+    project: str | None
+    order: str | None
+
+
+@click.command()
+@click.argument("period", type=click.Choice(list(PERIODS)), default="daily", metavar="[PERIOD]")
+@click.option("--since", metavar="WHEN", help="Only from then on: a date, or `12h`, `7d`, `2w` ago.")
+@click.option("--until", metavar="WHEN", help="Only up to then; a date means the end of that day.")
+@click.option("--tz", metavar="ZONE", help="Whose days and hours: Europe/Berlin, UTC, +05:30. Default: the machine's.")
+@click.option("--project", metavar="TEXT", help="Only of this project: its name, a part of its path, or its key.")
+@click.option("--order", type=click.Choice(["asc", "desc"]), help="By time; where rows have none, by cost.")
+@click.option("--limit", metavar="N", type=click.IntRange(min=1), help="The first N rows only. Totals are of all.")
+@click.option("--csv", "as_csv", is_flag=True, help="Write CSV: a header and the rows, no totals.")
+@click.option("--explain", is_flag=True, help="Say which lines were counted, merged and dropped, and why.")
+@reading.options
+@output.options
+def usage(
+    *,
+    period: str,
+    since: str | None,
+    until: str | None,
+    tz: str | None,
+    project: str | None,
+    order: str | None,
+    limit: int | None,
+    as_csv: bool,
+    explain: bool,
+    no_sync: bool,
+    no_store: bool,
+    as_json: bool,
+    config_dir: str | None,
+) -> None:
+    """Add up tokens and cost: by day, session, model, 5-hour block and more.
+
+    PERIOD is daily (if none is given), weekly, monthly, session, model, project, branch, agent or blocks.
+
+    Every response is counted once, whichever lines and files repeat it. Costs are those of the public price list; those
+    of a subscription are what the same use would cost by the token. docs/usage.md tells what the numbers mean.
+    """
+    if as_csv and (as_json or explain):
+        raise Usage("`--csv` does not go with `--json` or `--explain`", hint="choose one; `--explain --json` is fine")
+    chosen = settings.read(data_folder(os.environ))
+    now, zone = datetime.now(UTC), zone_of(tz or chosen.timezone or "local")
+    times = (_milliseconds(moment(since, now, zone)), _milliseconds(moment(until, now, zone, end=True), after=1))
+    asked = Asked(period, now, zone, *times, project, order)
+    with reading.opened(reading.How(config_dir, no_sync, no_store)) as opened:
+        if explain:
+            _explain(opened.ledger, asked, as_json)
+        else:
+            _write(_report(opened.ledger, asked), asked, limit, "json" if as_json else "csv" if as_csv else "table")
+
+
+def _milliseconds(time: datetime | None, after: int = 0) -> int | None:
+    return None if time is None else (time - _EPOCH) // timedelta(milliseconds=1) + after
+
+
+def _report(ledger: Ledger, asked: Asked) -> Report:
+    from unspool.store.billed import Wanted
+
+    period = PERIODS[asked.period]
+    if asked.period != "blocks":
+        wanted = Wanted(period.keys, asked.since, asked.until, asked.project, period.exact)
+        return report(asked.period, ledger.sums(wanted), asked.zone, asked.order)
+    from unspool.store import blocks
+
+    every = ledger.sums(Wanted(exact=True))
+    some = ledger.sums(Wanted(exact=True, project=asked.project)) if asked.project is not None else every
+    view = blocks.View(_milliseconds(asked.now) or 0, asked.zone, asked.since, asked.until, asked.order)
+    return blocks.report(every, some, ledger.limits(), view)
+
+
+def _write(found: Report, asked: Asked, limit: int | None, how: str) -> None:
+    shown = found._replace(rows=found.rows[:limit])
+    if how == "json":
+        output.write_json(shown.data())
+    elif how == "csv":
+        from unspool.cli import usage_table
+
+        click.echo(usage_table.csv_text(shown), nl=False)
+    elif not found.rows:
+        raise NothingFound(_NOTHING)
+    else:
+        from unspool.cli import usage_table
+
+        usage_table.write(shown, len(found.rows) - len(shown.rows), asked.zone, output.width())
+
+
+def _explain(ledger: Ledger, asked: Asked, as_json: bool) -> None:
+    from unspool.cli import usage_table
+    from unspool.store.billed import Wanted
+
+    lines: dict[str, list[dict[str, Any]]] = explained(
+        ledger.explain(Wanted(since=asked.since, until=asked.until, project=asked.project))
+    )
+    if as_json:
+        output.write_json(lines)
+    elif not any(lines.values()):
+        raise NothingFound(_NOTHING)
+    else:
+        usage_table.explain(lines)

@@ -1,0 +1,121 @@
+"""Versions of files: a session in, each file it changed as it was before, version by version, out.
+
+At each prompt, and before a file is changed for the first time, Claude Code keeps a copy of it in
+`<config>/file-history/<session>/` and says so in the session's file. Every such line repeats what was said before.
+
+Rules
+  1. The lines say which versions there are; the copies may be gone all the same.
+  2. Names and ids came out of a file: each becomes part of a path only as a plain name (`paths.inside`), and links are
+     not followed.
+  3. A session that was resumed or forked may name copies of the session it came from: its own folder is looked at
+     first, then those of the sessions whose ids its lines carry.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from unspool.errors import NotFound, Refused
+from unspool.format.notes import Backup, FileHistoryDelta, FileHistorySnapshot
+from unspool.home import Session
+from unspool.paths import inside
+from unspool.read.files import read_whole
+from unspool.read.side_files import MAX_SIDE_FILE
+
+_NUMBERED = re.compile(r".*@v([0-9]{1,9})", re.DOTALL)
+
+
+class Version(NamedTuple):
+    """A file as it was at some time."""
+
+    path: str
+    """As the session names it: mostly relative to the folder it worked in."""
+    number: int
+    name: str | None
+    """The name of the copy; None: the file did not exist."""
+    time: str | None
+
+
+def versions(session: Session) -> dict[str, list[Version]]:
+    """Return the versions of each file, by number; the files in the order in which they were first changed."""
+    found: dict[str, dict[tuple[int, str | None], Version]] = {}
+    for path, backup in _backups(session):
+        number = _number(backup)
+        if number is not None:
+            version = Version(path, number, backup.backup_file_name, backup.backup_time)
+            found.setdefault(path, {}).setdefault((number, version.name), version)
+    return {path: sorted(known.values(), key=lambda version: version.number) for path, known in found.items()}
+
+
+def backup_path(session: Session, version: Version) -> Path | None:
+    """Return where the copy of a version lies; None if it is gone or there never was one."""
+    if version.name is None:
+        return None
+    paths = (inside(folder, version.name) for folder in _folders(session))
+    return next((path for path in paths if os.path.lexists(path)), None)
+
+
+def size(session: Session, version: Version) -> int | None:
+    """Return how many bytes a version has; None if there is no copy that can be read."""
+    try:
+        path = backup_path(session, version)
+        status = path.lstat() if path else None
+    except (Refused, OSError):  # not a plain name; gone since it was found
+        return None
+    return status.st_size if status and stat.S_ISREG(status.st_mode) else None
+
+
+def content(session: Session, version: Version) -> bytes:
+    """Return the bytes of a version."""
+    label = f"`{version.path}@v{version.number}`"
+    if version.name is None:
+        raise NotFound(f"the file did not exist then: {label}", hint="a later version may have something in it")
+    path = backup_path(session, version)
+    if path is None:
+        hint = "Claude Code removes old ones; `--file` without a version tells which are left"
+        raise NotFound(f"the copy is gone: {label}", hint=hint)
+    return read_whole(path, MAX_SIDE_FILE)
+
+
+def _backups(session: Session) -> Iterator[tuple[str, Backup]]:
+    for entry in session.entries:
+        match entry.record:
+            case FileHistorySnapshot(snapshot=snapshot):
+                yield from snapshot.tracked_file_backups.items()
+            case FileHistoryDelta(tracking_path=str() as path, backup=Backup() as backup):
+                yield path, backup
+            case _:
+                pass
+
+
+def _number(backup: Backup) -> int | None:
+    if backup.version is not None:
+        return backup.version
+    match = _NUMBERED.fullmatch(backup.backup_file_name or "")
+    return int(match[1]) if match else None
+
+
+def _folders(session: Session) -> Iterator[Path]:
+    """Yield where the copies of a session may lie, its own folder first; none if it is in no config folder."""
+    projects = next((folder for folder in session.path.parents if folder.name == "projects"), None)
+    if projects is None:
+        return
+    place = projects.parent / "file-history"
+    own = session.source.session_id or session.id
+    if _is_folder(place, own):
+        yield place / own
+    for id in dict.fromkeys(entry.record.session_id for entry in session.entries):
+        if id is not None and id != own and _is_folder(place, id):
+            yield place / id
+
+
+def _is_folder(place: Path, name: str) -> bool:
+    try:
+        return all(stat.S_ISDIR(one.lstat().st_mode) for one in (place, inside(place, name)))
+    except (Refused, OSError, ValueError):  # not a plain name, or no such folder
+        return False

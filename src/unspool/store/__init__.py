@@ -1,0 +1,1 @@
+"""The embedded store: what was read, kept in SQLite to be asked and searched."""

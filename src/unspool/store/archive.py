@@ -1,0 +1,143 @@
+"""The archive: raw bytes of files kept after the files have gone. Frames in, bytes out, exactly as they were.
+
+Rules
+  1. Bytes are archived before the store says that they were read: a process killed in between archives them again, in
+     the same place.
+  2. Small frames at the end of a file are made one as more comes, so that a line a time does not cost a frame each;
+     each byte is compressed anew a few times at most.
+  3. What the archive has of a file is read in whole, or an error says what is missing.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from unspool.errors import NotFound, Unreadable
+from unspool.read.files import open_regular
+from unspool.read.tail import read_at
+from unspool.store.frames import FRAME, Frame, compress, decompress
+
+
+class Archived(NamedTuple):
+    """A file of which the archive has something, as `sources` in `archive.sql`."""
+
+    id: int
+    home: str
+    path: str
+    generation: int
+    kind: str
+    project: str | None
+    session_id: str | None
+    agent_id: str | None
+    device: int
+    inode: int
+    modified: int
+
+
+_COLUMNS = ", ".join(Archived._fields)
+
+
+class Archive:
+    """The frames of many files."""
+
+    def __init__(self, database: sqlite3.Connection) -> None:
+        self.database = database
+
+    def put(self, about: Archived, frames: list[Frame], start: int, end: int, *, is_first: bool) -> None:
+        """Keep what was read of a file from `start` on; after `end` there is only a torn line."""
+        id = self._id(about)
+        if is_first:
+            self.database.execute("DELETE FROM frames WHERE source_id = ? AND start >= ?", (id, start))
+            frames = self._joined(id, frames, end)
+        self.database.executemany(
+            "INSERT OR REPLACE INTO frames (source_id, start, length, data) VALUES (?, ?, ?, ?)",
+            [(id, frame.start, frame.length, frame.data) for frame in frames],
+        )
+
+    def files(self) -> Iterator[Archived]:
+        """Yield every file and generation, in the order they were seen."""
+        for row in self.database.execute(f"SELECT {_COLUMNS} FROM sources ORDER BY id"):
+            yield Archived(*row)
+
+    def find(self, path: str, generation: int | None = None) -> Archived:
+        """Return a file; no generation: the newest."""
+        query = f"SELECT {_COLUMNS} FROM sources WHERE path = ? AND generation = coalesce(?, generation)"
+        row = self.database.execute(f"{query} ORDER BY generation DESC LIMIT 1", (path, generation)).fetchone()
+        if row is None:
+            raise NotFound(f"not in the archive: `{path}`", hint="only what was there at a sync is archived")
+        return Archived(*row)
+
+    def read(self, about: Archived) -> Iterator[tuple[int, bytes]]:
+        """Yield the bytes of a file in pieces, each with where it begins; whole lines but for the last."""
+        reached = 0
+        query = "SELECT start, length, data FROM frames WHERE source_id = ? ORDER BY start"
+        for start, length, data in self.database.execute(query, (about.id,)):
+            if start != reached:
+                raise Unreadable(f"the archive lacks bytes {reached:,} to {start:,} of `{about.path}`")
+            try:
+                lines = decompress(data)
+            except _zstd_errors() as error:
+                raise Unreadable(f"the archive of `{about.path}` is damaged at {start:,}: {error}") from None
+            yield start, lines
+            reached = start + length
+
+    def length(self, about: Archived) -> int:
+        """Return how many bytes of a file there are."""
+        query = "SELECT coalesce(sum(length), 0) FROM frames WHERE source_id = ?"
+        return int(self.database.execute(query, (about.id,)).fetchone()[0])
+
+    def sizes(self) -> tuple[int, int]:
+        """Return how many bytes are kept, and how many they take."""
+        raw, kept = self.database.execute("SELECT sum(length), sum(length(data)) FROM frames").fetchone()
+        return raw or 0, kept or 0
+
+    def differs(self, about: Archived, end: int) -> bool:
+        """Tell whether the file on disk has other bytes before an offset than the archive."""
+        from pathlib import Path
+
+        path = Path(about.path)
+        with open_regular(path) as file:
+            for start, lines in self.read(about):
+                kept = lines[: max(end - start, 0)]
+                if kept and read_at(file, start, len(kept), path) != kept:
+                    return True
+        return False
+
+    def moved(self, path: str, device: int, inode: int, modified: int) -> None:
+        """Note that the newest generation of a file was written again, with the same bytes."""
+        query = """UPDATE sources SET device = ?, inode = ?, modified = ? WHERE path = ? AND generation =
+            (SELECT max(generation) FROM sources WHERE path = ?)"""
+        self.database.execute(query, (device, inode, modified, path, path))
+
+    def _id(self, about: Archived) -> int:
+        names = _COLUMNS.removeprefix("id, ")
+        marks = ", ".join("?" * (len(Archived._fields) - 1))
+        update = "device = excluded.device, inode = excluded.inode, modified = excluded.modified"
+        query = f"INSERT INTO sources ({names}) VALUES ({marks}) ON CONFLICT (path, generation) DO UPDATE SET {update}"
+        (id,) = self.database.execute(f"{query} RETURNING id", about[1:]).fetchone()
+        return int(id)
+
+    def _joined(self, id: int, frames: list[Frame], end: int) -> list[Frame]:
+        """Join the first frame with small ones before it (rule 2), unless it holds a torn line."""
+        if not frames or frames[0].start + frames[0].length > end:
+            return frames
+        first, *others = frames
+        query = "SELECT rowid, start, length, data FROM frames WHERE source_id = ? ORDER BY start DESC LIMIT 1"
+        while before := self.database.execute(query, (id,)).fetchone():
+            rowid, start, length, data = before
+            if length > 2 * first.length or length + first.length > FRAME or start + length != first.start:
+                break
+            lines = decompress(data) + decompress(first.data)
+            first = Frame(start, length + first.length, compress(lines))
+            self.database.execute("DELETE FROM frames WHERE rowid = ?", (rowid,))
+        return [first, *others]
+
+
+def _zstd_errors() -> tuple[type[Exception], ...]:
+    try:
+        from compression import zstd  # type: ignore[import-not-found,unused-ignore]
+    except ImportError:
+        from backports import zstd  # type: ignore[no-redef,unused-ignore]
+    return (zstd.ZstdError, EOFError)

@@ -1,0 +1,114 @@
+"""Billed responses as rows to add up: what the usage reports are made from, whoever gathers them.
+
+A `Ledger` answers from the store or straight from the files; the reports do not know which. Nothing heavy is imported
+here: a warm report needs no more.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+if TYPE_CHECKING:
+    from unspool.prices.answers import Response
+
+QUARTER = 15 * 60 * 1000
+"""Milliseconds. Every time zone begins its days and hours at a quarter of an hour."""
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class Wanted(NamedTuple):
+    """Which responses a report is about, and what it tells apart."""
+
+    keys: frozenset[str] = frozenset()
+    """Of `session`, `agent`, `project`, `branch`: what rows must not be added up across. Models and times never are."""
+    since: int | None = None
+    """Milliseconds since 1970, included."""
+    until: int | None = None
+    """Not included."""
+    project: str | None = None
+    """A project's name, a part of its path, or its key."""
+    exact: bool = False
+    """Each response by itself, with its exact time; else those of a quarter of an hour may come as one."""
+
+
+class Sum(NamedTuple):
+    """Responses that are alike, added up. What is not asked for (`Wanted.keys`) may be None."""
+
+    time: int | None
+    """Milliseconds since 1970, of the earliest line; of several responses any moment of their quarter of an hour."""
+    session: str | None
+    agent: str | None
+    project: str | None
+    branch: str | None
+    model: str | None
+    responses: int
+    estimated_responses: int
+    """Those whose output may be a count from the beginning of the stream."""
+    input_tokens: int
+    output_tokens: int
+    cache_read_tokens: int
+    cache_write_5m_tokens: int
+    cache_write_1h_tokens: int
+    web_searches: int
+    cost_micros: int
+    unpriced_tokens: int
+    estimated_output_tokens: int
+    """The output as it probably was: of final responses what was counted, of the others from the size of their text."""
+    estimated_cost_micros: int
+    """The cost with that output."""
+
+
+class Limit(NamedTuple):
+    """The program said that a limit was reached."""
+
+    time: int | None
+    notice: str
+
+
+class Line(NamedTuple):
+    """A line of a file that was counted, merged or dropped."""
+
+    file: str
+    offset: int
+    why: str
+    id: str | None = None
+    """What the response is known by."""
+    response: Response | None = None
+    cost_micros: int = 0
+
+
+class Explained(NamedTuple):
+    """Every line that could have been billed."""
+
+    counted: list[Line]
+    merged: list[Line]
+    dropped: list[Line]
+
+
+class Ledger(Protocol):
+    """What was billed in a folder."""
+
+    def sums(self, wanted: Wanted) -> list[Sum]:
+        """Return the responses wanted, added up as far as that is allowed."""
+
+    def explain(self, wanted: Wanted) -> Explained:
+        """Return which lines were counted, merged and dropped, and why."""
+
+    def limits(self) -> list[Limit]:
+        """Return when limits were reached."""
+
+
+def milliseconds(timestamp: str | None) -> int | None:
+    """Return a time since 1970; nothing for what is none. Without an offset it is taken as UTC."""
+    try:
+        time = datetime.fromisoformat(timestamp or "")
+        return ((time if time.tzinfo else time.replace(tzinfo=UTC)) - _EPOCH) // timedelta(milliseconds=1)
+    except (ValueError, OverflowError):
+        return None
+
+
+def fits_project(wanted: str | None, *names: str | None) -> bool:
+    """Tell whether one of a project's names, its path or its key has the text wanted in it."""
+    return wanted is None or any(wanted.casefold().rstrip("/") in (name or "").casefold() for name in names)

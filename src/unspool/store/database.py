@@ -1,0 +1,164 @@
+"""The database files of the store: made, opened, locked; and what to say when they cannot be.
+
+Rules
+  1. Folder and files are for the user alone (0700, 0600).
+  2. Any number of processes may make and open a store at once. Making it happens under the lock, in one transaction.
+  3. One process at a time brings a store up to date. It holds the lock, which ends with the process, however that ends.
+  4. A store that is damaged, or made by a newer unspool, is left as it is and named.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from unspool.errors import Refused, Unreadable, UnspoolError, Unwritable
+
+VERSION = 1
+"""Of the tables. A store of another version is brought to this one by `_MIGRATIONS`, or refused."""
+
+STORE, ARCHIVE, LOCK = "store.db", "archive.db", "sync.lock"
+PATIENCE = 600.0
+"""Seconds to wait for another process."""
+
+_MIGRATIONS: dict[int, str] = {}
+"""What brings the tables of a version to the next."""
+
+_REBUILD = "`unspool sync --rebuild` makes it again from the files and the archive; `--no-store` does without it"
+
+
+def open_store(folder: Path) -> sqlite3.Connection:
+    """Open the store in a folder; make it if there is none."""
+    return _open(folder, STORE, ("schema.sql",), durable=False)
+
+
+def open_archive(folder: Path) -> sqlite3.Connection:
+    """Open the archive in a folder; make it if there is none."""
+    return _open(folder, ARCHIVE, ("archive.sql",), durable=True)
+
+
+@contextmanager
+def locked(folder: Path, patience: float = PATIENCE) -> Iterator[None]:
+    """Hold the lock of a store. SQLite's own file locks do it: they work everywhere and end with the process."""
+    _make_folder(folder)
+    with telling(folder):
+        _touch(folder / LOCK)
+        lock = sqlite3.connect(folder / LOCK, timeout=patience, isolation_level=None)
+        try:
+            lock.execute("BEGIN EXCLUSIVE")
+            yield
+        finally:
+            lock.close()
+
+
+@contextmanager
+def transaction(database: sqlite3.Connection) -> Iterator[None]:
+    """Write all or nothing."""
+    database.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        database.execute("COMMIT")
+    finally:
+        if database.in_transaction:  # it did not come to the end; a full disk may have rolled it back already
+            with suppress(sqlite3.Error):
+                database.execute("ROLLBACK")
+
+
+@contextmanager
+def telling(folder: Path) -> Iterator[None]:
+    """Say in our words what SQLite cannot do with the files of a store."""
+    try:
+        yield
+    except sqlite3.DatabaseError as error:
+        raise _complaint(error, folder) from None
+
+
+def exists(folder: Path) -> bool:
+    """Tell whether there is a store."""
+    return (folder / STORE).exists()
+
+
+def _open(folder: Path, name: str, scripts: tuple[str, ...], *, durable: bool) -> sqlite3.Connection:
+    path = folder / name
+    with telling(folder):
+        if not path.exists():
+            _make(folder, name, scripts)
+        database = _connect(path, durable=durable)
+        found = database.execute("PRAGMA user_version").fetchone()[0]
+        if found == 0:  # made, but not finished, by a process that was killed
+            database.close()
+            _make(folder, name, scripts)
+            database = _connect(path, durable=durable)
+            found = database.execute("PRAGMA user_version").fetchone()[0]
+        if found > VERSION:
+            database.close()
+            message = f"`{path}` was made by a newer unspool (tables {found}, this one knows {VERSION})"
+            raise Refused(message, hint=f"upgrade unspool; {_REBUILD}")
+        _migrate(database, found)
+    return database
+
+
+def _connect(path: Path, *, durable: bool) -> sqlite3.Connection:
+    database = sqlite3.connect(path, timeout=PATIENCE, isolation_level=None)
+    database.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
+    return database
+
+
+def _make(folder: Path, name: str, scripts: tuple[str, ...]) -> None:
+    path = folder / name
+    with locked(folder):
+        _touch(path)
+        database = sqlite3.connect(path, timeout=PATIENCE, isolation_level=None)
+        try:
+            database.execute("PRAGMA journal_mode = WAL")
+            if database.execute("PRAGMA user_version").fetchone()[0] == 0:
+                statements = "\n".join((Path(__file__).parent / script).read_text("utf-8") for script in scripts)
+                database.executescript(f"BEGIN IMMEDIATE; {statements} PRAGMA user_version = {VERSION}; COMMIT;")
+        finally:
+            database.close()
+
+
+def _migrate(database: sqlite3.Connection, found: int) -> None:
+    for version in range(found, VERSION):
+        with transaction(database):
+            if database.execute("PRAGMA user_version").fetchone()[0] == version:
+                for statement in _MIGRATIONS[version].split(";\n"):
+                    database.execute(statement)
+                database.execute(f"PRAGMA user_version = {version + 1}")
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        reason = (error.strerror or "no reason given").lower()
+        raise Unwritable(f"cannot make the store's folder `{folder}`: {reason}", hint=_ELSEWHERE) from None
+
+
+def _touch(path: Path) -> None:
+    """Make a file that nobody else may read, if there is none."""
+    try:
+        os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0), 0o600))
+    except OSError as error:
+        reason = (error.strerror or "no reason given").lower()
+        raise Unwritable(f"cannot write the store `{path}`: {reason}", hint=_ELSEWHERE) from None
+
+
+_ELSEWHERE = "`$UNSPOOL_HOME` says where it is kept; `--no-store` does without it"
+
+
+def _complaint(error: sqlite3.DatabaseError, folder: Path) -> UnspoolError:
+    words = str(error)
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+        return Unreadable(f"the store in `{folder}` is damaged: {words}", hint=_REBUILD)
+    if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        return Refused(f"the store in `{folder}` is in use by another unspool", hint="try again when it has ended")
+    if code == sqlite3.SQLITE_FULL:
+        return Unwritable(f"no room left for the store in `{folder}`", hint="nothing is lost; make room and go on")
+    if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_PERM):
+        return Unwritable(f"cannot write the store in `{folder}`: {words}", hint=_ELSEWHERE)
+    return Unreadable(f"the store in `{folder}` does not answer: {words}", hint=_REBUILD)

@@ -1,0 +1,102 @@
+"""Bytes of a file as compressed frames, and back. In: the pieces of a file as they are read. Out: frames.
+
+Rules
+  1. Frames cover the bytes fed in without gap or overlap. Each ends at the end of a line, so that reading can go on
+     where one begins; only a line longer than `LONG` is cut.
+  2. What is after the last whole line is a frame of its own.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING
+
+import msgspec
+
+if TYPE_CHECKING:
+    from backports.zstd import ZstdCompressor
+
+FRAME = 1024 * 1024
+"""Bytes of lines in a frame: more compress better, fewer are read faster."""
+
+LONG = 8 * FRAME
+_LEVEL = 3
+
+
+class Frame(msgspec.Struct, frozen=True, array_like=True):
+    """A part of a file, compressed."""
+
+    start: int
+    length: int
+    data: bytes
+
+
+class Framing:
+    """Takes the pieces of a file and gives frames."""
+
+    def __init__(self, start: int) -> None:
+        self._start = start
+        self._held = bytearray()
+        self._frames: list[Frame] = []
+        self.weight = 0
+        """Bytes of the frames that wait to be taken."""
+
+    def feed(self, data: bytes, line: int) -> None:
+        """Take the next piece; `line` is where the unfinished line begins."""
+        self._held += data
+        if line - self._start >= FRAME:
+            self._cut(line - self._start)
+        if len(self._held) > LONG:
+            self._cut(max(line - self._start, 0))
+            self._cut(len(self._held))
+
+    def take(self, offset: int, *, is_last: bool) -> list[Frame]:
+        """Return the frames up to an offset at which a line ends; at the end of the file also the rest."""
+        self._cut(max(offset - self._start, 0))
+        if is_last:
+            self._cut(len(self._held))
+        frames, self._frames, self.weight = self._frames, [], 0
+        return frames
+
+    def _cut(self, length: int) -> None:
+        if length:
+            frame = Frame(self._start, length, compress(bytes(self._held[:length])))
+            del self._held[:length]
+            self._start += length
+            self._frames.append(frame)
+            self.weight += len(frame.data)
+
+
+def frames_of(data: bytes) -> list[Frame]:
+    """Return a whole file as frames."""
+    return [
+        Frame(start, len(piece), compress(piece))
+        for start in range(0, len(data), FRAME)
+        if (piece := data[start : start + FRAME])
+    ]
+
+
+def compress(data: bytes) -> bytes:
+    """Return a frame with a checksum."""
+    compressor = _compressor()
+    return compressor.compress(data, compressor.FLUSH_FRAME)
+
+
+def decompress(data: bytes) -> bytes:
+    """Return what is in a frame."""
+    try:
+        from compression import zstd  # type: ignore[import-not-found,unused-ignore]
+    except ImportError:
+        from backports import zstd  # type: ignore[no-redef,unused-ignore]
+    return zstd.decompress(data)  # type: ignore[no-any-return,unused-ignore]
+
+
+@cache
+def _compressor() -> ZstdCompressor:
+    try:  # part of Python from 3.14 on
+        from compression import zstd  # type: ignore[import-not-found,unused-ignore]
+    except ImportError:
+        from backports import zstd  # type: ignore[no-redef,unused-ignore]
+    parameter = zstd.CompressionParameter
+    options = {parameter.compression_level: _LEVEL, parameter.checksum_flag: 1}
+    return zstd.ZstdCompressor(options=options)  # type: ignore[no-any-return,unused-ignore]

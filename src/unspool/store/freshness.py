@@ -1,0 +1,89 @@
+"""Whether the store is up to date: what it knows of a folder compared with what is there. Reads no file.
+
+Kept apart from `sync.py`, which does the work: a command that finds nothing to do must not load what does it.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from pathlib import Path
+from typing import NamedTuple
+
+from unspool.read.scan import Look, Stamp, look
+
+
+class Freshness(NamedTuple):
+    """What is to be done."""
+
+    look: Look
+    gone: list[str]
+    """Files that were there and are not any more."""
+    edition: int
+    """The edition of the store that was compared."""
+
+    @property
+    def is_fresh(self) -> bool:
+        """Whether there is nothing to be done."""
+        return not self.look.changed and not self.gone
+
+
+def compare(database: sqlite3.Connection, root: Path) -> Freshness:
+    """Compare what the store knows with what is there."""
+    edition = edition_of(database)
+    known = {}
+    absent = set()
+    query = f"SELECT path, size, modified, device, inode, gone FROM sources WHERE {WITHIN}"
+    for path, size, modified, device, inode, gone in database.execute(query, within(root)):
+        if gone is None:
+            known[path] = Stamp(size, modified, device, inode)
+        else:
+            absent.add(path)
+    found = look(root, known)
+    seen = found.unchanged | {str(source.path) for source in found.changed}
+    missing = known.keys() - seen
+    if found.skipped and missing:  # what lies in a folder that cannot be read has not gone
+        unread = tuple(f"{skipped.path}{os.sep}" for skipped in found.skipped)
+        closed = {str(skipped.path) for skipped in found.skipped}
+        missing = {path for path in missing if path not in closed and not path.startswith(unread)}
+    return Freshness(found, sorted(missing), edition)
+
+
+def edition_of(database: sqlite3.Connection) -> int:
+    """Return a number that changes whenever another process has written to the store."""
+    return int(database.execute("PRAGMA data_version").fetchone()[0])
+
+
+WITHIN = "(path = :root OR (path >= :first AND path < :after))"
+"""The files of a folder, or the file itself."""
+
+
+def within(root: Path) -> dict[str, str]:
+    """Return what `WITHIN` asks for."""
+    folder = str(root).rstrip(os.sep) + os.sep
+    return {"root": str(root), "first": folder, "after": folder[:-1] + chr(ord(os.sep) + 1)}
+
+
+class HomeRow(NamedTuple):
+    """A folder that was asked for: a row of `homes`."""
+
+    id: int
+    path: str
+    synced: int | None
+
+
+def homes(database: sqlite3.Connection) -> list[HomeRow]:
+    """Return all folders, the innermost first."""
+    rows = [HomeRow(*row) for row in database.execute("SELECT id, path, synced FROM homes")]
+    return sorted(rows, key=lambda row: -len(row.path))
+
+
+def home_around(homes: list[HomeRow], path: str) -> HomeRow | None:
+    """Return the innermost folder that a file or folder is in."""
+    return next((row for row in homes if path == row.path or path.startswith(row.path.rstrip(os.sep) + os.sep)), None)
+
+
+def is_synced(database: sqlite3.Connection, root: Path) -> bool:
+    """Tell whether all of a folder has been read at some time."""
+    found = home_around(homes(database), str(root))
+    return found is not None and found.synced is not None

@@ -1,0 +1,232 @@
+"""What a file has to say since it was last read: a task in, batches out. Reads files, writes nothing.
+
+Rules
+  1. Only bytes after the task's position are read, and what is needed to know that the file is still that file: its
+     head and the bytes before the position. If it is not, it is read from the start, as a new generation.
+  2. A batch is whole: with its rows the file is known up to its position, whatever happens to the batches after it.
+  3. A line without an end is read if it is a whole document. A torn one stays for the next time; its bytes are in the
+     frames all the same.
+  4. A frame begins at every batch's position.
+  5. Memory is bounded by the size of a batch and the longest line held.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from unspool.format.codec import HISTORY, SESSION
+from unspool.format.entry import BadLine, Entry, Item
+from unspool.format.recover import UNDECODABLE
+from unspool.graph.facts import Facts, Gathering
+from unspool.prices.answers import Response, billed_line
+from unspool.prices.responses import Counting
+from unspool.prices.tally import Tally
+from unspool.read.files import open_regular
+from unspool.read.lines import Line, LineBuffer, LongLine
+from unspool.read.scan import Kind, Source
+from unspool.read.tail import LIMITS, SAMPLE, START, Change, Position, changed, decode_lines, position_at, read_at
+from unspool.store.billed import milliseconds
+from unspool.store.frames import Frame, Framing
+from unspool.store.side_rows import history_row
+
+BATCH = 16 * 1024 * 1024
+"""Bytes of lines, or of frames, after which a batch ends."""
+
+
+class Task(msgspec.Struct, frozen=True):
+    """A file to read on in."""
+
+    path: str
+    kind: str
+    position: Position = START
+    state: bytes = b""
+    archived: bool = True
+    """Whether frames are wanted."""
+    rewritten: bool = False
+    """Whether it is known already that the file is not what it was."""
+    again: bool = False
+    """Whether all of it is to be read once more, even if it is what it was."""
+    named: str | None = None
+    """The path it is known by, if that is another."""
+
+
+class Batch(msgspec.Struct, frozen=True, kw_only=True):
+    """What a part of a file says."""
+
+    path: str
+    change: Change
+    start: int
+    """Where it begins: the position before."""
+    position: Position
+    size: int
+    modified: int
+    lines: int
+    bytes_read: int
+    answers: list[Response]
+    limits: list[tuple[int, int | None, str]]
+    bad: list[tuple[int, int, str]]
+    history: list[Any]
+    frames: list[Frame]
+    facts: Facts | None
+    """Of a session: all that was read so far."""
+    state: bytes
+    owners: list[str]
+    """Of an agent: the sessions its lines name."""
+    is_first: bool
+    """The first of a reading: what the archive has after its start is out of date."""
+    again: bool
+    """The same generation read once more: all its rows are to be replaced."""
+    is_last: bool
+
+
+_encode_state = msgspec.msgpack.Encoder().encode
+_decode_state = msgspec.msgpack.Decoder(Gathering).decode
+
+
+def task(source: Source, **fields: Any) -> Task:
+    """Return what is to be read of a source."""
+    return Task(str(source.path), source.kind.value, **fields)
+
+
+def batches(task: Task) -> Iterator[Batch]:
+    """Yield what a file says that was not known yet: one batch at least."""
+    with open_regular(Path(task.path)) as file:
+        change = Change.REWRITTEN if task.rewritten else changed(file, task.position)
+        reading = _Reading(task, file, change, again=task.again)
+        for batch in reading.batches():
+            if reading.is_stale:
+                break
+            yield batch
+        if reading.is_stale:
+            yield from _Reading(task, file, change, again=True).batches()
+
+
+class _Rows:
+    """What the lines of a batch say."""
+
+    def __init__(self, file: str) -> None:
+        self.lines = 0
+        self.counting = Counting[int]()
+        self.tally = Tally(self.counting, 0, file)
+        self.bad: list[tuple[int, int, str]] = []
+        self.history: list[Any] = []
+        self.owners: dict[str, None] = {}
+
+
+class _Reading:
+    """One pass over a file."""
+
+    def __init__(self, task: Task, file: int, change: Change, *, again: bool = False) -> None:
+        self._task, self._file, self._change, self._again = task, file, change, again
+        self._status = os.fstat(file)  # before anything is read: what is written meanwhile is for the next time
+        goes_on = change in (Change.SAME, Change.GROWN) and not again
+        self._start = task.position.offset if goes_on else 0
+        self._gathering = _decode_state(task.state) if goes_on and task.state else Gathering()
+        self._framing = Framing(self._start) if task.archived else None
+        self._dialect = HISTORY if task.kind == Kind.HISTORY.value else SESSION
+        self._bytes_read = 2 * min(SAMPLE, task.position.offset)
+        self._rows = _Rows(task.named or task.path)
+        self._is_first = True
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether only reading all of it again will tell the facts."""
+        return self._gathering.is_stale
+
+    def batches(self) -> Iterator[Batch]:
+        """Yield what was read."""
+        buffer, reached = LineBuffer(self._start, LIMITS.line), self._start
+        while data := read_at(self._file, reached, LIMITS.piece, Path(self._task.path)):
+            reached += len(data)
+            self._bytes_read += len(data)
+            self._take_lines(buffer.feed(data))
+            if self._framing:
+                self._framing.feed(data, buffer.offset)
+            if buffer.offset - self._start >= BATCH or (self._framing and self._framing.weight >= BATCH):
+                yield self._batch(buffer.offset, is_last=False)
+        end = buffer.offset
+        rest = buffer.finish()
+        if rest and not any(isinstance(item, BadLine) for item in decode_lines(rest, self._dialect)):
+            self._take_lines(rest)
+            end = buffer.offset
+        yield self._batch(end, is_last=True)
+
+    def _take_lines(self, lines: list[Line | LongLine]) -> None:
+        """Take lines. Of an agent's, only what was billed matters, and whose it is: they need not be decoded whole."""
+        if self._task.kind != Kind.AGENT.value:
+            self._take(decode_lines(lines, self._dialect))
+            return
+        rows, tally = self._rows, self._rows.tally
+        for line in lines:
+            try:
+                answer = billed_line(line.data) if type(line) is Line else None
+            except UNDECODABLE:
+                answer = None
+            if answer is None or answer.type == "progress":
+                self._take(decode_lines([line], self._dialect))
+                continue
+            assert type(line) is Line
+            rows.lines += 1
+            if answer.session_id:
+                rows.owners[answer.session_id] = None
+            if answer.type == "assistant":
+                tally.take(answer, line.data, line.offset)
+
+    def _take(self, items: list[Item]) -> None:
+        rows, kind = self._rows, self._task.kind
+        gather = self._gathering.take if kind == Kind.SESSION.value else None
+        for item in items:
+            if isinstance(item, Entry):
+                rows.lines += 1
+                if gather:
+                    gather(item)
+                elif kind == Kind.HISTORY.value:
+                    rows.history.append(history_row(item))
+                    continue
+                elif item.record.session_id:
+                    rows.owners[item.record.session_id] = None
+                rows.tally.take_entry(item)
+            elif isinstance(item, BadLine):
+                rows.lines += 1
+                rows.bad.append((item.offset, item.length, item.reason))
+
+    def _batch(self, offset: int, *, is_last: bool) -> Batch:
+        status, rows, start = self._status, self._rows, self._start
+        is_session = self._task.kind == "session"
+        frames = self._framing.take(offset, is_last=is_last) if self._framing else []
+        batch = Batch(
+            path=self._task.path,
+            change=self._change,
+            start=start,
+            position=position_at(self._file, offset),
+            size=status.st_size,
+            modified=status.st_mtime_ns,
+            lines=rows.lines,
+            bytes_read=self._bytes_read + 2 * min(SAMPLE, offset),
+            answers=[one.response for one in rows.counting.counted()],
+            limits=[(one.offset, milliseconds(one.timestamp), one.notice) for one in rows.tally.dropped if one.notice],
+            bad=rows.bad,
+            history=rows.history,
+            frames=frames,
+            facts=self._gathering.facts() if is_session else None,
+            state=self._state() if is_session else b"",
+            owners=list(rows.owners),
+            is_first=self._is_first,
+            again=self._again and self._is_first,
+            is_last=is_last,
+        )
+        self._start, self._rows, self._bytes_read = offset, _Rows(self._task.named or self._task.path), 0
+        self._change, self._is_first = Change.GROWN, False
+        return batch
+
+    def _state(self) -> bytes:
+        """Write the gathering down without the uuids: they would be a tenth of the store."""
+        uuids, self._gathering.uuids = self._gathering.uuids, None
+        state = _encode_state(self._gathering)
+        self._gathering.uuids = uuids
+        return state

@@ -1,0 +1,84 @@
+"""Sessions as the store keeps them: the files that are there, and in the archive those that are not any more.
+
+In: the store, the archive and a folder. Out: a `Tree` with the files that have gone, and a `Reader` that reads them.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from unspool.errors import NotFound
+from unspool.format.entry import Item
+from unspool.home import Reader
+from unspool.read.lines import LineBuffer
+from unspool.read.scan import Kind, Source, Tree, scan
+from unspool.read.tail import decode_lines
+from unspool.store.archive import Archive
+from unspool.store.freshness import WITHIN, within
+from unspool.store.light import Text, text_of_file
+
+_KINDS = {kind.value: kind for kind in Kind}
+
+
+class KeptReader(Reader):
+    """Reads files, and from the archive those that have gone."""
+
+    def __init__(self, archive: Callable[[], Archive]) -> None:
+        self._archive = archive
+        """Opens the archive: most commands never need it."""
+
+    def pieces(self, path: Path) -> Iterator[bytes]:
+        """Yield the bytes of a file."""
+        try:
+            yield from super().pieces(path)
+        except NotFound as missing:
+            archive = self._archive()
+            try:
+                about = archive.find(str(path))
+            except NotFound:
+                raise missing from None
+            for _, data in archive.read(about):
+                yield data
+
+    def items(self, path: Path) -> Iterator[Item]:
+        """Yield everything in a file of lines."""
+        if path.exists():
+            yield from super().items(path)
+            return
+        buffer = LineBuffer()
+        for data in self.pieces(path):
+            yield from decode_lines(buffer.feed(data))
+        yield from decode_lines(buffer.finish())
+
+
+def kept_tree(database: sqlite3.Connection, root: Path) -> Tree:
+    """Return what a folder holds and what it held."""
+    tree = scan(root) if root.exists() else Tree(root, ())
+    there = {str(source.path) for source in tree.sources}
+    gone = [source for source in gone_sources(database, root) if str(source.path) not in there]
+    return tree._replace(sources=tuple(sorted([*tree.sources, *gone], key=lambda source: str(source.path))))
+
+
+def gone_sources(database: sqlite3.Connection, root: Path) -> Iterator[Source]:
+    """Yield the files that were in a folder, as they last were."""
+    query = f"""SELECT path, kind, max(size, offset), modified, project, session_id, agent_id, device, inode
+        FROM sources WHERE {WITHIN} AND gone IS NOT NULL ORDER BY path"""
+    for path, kind, *rest in database.execute(query, within(root)):
+        yield Source(Path(path), _KINDS[kind], *rest)
+
+
+def texts(database: sqlite3.Connection, root: Path, archive: Callable[[], Archive]) -> Iterator[Text]:
+    """Yield the lines of sessions and agents: of the files that are there, and of all that the archive has besides."""
+    query = f"""SELECT path, project, generation, gone FROM sources
+        WHERE {WITHIN} AND kind IN ('{Kind.SESSION.value}', '{Kind.AGENT.value}') ORDER BY path"""
+    for path, project, generation, gone in database.execute(query, within(root)).fetchall():
+        if not gone:
+            yield text_of_file(Path(path), project)
+        for number in range(1, generation + bool(gone)):
+            try:
+                about = archive().find(path, number)
+            except NotFound:  # the archive was off
+                continue
+            yield Text(path, project, archive().read(about))

@@ -1,0 +1,99 @@
+"""Usage from the store: the rows of `answers` added up by SQLite.
+
+Rules
+  1. A report covers the folder it was asked for. Where that is a home, the marks in `answers` say what counts; in a
+     part of a home, or around several, what counts is found anew among the files that are there.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from unspool.store.billed import QUARTER, Explained, Limit, Sum, Wanted, fits_project
+from unspool.store.freshness import WITHIN, homes, within
+
+if TYPE_CHECKING:
+    from unspool.store.billed import Ledger
+
+_KEYS = ("session", "agent", "project", "branch")
+_COLUMNS = {"session": "session_id", "agent": "agent_id", "project": "project", "branch": "branch"}
+_SUMMED = (
+    "count(*)",
+    "count(*) - sum(final)",
+    "sum(input_tokens)",
+    "sum(output_tokens)",
+    "sum(cache_read_tokens)",
+    "sum(cache_write_5m_tokens)",
+    "sum(cache_write_1h_tokens)",
+    "sum(web_searches)",
+    "sum(cost_micros)",
+    "sum(unpriced_tokens)",
+    "sum(estimated_output_tokens)",
+    "sum(estimated_cost_micros)",
+)
+
+
+class StoreLedger:
+    """What was billed in a folder, as the store knows it."""
+
+    def __init__(self, database: sqlite3.Connection, root: Path, lines: Callable[[], Ledger]) -> None:
+        self._database, self._root = database, root
+        self._lines = lines
+        """Gives a ledger of the lines themselves, for what the store does not keep."""
+
+    def sums(self, wanted: Wanted) -> list[Sum]:
+        """Return the responses wanted, added up as far as that is allowed."""
+        home = self._home()
+        if home is None:
+            return self._lines().sums(wanted)
+        where, values = "counted = 1 AND home_id = ?", [home]
+        if wanted.since is not None:
+            where, values = where + " AND time >= ?", [*values, wanted.since]
+        if wanted.until is not None:
+            where, values = where + " AND time < ?", [*values, wanted.until]
+        chosen, names = self._projects(home, wanted)
+        keys = [_COLUMNS[key] if key in wanted.keys else "NULL" for key in _KEYS]
+        groups = (
+            f"time, {', '.join(keys)}, model, id" if wanted.exact else f"time / {QUARTER}, {', '.join(keys)}, model"
+        )
+        query = f"""SELECT min(time), {", ".join(keys)}, model, {", ".join(_SUMMED)} FROM answers
+            WHERE {where}{chosen} GROUP BY {groups}"""
+        return list(map(Sum._make, self._database.execute(query, [*values, *names])))
+
+    def limits(self) -> list[Limit]:
+        """Return when limits were reached."""
+        query = f"""SELECT DISTINCT time, notice FROM limits JOIN sources ON sources.id = limits.source_id
+            WHERE {WITHIN} ORDER BY time"""
+        return [Limit(*row) for row in self._database.execute(query, within(self._root))]
+
+    def explain(self, wanted: Wanted) -> Explained:
+        """Return which lines were counted, merged and dropped, and why: the lines are read for it."""
+        return self._lines().explain(wanted)
+
+    def _home(self) -> int | None:
+        """Return the home that the folder is; nothing if it is a part of one, or others are inside."""
+        root, inner = str(self._root), within(self._root)["first"]
+        found = homes(self._database)
+        if any(row.path.startswith(inner) for row in found):
+            return None
+        return next((row.id for row in found if row.path == root), None)
+
+    def _projects(self, home: int, wanted: Wanted) -> tuple[str, Sequence[Any]]:
+        """Return what restricts a query to a project."""
+        if wanted.project is None:
+            return "", ()
+        query = """SELECT DISTINCT a.project, a.cwd, s.project, a.source_id FROM answers a
+            JOIN sources s ON s.id = a.source_id WHERE a.home_id = ? AND a.counted = 1"""
+        fitting = {
+            (cwd, source)
+            for name, cwd, key, source in self._database.execute(query, (home,))
+            if fits_project(wanted.project, name, cwd, key)
+        }
+        if not fitting:
+            return " AND 0", ()
+        pairs = ", ".join(["(?, ?)"] * len(fitting))
+        values = [value for cwd, source in fitting for value in (cwd or "", source)]
+        return f" AND (coalesce(cwd, ''), source_id) IN (VALUES {pairs})", values

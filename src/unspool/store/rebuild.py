@@ -1,0 +1,173 @@
+"""The store made again: from the archive all that it has, then from the files all that is there.
+
+Rules
+  1. Nothing is deleted: a store, or an archive, that is given up is moved aside.
+  2. What a damaged archive has that can still be read goes into a new one.
+  3. A file that is as it was when it was archived is not read again by the sync that follows.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+
+from msgspec.structs import replace
+
+from unspool.errors import UnspoolError
+from unspool.read.scan import LINE_KINDS, Kind, Skipped, Source
+from unspool.read.tail import Change
+from unspool.store.archive import Archive, Archived
+from unspool.store.database import ARCHIVE, STORE, open_archive, transaction
+from unspool.store.freshness import home_around, homes
+from unspool.store.gather import Batch, Task, batches
+from unspool.store.pricing import Pricing
+from unspool.store.rows import COLUMNS, Known, Writer
+from unspool.store.sync import Wishes
+
+_KINDS = {kind.value: kind for kind in Kind}
+_LINES = frozenset(kind.value for kind in LINE_KINDS)
+
+
+def set_aside(folder: Path, name: str) -> Path | None:
+    """Move a database, with what belongs to it, out of the way; return where to."""
+    if not (folder / name).exists():
+        return None
+    number = next(n for n in range(1, 10_000) if not (folder / f"{name}.old-{n}").exists())
+    for ending in ("-wal", "-shm", ""):
+        with suppress(FileNotFoundError):
+            (folder / f"{name}{ending}").rename(folder / f"{name}.old-{number}{ending}")
+    return folder / f"{name}.old-{number}"
+
+
+def set_store_aside(folder: Path) -> Path | None:
+    """Move the store out of the way."""
+    return set_aside(folder, STORE)
+
+
+def is_sound(folder: Path) -> bool:
+    """Tell whether the archive can be read, all of it."""
+    if not (folder / ARCHIVE).exists():
+        return True
+    try:
+        database = open_archive(folder)
+        try:
+            return bool(database.execute("PRAGMA quick_check(1)").fetchone() == ("ok",))
+        finally:
+            database.close()
+    except (UnspoolError, sqlite3.DatabaseError):
+        return False
+
+
+def salvage(folder: Path) -> tuple[int, int]:
+    """Make a new archive of what a damaged one still has; return how many files were saved, and lost in part."""
+    old = set_aside(folder, ARCHIVE)
+    new = Archive(open_archive(folder))
+    saved = lost = 0
+    try:
+        with sqlite3.connect(f"file:{old}?mode=ro", uri=True) as database, transaction(new.database):
+            damaged = Archive(database)
+            for about in _readable(damaged):
+                frames = list(_frames(database, about.id))
+                new.put(about, [], 0, 0, is_first=True)
+                id = new.find(about.path, about.generation).id
+                insert = "INSERT OR REPLACE INTO frames (source_id, start, length, data) VALUES (?, ?, ?, ?)"
+                new.database.executemany(insert, [(id, *frame) for frame in frames])
+                whole = all(start == end for (start, *_), end in zip(frames, _ends(frames), strict=True))
+                saved += whole
+                lost += not whole
+    except sqlite3.DatabaseError:
+        pass
+    finally:
+        new.database.close()
+    return saved, lost
+
+
+def rebuild(database: sqlite3.Connection, archive: Archive, wishes: Wishes, folder: Path) -> list[Skipped]:
+    """Fill an empty store from the archive; return what could not be read."""
+    writer = Writer(database, Pricing(wishes.prices))
+    failed = []
+    for about in sorted(archive.files(), key=lambda about: (about.path, about.generation)):
+        try:
+            with transaction(database):
+                _file(database, writer, archive, about, folder)
+        except UnspoolError as error:
+            failed.append(Skipped(Path(about.path), error.message))
+    with transaction(database):
+        database.execute("INSERT OR REPLACE INTO made_with VALUES ('prices', ?)", (wishes.edition,))
+    return failed
+
+
+def _file(database: sqlite3.Connection, writer: Writer, archive: Archive, about: Archived, folder: Path) -> None:
+    known = _known(database, writer, about)
+    size = archive.length(about)
+    if about.kind not in _LINES:
+        data = b"".join(piece for _, piece in archive.read(about))
+        writer.side_file(known, _source(about, size), data)
+        return
+    ids: set[str] = set()
+    with NamedTemporaryFile(dir=folder, prefix="rebuild-") as copy:
+        for _, piece in archive.read(about):
+            copy.write(piece)
+        copy.flush()
+        for batch in batches(Task(copy.name, about.kind, archived=False, named=about.path)):
+            known = writer.batch(known, _as_archived(batch, about, size), archived=True)
+            ids.update(one.id for one in batch.answers)
+    writer.recount(known.home_id, ids)
+
+
+def _known(database: sqlite3.Connection, writer: Writer, about: Archived) -> Known:
+    row = database.execute(f"SELECT {COLUMNS} FROM sources WHERE path = ?", (about.path,)).fetchone()
+    if row is None:
+        found = home_around(homes(database), about.home)
+        home_id = found.id if found and found.path == about.home else _new_home(database, about.home)
+        return writer.source(_source(about, 0), home_id)._replace(generation=max(about.generation - 1, 1))
+    return Known(*row)._replace(generation=max(about.generation - 1, 1))
+
+
+def _new_home(database: sqlite3.Connection, path: str) -> int:
+    (id,) = database.execute("INSERT INTO homes (path) VALUES (?) RETURNING id", (path,)).fetchone()
+    return int(id)
+
+
+def _as_archived(batch: Batch, about: Archived, size: int) -> Batch:
+    """Return a batch of the copy as one of the file itself."""
+    position = replace(batch.position, device=about.device, inode=about.inode)
+    change = Change.REPLACED if batch.is_first and about.generation > 1 else Change.GROWN
+    return replace(batch, path=about.path, position=position, change=change, size=size, modified=about.modified)
+
+
+def _source(about: Archived, size: int) -> Source:
+    return Source(
+        path=Path(about.path),
+        kind=_KINDS[about.kind],
+        size=size,
+        modified=about.modified,
+        project=about.project,
+        session_id=about.session_id,
+        agent_id=about.agent_id,
+        device=about.device,
+        inode=about.inode,
+    )
+
+
+def _readable(archive: Archive) -> Iterator[Archived]:
+    with suppress(sqlite3.DatabaseError):
+        yield from archive.files()
+
+
+def _frames(database: sqlite3.Connection, source_id: int) -> Iterator[tuple[int, int, bytes]]:
+    starts = []
+    with suppress(sqlite3.DatabaseError):
+        query = "SELECT rowid FROM frames WHERE source_id = ? ORDER BY start"
+        for (rowid,) in database.execute(query, (source_id,)):
+            starts.append(rowid)
+    for rowid in starts:
+        with suppress(sqlite3.DatabaseError):
+            yield database.execute("SELECT start, length, data FROM frames WHERE rowid = ?", (rowid,)).fetchone()
+
+
+def _ends(frames: list[tuple[int, int, bytes]]) -> list[int]:
+    return [0, *(start + length for start, length, _ in frames[:-1])] if frames else []

@@ -1,0 +1,335 @@
+"""Batches and side files to rows. Everything about one batch is written in the transaction that is open.
+
+Rules
+  1. A file that became another one starts a new generation; what the old one had stays.
+  2. The offset of a file and the rows of the lines before it are written together.
+  3. Each response is counted once for each home (`recount`).
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Any, NamedTuple
+
+import msgspec
+
+from unspool.format.patch import encode
+from unspool.graph.facts import Facts
+from unspool.paths import project_name
+from unspool.prices.answers import Response
+from unspool.prices.responses import Counting
+from unspool.read.scan import Source
+from unspool.read.tail import Change
+from unspool.store.gather import Batch
+from unspool.store.pricing import Pricing, summed
+from unspool.store.side_rows import TABLES, rows
+
+_AT_ONCE = 400
+"""How many ids one query asks for."""
+
+
+class Known(NamedTuple):
+    """What the store knows of a file: a row of `sources`."""
+
+    id: int
+    home_id: int
+    path: str
+    kind: str
+    project: str | None
+    session_id: str | None
+    agent_id: str | None
+    generation: int
+    size: int
+    modified: int
+    device: int
+    inode: int
+    offset: int
+    head: bytes
+    boundary: bytes
+    archived: int
+    gone: int | None
+
+
+COLUMNS = ", ".join(Known._fields)
+OTHERS = frozenset({Change.REPLACED, Change.TRUNCATED, Change.REWRITTEN})
+"""The changes that make a file another one."""
+
+
+class Writer:
+    """Writes rows and counts them."""
+
+    def __init__(self, database: sqlite3.Connection, pricing: Pricing) -> None:
+        self._database, self._pricing = database, pricing
+        self.added = 0
+        self.generations = 0
+
+    def source(self, source: Source, home_id: int) -> Known:
+        """Add a file that was not known."""
+        query = f"""INSERT INTO sources (home_id, path, kind, project, session_id, agent_id, generation, size, modified,
+            device, inode) VALUES ({_marks(11)}) RETURNING {COLUMNS}"""
+        named = (str(source.path), source.kind.value, source.project, source.session_id, source.agent_id)
+        row = self._database.execute(query, (home_id, *named, 1, -1, 0, source.device, source.inode)).fetchone()
+        self.added += 1
+        return Known(*row)
+
+    def batch(self, known: Known, batch: Batch, *, archived: bool) -> Known:
+        """Write what a part of a file says; return what is known of the file now."""
+        generation = known.generation + (batch.change in OTHERS)
+        if generation != known.generation:
+            self.generations += 1
+        if batch.again and batch.is_first:
+            for table in ("answers", "limits", "bad_lines", "history"):
+                self._database.execute(
+                    f"DELETE FROM {table} WHERE source_id = ? AND generation = ?", (known.id, generation)
+                )
+        key = (known.id, generation)
+        self._answers(known, generation, batch)
+        self._add("limits", [(*key, *row) for row in batch.limits])
+        self._add("bad_lines", [(*key, *row) for row in batch.bad])
+        self._add("history", [(*key, *row) for row in batch.history])
+        if batch.facts is not None:
+            self._session(known, batch.facts, batch.state)
+        if known.kind == "agent":
+            owners = [known.session_id] if known.session_id else batch.owners
+            self._add("agents", [(known.id, owner, known.agent_id or "") for owner in owners])
+        return self._reached(known, generation, batch, archived=archived)
+
+    def side_file(self, known: Known, source: Source, data: bytes) -> None:
+        """Replace the rows of a side file; one that cannot be read keeps those it had, and is a bad line."""
+        database = self._database
+        database.execute("DELETE FROM bad_lines WHERE source_id = ?", (known.id,))
+        try:
+            found = list(rows(source, data))
+        except msgspec.DecodeError as error:
+            self._add("bad_lines", [(known.id, known.generation, 0, len(data), str(error))])
+        else:
+            for table in TABLES.get(source.kind, ()):
+                database.execute(f"DELETE FROM {table} WHERE source_id = ?", (known.id,))
+            for table, values in found:
+                self._add(table, [(known.id, *values)])
+        self.looked(known, source)
+
+    def looked(self, known: Known, source: Source) -> None:
+        """Note what the system says of a file that was read whole."""
+        query = "UPDATE sources SET size = ?, modified = ?, device = ?, inode = ?, gone = NULL WHERE id = ?"
+        self._database.execute(query, (source.size, source.modified, source.device, source.inode, known.id))
+
+    def recount(self, home_id: int, ids: Collection[str]) -> None:
+        """See to it that of the responses that several files of a home have one counts."""
+        several = "AND home_id = ? GROUP BY id HAVING count(*) > 1"
+        for some in _portions(ids, _AT_ONCE):
+            query = f"SELECT id FROM answers WHERE id IN ({_marks(len(some))}) {several}"
+            for (id,) in self._database.execute(query, (*some, home_id)).fetchall():
+                self._count(home_id, id)
+
+    def reprice(self, home_id: int) -> None:
+        """Price everything in a home again."""
+        query = f"SELECT {_ANSWER}, s.project FROM answers a JOIN sources s ON s.id = a.source_id WHERE a.home_id = ?"
+        rows = [
+            _row(_Place(*row[1:6]), _response(row), row[-1], self._pricing)
+            for row in self._database.execute(query, (home_id,))
+        ]
+        self._database.executemany(f"INSERT OR REPLACE INTO answers VALUES ({_marks(len(_NAMES))})", rows)
+        self.recount(home_id, {str(row[0]) for row in rows if row[_NAMES.index("copies")] != 1})
+
+    def _count(self, home_id: int, id: str) -> None:
+        """Choose among the files that have a response; the one that counts is dated by the earliest line of all."""
+        query = f"""SELECT {_ANSWER}, s.project, s.path FROM answers a JOIN sources s ON s.id = a.source_id
+            WHERE a.id = ? AND a.home_id = ?"""
+        counting = Counting[str]()
+        candidates = {}
+        for row in self._database.execute(query, (id, home_id)):
+            place = f"{row[-1]}\0{row[2]:09}"
+            candidates[place] = row
+            counting.add(place, _response(row))
+        (counted,) = counting.counted()
+        rows = []
+        for place, row in candidates.items():
+            counts = place == counted.source
+            response = counted.response if counts else _response(row)
+            where = _Place(*row[1:6])._replace(counted=int(counts), copies=len(candidates))
+            made = _row(where, response, row[-2], self._pricing)
+            rows.append(_with(made, size=row[_NAMES.index("size")]))
+        self._database.executemany(f"INSERT OR REPLACE INTO answers VALUES ({_marks(len(_NAMES))})", rows)
+
+    def _answers(self, known: Known, generation: int, batch: Batch) -> None:
+        place = _Place(known.id, generation, known.home_id, 1, 1)
+        found = batch.answers
+        if batch.start:
+            found = [self._merged(known.id, generation, response) for response in found]
+        self._add("answers", [_row(place, response, known.project, self._pricing) for response in found])
+
+    def _merged(self, source_id: int, generation: int, response: Response) -> Response:
+        """Return what a file says of a response, with what it said before."""
+        query = f"SELECT {_ANSWER} FROM answers a WHERE id = ? AND source_id = ? AND generation = ?"
+        before = self._database.execute(query, (response.id, source_id, generation)).fetchone()
+        if before is None:
+            return response
+        counting = Counting[int]()
+        counting.add(0, _response(before))
+        counting.add(0, response)
+        (counted,) = counting.counted()
+        return counted.response
+
+    def _session(self, known: Known, facts: Facts, state: bytes) -> None:
+        row = (
+            known.id,
+            known.session_id or known.path.rpartition("/")[2].removesuffix(".jsonl"),
+            facts.title,
+            facts.titled_by,
+            facts.first_prompt,
+            facts.cwd,
+            project_name(facts.cwd, known.project),
+            facts.branch,
+            facts.slug,
+            encode(facts.versions).decode(),
+            encode(facts.models).decode(),
+            facts.started,
+            facts.last,
+            facts.wall,
+            facts.active,
+            facts.turns,
+            facts.messages,
+            facts.tool_calls,
+            facts.errors,
+            facts.images,
+            facts.compactions,
+            encode(facts.pull_requests).decode(),
+            facts.context_tokens,
+            facts.hidden,
+        )
+        self._add("sessions", [row])
+        self._database.execute("INSERT OR REPLACE INTO states VALUES (?, ?)", (known.id, state))
+
+    def _reached(self, known: Known, generation: int, batch: Batch, *, archived: bool) -> Known:
+        goes_on = generation == known.generation and not batch.again
+        whole = archived and (batch.start == 0 or bool(known.archived))
+        position = batch.position
+        row = known._replace(
+            generation=generation,
+            size=batch.size if batch.is_last else -1,
+            modified=batch.modified,
+            device=position.device,
+            inode=position.inode,
+            offset=position.offset,
+            head=position.head,
+            boundary=position.boundary,
+            archived=int(whole),
+            gone=None,
+        )
+        query = f"""UPDATE sources SET generation = ?, size = ?, modified = ?, device = ?, inode = ?, offset = ?,
+            head = ?, boundary = ?, archived = ?, gone = ?,
+            lines = {"lines + " if goes_on else ""}? WHERE id = ?"""
+        self._database.execute(query, (*row[7:], batch.lines, known.id))
+        return row
+
+    def _add(self, table: str, rows: Sequence[tuple[object, ...]]) -> None:
+        if rows:
+            self._database.executemany(f"INSERT OR REPLACE INTO {table} VALUES ({_marks(len(rows[0]))})", rows)
+            self.added += len(rows)
+
+
+class _Place(NamedTuple):
+    """Where an answer is, and whether it counts."""
+
+    source_id: int
+    generation: int
+    home_id: int
+    counted: int
+    copies: int
+
+
+_NAMES = (
+    "id", *_Place._fields, "offset", "time", "timestamp", "counted_at", "model", "session_id", "agent_id", "project",
+    "cwd", "branch", "version", "input_tokens", "output_tokens", "cache_read_tokens", "cache_write_5m_tokens",
+    "cache_write_1h_tokens", "web_searches", "final", "size", "estimated_output_tokens", "cost_micros",
+    "estimated_cost_micros", "unpriced_tokens", "marks", "speed", "service_tier", "inference_geo",
+)  # fmt: skip
+"""The columns of `answers`."""
+
+_ANSWER = ", ".join(f"a.{name}" for name in _NAMES)
+_SIDECHAIN, _RETOLD, _AT_HOME = 1, 2, 4
+
+
+def _row(place: _Place, response: Response, key: str | None, pricing: Pricing) -> tuple[object, ...]:
+    """Return a row of `answers`."""
+    row = summed(response, project_name(response.cwd, key), pricing)
+    marks = response.sidechain * _SIDECHAIN + response.retold * _RETOLD + response.at_home * _AT_HOME
+    return (
+        response.id,
+        *place,
+        response.offset,
+        row.time,
+        response.timestamp,
+        None if response.counted_at == response.timestamp else response.counted_at or "",
+        row.model,
+        row.session,
+        row.agent,
+        row.project,
+        response.cwd,
+        row.branch,
+        response.version,
+        row.input_tokens,
+        row.output_tokens,
+        row.cache_read_tokens,
+        row.cache_write_5m_tokens,
+        row.cache_write_1h_tokens,
+        row.web_searches,
+        int(response.final),
+        response.size,
+        row.estimated_output_tokens,
+        row.cost_micros,
+        row.estimated_cost_micros,
+        row.unpriced_tokens,
+        marks,
+        response.speed,
+        response.service_tier,
+        response.inference_geo,
+    )
+
+
+def _response(row: Sequence[Any]) -> Response:
+    """Return what a row of `answers` was made from."""
+    cell = dict(zip(_NAMES, row, strict=False))
+    return Response(
+        id=cell["id"],
+        model=cell["model"],
+        session_id=cell["session_id"],
+        agent_id=cell["agent_id"],
+        timestamp=cell["timestamp"],
+        cwd=cell["cwd"],
+        branch=cell["branch"],
+        version=cell["version"],
+        input=cell["input_tokens"],
+        output=cell["output_tokens"],
+        cache_read=cell["cache_read_tokens"],
+        cache_write_5m=cell["cache_write_5m_tokens"],
+        cache_write_1h=cell["cache_write_1h_tokens"],
+        web_searches=cell["web_searches"],
+        final=bool(cell["final"]),
+        size=cell["size"],
+        speed=cell["speed"],
+        service_tier=cell["service_tier"],
+        inference_geo=cell["inference_geo"],
+        offset=cell["offset"],
+        counted_at=cell["timestamp"] if cell["counted_at"] is None else cell["counted_at"] or None,
+        sidechain=bool(cell["marks"] & _SIDECHAIN),
+        retold=bool(cell["marks"] & _RETOLD),
+        at_home=bool(cell["marks"] & _AT_HOME),
+    )
+
+
+def _with(row: tuple[object, ...], **cells: object) -> tuple[object, ...]:
+    return tuple(cells.get(name, value) for name, value in zip(_NAMES, row, strict=True))
+
+
+def _marks(count: int) -> str:
+    return ", ".join("?" * count)
+
+
+def _portions(ids: Iterable[str], size: int) -> Iterator[list[str]]:
+    rest = iter(ids)
+    while some := list(islice(rest, size)):
+        yield some

@@ -1,0 +1,151 @@
+"""Files read by several processes at once: tasks in, batches out, in whatever order they are ready.
+
+Rules
+  1. Workers only read; whoever asked writes what they found.
+  2. A worker waits while nobody takes what it has: memory stays bounded.
+  3. Workers end when the process that asked ends, however that ends.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, cast
+
+import msgspec
+
+from unspool.errors import UnspoolError
+from unspool.store.gather import Batch, Task, batches
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
+    from multiprocessing.process import BaseProcess
+
+WORTH_IT = 8 * 1024 * 1024
+"""Bytes to read that are worth a second process."""
+
+_BUNDLE = 2 * 1024 * 1024
+"""Bytes of files that a worker is given at once: a task a message would cost more than it does."""
+
+
+class Failed(msgspec.Struct, frozen=True, tag=True):
+    """A file that could not be read."""
+
+    path: str
+    reason: str
+
+
+class Got(msgspec.Struct, frozen=True, tag=True):
+    """What a worker says: a batch, or nothing more for now."""
+
+    batch: Batch | None = None
+
+
+Found: TypeAlias = Batch | Failed
+_encode = msgspec.msgpack.Encoder().encode
+_decode_found = msgspec.msgpack.Decoder(Got | Failed).decode
+_decode_tasks = msgspec.msgpack.Decoder(list[Task]).decode
+
+
+def gathered(tasks: Sequence[tuple[int, Task]], workers: int | None = None) -> Iterator[Found]:
+    """Yield what files say; a task comes with how many bytes there are to read."""
+    if workers is None:
+        workers = min(os.cpu_count() or 1, 8) if sum(size for size, _ in tasks) > WORTH_IT else 1
+    if workers < 2 or len(tasks) < 2:
+        for _, task in tasks:
+            yield from _found(task)
+        return
+    yield from _by_workers(_bundles(tasks), workers)
+
+
+def _found(task: Task) -> Iterator[Found]:
+    try:
+        yield from batches(task)
+    except UnspoolError as error:  # a file that cannot be read costs no other
+        yield Failed(task.path, error.message)
+
+
+def _bundles(tasks: Sequence[tuple[int, Task]]) -> list[list[Task]]:
+    """Return the tasks in bundles, the largest first, so that no worker is left with a large one at the end."""
+    bundles: list[list[Task]] = []
+    room = 0
+    for size, task in sorted(tasks, key=lambda pair: -pair[0]):
+        if room < size or not bundles:
+            bundles.append([])
+            room = _BUNDLE
+        bundles[-1].append(task)
+        room -= size
+    return bundles
+
+
+def _by_workers(bundles: list[list[Task]], workers: int) -> Iterator[Found]:
+    from multiprocessing.connection import wait
+
+    hands = _hands(min(workers, len(bundles)))
+    try:
+        waiting = iter(bundles)
+        busy = {hand.connection: 0 for hand in hands}
+        for connection in [*busy, *busy]:  # one bundle to work on and one to go on with
+            busy[connection] += _give(connection, waiting)
+        while any(busy.values()):
+            for ready in wait([connection for connection, count in busy.items() if count]):
+                connection = cast("Connection", ready)
+                said = _decode_found(connection.recv_bytes())
+                if isinstance(said, Failed):
+                    yield said
+                elif said.batch is not None:
+                    yield said.batch
+                else:
+                    busy[connection] += _give(connection, waiting) - 1
+    finally:
+        for hand in hands:
+            hand.connection.close()
+        for hand in hands:
+            hand.process.join()
+
+
+class _Hand(NamedTuple):
+    connection: Connection
+    process: BaseProcess
+
+
+def _hands(count: int) -> list[_Hand]:
+    """Start processes. A fork has everything loaded already; elsewhere than on Linux it is not safe."""
+    import multiprocessing
+
+    forks = sys.platform == "linux"
+    context = multiprocessing.get_context("fork") if forks else multiprocessing.get_context("spawn")
+    hands: list[_Hand] = []
+    for _ in range(count):
+        ours, theirs = context.Pipe()
+        inherited = [ours, *(hand.connection for hand in hands)] if forks else []
+        process = context.Process(target=_work, args=(theirs, inherited), daemon=True)
+        process.start()
+        theirs.close()
+        hands.append(_Hand(ours, process))
+    return hands
+
+
+def _give(connection: Connection, waiting: Iterator[list[Task]]) -> int:
+    """Send the next bundle, if there is one; return how many were sent."""
+    bundle = next(waiting, None)
+    if bundle is None:
+        return 0
+    connection.send_bytes(_encode(bundle))
+    return 1
+
+
+def _work(connection: Connection, others: list[Connection]) -> None:
+    """Read what is asked for until nobody asks any more."""
+    for other in others:  # copies of the asker's own ends: held open here, they would hide that it has gone
+        other.close()
+    with suppress(EOFError, BrokenPipeError, ConnectionResetError, KeyboardInterrupt):
+        while True:
+            for task in _decode_tasks(connection.recv_bytes()):
+                for found in _found(task):
+                    connection.send_bytes(_encode(found if isinstance(found, Failed) else Got(found)))
+            connection.send_bytes(_encode(Got()))
+    if sys.platform == "linux":
+        os._exit(0)  # what was inherited with the fork is not ours to close
