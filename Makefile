@@ -8,7 +8,7 @@ LOCK ?=
 GENERATED := docs/cli.md docs/format.md
 GATED := src/unspool/format/*,src/unspool/read/*,src/unspool/graph/*
 
-.PHONY: help run test check fix bench lock clean
+.PHONY: help run test check fix faults bench lock clean
 .DELETE_ON_ERROR:
 
 help: ## say what there is
@@ -26,7 +26,9 @@ run: $(VENV)/.base ## try it on your own sessions, or on made-up ones if there a
 	@printf '  %-42s %s\n' \
 	  '$(BIN)/unspool ls' 'your sessions (for the made-up ones: --config-dir .demo)' \
 	  '$(BIN)/unspool show SESSION' 'one of them, turn by turn' \
+	  '$(BIN)/unspool usage' 'tokens and cost by day; also session, model, blocks' \
 	  '$(BIN)/unspool export SESSION --md' 'the same as Markdown; also --json, --messages, --jsonl' \
+	  '$(BIN)/unspool restore SESSION' 'one that Claude Code has deleted, back in its place' \
 	  '$(BIN)/unspool doctor PATH --json' 'what is in a folder, as data' \
 	  'make test' 'run the tests' \
 	  'docs/guide.md' 'read on'
@@ -47,6 +49,9 @@ fix: $(VENV)/.dev ## repair what `check` can repair and rewrite snapshots; then 
 	@$(BIN)/ruff format --quiet
 	@$(BIN)/cog -I . -r $(GENERATED)
 	@$(BIN)/python -m pytest -q --inline-snapshot=create,fix || true
+
+faults: $(VENV)/.dev ## kill 300 syncs at every step while files change, and compare what is left row by row
+	@UNSPOOL_FAULTS=300 $(BIN)/python -m pytest -q tests/faults
 
 bench: $(VENV)/.dev ## measure
 	@$(BIN)/python -m bench

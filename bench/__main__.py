@@ -1,4 +1,4 @@
-"""Runs the benchmarks named, or all of them: `python -m bench [corpus] [decode] [graph] [memory] [startup]`.
+"""Runs the benchmarks named, or all of them but the large one: `python -m bench [NAME…]`; `--help` has the names.
 
 Timings never gate: the exit code is 0 whatever they are.
 """
@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from bench import corpus, decode, graph, memory, mix, startup, table
+from bench import corpus, decode, graph, memory, mix, startup, store, table, usage
 from bench.families import FAMILIES
 from bench.table import Row
 
@@ -25,8 +25,11 @@ def main() -> None:
         "graph": lambda: graph.rows(parameters),
         "memory": memory.rows,
         "startup": startup.rows,
+        "store": lambda: store.rows(parameters),
+        "usage": lambda: usage.rows(parameters),
+        "large": lambda: store.large_rows(parameters),
     }
-    names = options.names or list(benchmarks)
+    names = options.names or [name for name in benchmarks if name != "large"]
     if unknown := set(names) - {"corpus", *benchmarks}:
         sys.exit(f"no such benchmark: `{'`, `'.join(sorted(unknown))}`")
     if "corpus" in names:
@@ -40,7 +43,12 @@ def main() -> None:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description="Measure unspool.")
-    parser.add_argument("names", nargs="*", metavar="NAME", help="corpus, decode, graph, memory, startup; default: all")
+    parser.add_argument(
+        "names",
+        nargs="*",
+        metavar="NAME",
+        help="corpus, decode, graph, memory, startup, store, usage, large; default: all but corpus and large",
+    )
     parser.add_argument("--size", type=float, default=300, metavar="MB", help="of the tree (default: 300)")
     parser.add_argument(
         "--families",

@@ -22,6 +22,8 @@ from bench.words import Words
 from unspool.paths import project_key
 
 CACHE = Path(__file__).parent.parent / ".bench"
+_SMALLEST = 10_000
+"""Bytes of a session that is as good as empty: a prompt and its answer may have more."""
 _WRITERS = (beside, families, tools, transcript, words, sys.modules[__name__])
 
 
@@ -33,6 +35,8 @@ class Parameters(msgspec.Struct, frozen=True):
     seed: int = 1
     shares: tuple[tuple[str, float], ...] = (("2.0", 0.2), ("2.1", 0.6), ("2.1.160", 0.2))
     projects: int = 40
+    sessions: int | None = None
+    """Exactly so many files of sessions, much alike in size and without those of agents; else as it comes."""
 
 
 class Made(NamedTuple):
@@ -42,9 +46,9 @@ class Made(NamedTuple):
     data: bytes
 
 
-def tree(parameters: Parameters, cache: Path = CACHE) -> Path:
+def tree(parameters: Parameters, cache: Path = CACHE, name: str = "tree") -> Path:
     """Return the folder with the tree, made now if it is not there yet."""
-    root, stamp = cache / "tree", cache / "tree.json"
+    root, stamp = cache / name, cache / f"{name}.json"
     wanted = msgspec.json.encode({"parameters": parameters, "writers": _digest()})
     if stamp.exists() and stamp.read_bytes() == wanted:
         return root
@@ -82,11 +86,17 @@ def files(parameters: Parameters) -> Iterator[Made]:
     vocabulary = Words(random)
     folders = [f"/home/me/work/{vocabulary.word()}-{vocabulary.word()}" for _ in range(parameters.projects)]
     names, weights = zip(*parameters.shares, strict=True)
-    history, written = [], 0
-    while written < parameters.size:
+    history: list[bytes] = []
+    written = 0
+    while written < parameters.size if parameters.sessions is None else len(history) < parameters.sessions:
         (name,) = random.choices(names, weights)
         place = Place(random.choice(folders), _session_id(random))
-        for made in _session(FAMILIES[name], place, vocabulary, random):
+        if parameters.sessions is None:
+            session = _session(FAMILIES[name], place, vocabulary, random)
+        else:
+            share = (parameters.size - written) // (parameters.sessions - len(history))
+            session = _alike(FAMILIES[name], place, vocabulary, random, share)
+        for made in session:
             written += len(made.data)
             yield made
         prompt = {"display": vocabulary.prose(80), "pastedContents": {}, "timestamp": 1_760_000_000_000}
@@ -119,6 +129,17 @@ def _session(family: Family, place: Place, words: Words, random: Random) -> Iter
         agent = Transcript(family, place._replace(agent_id=agent_id), words, random)
         agent.warm_up()
         yield Made(f"{inner}/agent-{agent_id}.jsonl", b"".join(agent.lines))
+
+
+def _alike(family: Family, place: Place, words: Words, random: Random, size: int) -> Iterator[Made]:
+    """Yield the file of a session of about that size; one that became far too large is begun again."""
+    lines: list[bytes] = []
+    while not 0 < sum(map(len, lines)) <= 2 * max(size, _SMALLEST):
+        session = Transcript(family, place, words, random)
+        lines = session.lines
+        while not lines or sum(map(len, lines)) < size:
+            session.turn(1 + int(random.random() * 3))
+    yield Made(f"projects/{project_key(place.folder)}/{place.session_id}.jsonl", b"".join(lines))
 
 
 def _session_id(random: Random) -> str:

@@ -70,11 +70,11 @@ def context_alone(argument: str) -> Callable[[], dict[str, int]]:
 
 
 def _sessions(root: str) -> list[list[Entry]]:
-    from unspool.home import read_items
     from unspool.read.scan import Kind, scan
+    from unspool.read.tail import items
 
     sources = scan(Path(root)).of(Kind.SESSION, Kind.AGENT)
-    return [[item for item in read_items(source.path) if isinstance(item, Entry)] for source in sources]
+    return [[item for item in items(source.path) if isinstance(item, Entry)] for source in sources]
 
 
 def _listing(tree: Path) -> Row:

@@ -13,7 +13,7 @@ import pytest
 from unspool.cli.main import _COMMANDS
 
 ROOT = Path(__file__).parents[1]
-DOCUMENTS = [ROOT / "README.md", *(ROOT / "docs" / f"{name}.md" for name in ("guide", "usage", "settings"))]
+DOCUMENTS = [ROOT / "README.md", *(ROOT / "docs" / f"{name}.md" for name in ("guide", "usage", "settings", "archive"))]
 ALL = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]
 
 

@@ -162,7 +162,8 @@ class Session:
     @cached_property
     def responses(self) -> list[Response]:
         """What was billed in this session and by its agents, each answer once."""
-        from unspool.prices.responses import responses, unique
+        from unspool.prices.entries import responses
+        from unspool.prices.responses import unique
 
         paths = [self.path, *(source.path for source in self.agent_sources)]
         lines = [self.entries, *(file.entries for file in self.agent_files)]

@@ -3,15 +3,38 @@
 from __future__ import annotations
 
 import json
+import os
+import re
+import time
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 
+import pytest
 from inline_snapshot import snapshot
 
 from tests.cli.conftest import Run
+from unspool.export.figures import size
 from unspool.testing.build import assistant, note, raw, session, tool_result, tool_use, user
 
+S1 = "11111111-1111-4111-8111-111111111111"
+DAY = 86_400
 EVIL = "\x1b]0;owned\x07\x1b[2J\u202egnp.exe\x9b31m"
+
+
+def words(out: str, place: Path) -> str:
+    """Return what was said, without what differs from one machine to the next: places, and how much SQLite takes."""
+    return re.sub(r"(size     )[\d.]+ kB, and the archive [\d.]+ kB", r"\1N kB, and the archive N kB", out).replace(
+        str(place), "TMP"
+    )
+
+
+def save(config: Path, days: float, *, id: str = S1) -> Path:
+    """Write a session that last changed some days ago."""
+    path = session(user("Find the leak"), assistant("ho"), id=id).save(config)
+    moment = time.time() - days * DAY
+    os.utime(path, (moment, moment))
+    return path
 
 
 def test_a_healthy_session_is_told_in_a_few_lines(run: Run, tmp_path: Path) -> None:
@@ -19,7 +42,7 @@ def test_a_healthy_session_is_told_in_a_few_lines(run: Run, tmp_path: Path) -> N
     done = run("doctor", tmp_path / "c")
     assert done.code == 0
     assert done.err == ""
-    assert done.out.replace(str(tmp_path), "TMP") == snapshot("""\
+    assert words(done.out, tmp_path) == snapshot("""\
 TMP/c
   files       1 (1 session, 0 sub-agents)
   lines       4
@@ -32,6 +55,13 @@ records
   assistant  2
 
 nothing unknown, nothing damaged
+
+store
+  folder   TMP/home/.local/share/unspool
+  files    1 (0 gone, 0 older versions)
+  size     N kB, and the archive N kB
+  archive  on, 2.5 kB kept
+  state    sound
 """)
 
 
@@ -46,7 +76,7 @@ def test_damage_is_a_finding_and_the_exit_code_is_0(run: Run, tmp_path: Path) ->
     ).save(tmp_path / "c")
     done = run("doctor", tmp_path / "c")
     assert (done.code, done.err) == (0, "")
-    assert done.out.replace(str(tmp_path), "TMP") == snapshot("""\
+    assert words(done.out, tmp_path) == snapshot("""\
 TMP/c
   files       1 (1 session, 0 sub-agents)
   lines       7
@@ -68,6 +98,13 @@ bad lines, kept by place: 2
 
 mended: 1
   unexpected type: mode  projects/-home-me-project/00000000-0000-4000-8000-000000000001.jsonl:389
+
+store
+  folder   TMP/home/.local/share/unspool
+  files    1 (0 gone, 0 older versions)
+  size     N kB, and the archive N kB
+  archive  on, 455 bytes kept
+  state    sound
 """)
 
 
@@ -123,3 +160,136 @@ def test_what_a_transcript_says_cannot_steer_the_terminal(on_terminal: Callable[
         for harm in ("\x1b]", "\x1b[2J", "\x07", "\u202e", "\x9b"):
             assert harm not in sent
         assert "gnp.exe" in sent
+
+
+# The store
+
+
+def test_the_store_is_brought_up_to_date_and_told_of(run: Run, tmp_path: Path) -> None:
+    length = save(tmp_path / "c", 1).stat().st_size
+    data = json.loads(run("doctor", tmp_path / "c", "--json", UNSPOOL_HOME=str(tmp_path / "u")).out)
+    store = data["store"]
+    assert store["folder"] == str(tmp_path / "u")
+    assert (store["sound"], store["message"], store["hint"], store["synced"]) == (True, None, None, True)
+    assert (store["version"], store["archive"], store["files"], store["gone_files"]) == (1, True, 1, 0)
+    assert store["raw_bytes"] == length
+    assert 0 < store["archived_bytes"] < length
+    assert min(store["store_bytes"], store["archive_bytes"]) > 0
+    assert (data["deleted_soon"], data["archive_only"], data["stats_difference"]) == ([], [], None)
+
+
+def test_nobody_else_can_read_the_store(run: Run, tmp_path: Path) -> None:
+    save(tmp_path / "c", 1)
+    run("doctor", tmp_path / "c", UNSPOOL_HOME=str(tmp_path / "u"))
+    run("config", "timezone", "UTC", UNSPOOL_HOME=str(tmp_path / "u"))
+    modes = {path.name: path.stat().st_mode & 0o777 for path in (tmp_path / "u", *(tmp_path / "u").iterdir())}
+    assert modes == {"u": 0o700, "store.db": 0o600, "archive.db": 0o600, "sync.lock": 0o600, "settings.json": 0o600}
+
+
+def test_without_the_store_nothing_is_written_and_nothing_of_it_is_told(run: Run, tmp_path: Path) -> None:
+    save(tmp_path / "c", 40)
+    data = json.loads(run("doctor", tmp_path / "c", "--json", "--no-store", UNSPOOL_HOME=str(tmp_path / "u")).out)
+    assert not (tmp_path / "u").exists()
+    assert (data["store"], data["archive_only"], data["stats_difference"]) == (None, None, None)
+    assert [one["archived"] for one in data["deleted_soon"]] == [None]
+    assert data["lines"] == 2
+
+
+def test_without_a_sync_the_store_is_told_of_as_it_is(run: Run, tmp_path: Path) -> None:
+    save(tmp_path / "c", 40)
+    data = json.loads(run("doctor", tmp_path / "c", "--json", "--no-sync").out)
+    assert (data["store"]["files"], data["lines"]) == (0, 2)
+    assert [one["archived"] for one in data["deleted_soon"]] == [False]
+
+
+def test_a_session_that_goes_soon_and_one_that_went_are_named(run: Run, tmp_path: Path) -> None:
+    soon = save(tmp_path / "c", 28, id="33333333-3333-4333-8333-333333333333")
+    went = save(tmp_path / "c", 40)
+    first = json.loads(run("doctor", tmp_path / "c", "--json").out)
+    assert [one["path"] for one in first["deleted_soon"]] == [str(went), str(soon)]
+    went.unlink()
+    data = json.loads(run("doctor", tmp_path / "c", "--json").out)
+    (one,) = data["deleted_soon"]
+    assert (one["session"], one["path"], one["days"], one["archived"]) == (soon.stem, str(soon), 30, True)
+    assert time.time() + 1.9 * DAY < seconds(one["when"]) < time.time() + 2.1 * DAY
+    (kept,) = data["archive_only"]
+    assert (kept["session"], kept["path"], kept["title"]) == (S1, str(went), "Find the leak")
+    assert data["store"]["gone_files"] == 1
+    shown = run("doctor", tmp_path / "c", TZ="UTC").out
+    assert "Claude Code deletes these within 7 days: 1\n" in shown
+    assert f"  {soon.stem}  on {one['when'][:10]}, in the archive\n" in shown
+    assert f"  {S1}  {size(kept['bytes'])}  Find the leak\n" in shown
+
+
+def seconds(when: str) -> float:
+    return datetime.fromisoformat(when).timestamp()
+
+
+def test_a_folder_that_went_is_known_to_the_archive(run: Run, tmp_path: Path) -> None:
+    path = save(tmp_path / "c", 1)
+    run("sync", "--config-dir", tmp_path / "c")
+    path.unlink()
+    for folder in (path.parent, path.parent.parent, tmp_path / "c"):
+        folder.rmdir()
+    done = run("doctor", tmp_path / "c", "--json")
+    data = json.loads(done.out)
+    assert (done.code, data["files"]) == (0, 0)
+    assert [one["session"] for one in data["archive_only"]] == [S1]
+
+
+@pytest.mark.parametrize("name", ["store.db", "archive.db"])
+@pytest.mark.parametrize("start", [0, 8192])
+def test_a_damaged_store_is_a_finding_and_stops_nothing(run: Run, tmp_path: Path, name: str, start: int) -> None:
+    save(tmp_path / "c", 40)
+    run("sync", "--config-dir", tmp_path / "c", UNSPOOL_HOME=str(tmp_path / "u"))
+    path = tmp_path / "u" / name
+    path.write_bytes(path.read_bytes()[:start] + b"\xff" * (path.stat().st_size - start))
+    done = run("doctor", tmp_path / "c", "--json", UNSPOOL_HOME=str(tmp_path / "u"))
+    assert (done.code, done.err) == (0, "")
+    data = json.loads(done.out)
+    assert data["lines"] == 2
+    assert data["store"]["sound"] is False
+    assert "damaged" in data["store"]["message"]
+    assert "unspool sync --rebuild" in data["store"]["hint"]
+    known = True if name == "store.db" else None
+    assert [one["archived"] for one in data["deleted_soon"]] == [known]
+    shown = run("doctor", tmp_path / "c", UNSPOOL_HOME=str(tmp_path / "u"))
+    assert (shown.code, shown.err) == (0, "")
+    assert data["store"]["message"] in shown.out
+    assert data["store"]["hint"] in shown.out
+
+
+def test_settings_that_cannot_be_read_are_a_finding_too(run: Run, tmp_path: Path) -> None:
+    save(tmp_path / "c", 1)
+    (tmp_path / "u").mkdir()
+    (tmp_path / "u" / "settings.json").write_text("{")
+    data = json.loads(run("doctor", tmp_path / "c", "--json", UNSPOOL_HOME=str(tmp_path / "u")).out)
+    assert data["lines"] == 2
+    assert (data["store"]["sound"], data["store"]["synced"]) == (False, False)
+    assert "settings are not JSON" in data["store"]["message"]
+
+
+def test_the_own_statistics_of_the_program_are_compared(run: Run, tmp_path: Path) -> None:
+    session(
+        user("hi"),
+        assistant("look", tool_use("Read"), model="m-1", usage={"input_tokens": 10, "output_tokens": 5}),
+        tool_result("x"),
+        start="2026-03-04T09:00:00.000Z",
+    ).save(tmp_path / "c")
+    day = {"date": "2026-03-04", "messageCount": 5, "sessionCount": 1, "toolCallCount": 1}
+    stats = {"version": 2, "lastComputedDate": "2026-03-04", "totalSessions": 1, "totalMessages": 5}
+    (tmp_path / "c" / "stats-cache.json").write_text(json.dumps({**stats, "dailyActivity": [day]}))
+    found = json.loads(run("doctor", tmp_path / "c", "--json").out)["stats_difference"]
+    assert found["messages"] == {"theirs": 5, "ours": 3, "difference": -2}
+    assert found["models"]["m-1"]["output_tokens"] == {"theirs": None, "ours": 5, "difference": None}
+    assert [one["date"] for one in found["days"]] == ["2026-03-04"]
+    shown = run("doctor", tmp_path / "c").out
+    assert shown[shown.index("statistics up to") :] == snapshot("""\
+statistics up to 2026-03-04: Claude Code's own, and the store's
+               its own   store  difference
+messages             5       3          -2
+sessions             1       1
+tool calls           1       1
+tokens of m-1           12,215
+1 of the 1 day that both know differ; `--json` lists them
+""")

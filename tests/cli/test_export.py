@@ -121,7 +121,7 @@ def test_every_form_can_go_to_a_new_private_file(run: Run, tmp_path: Path, form:
     ("arguments", "code", "words"),
     [
         (
-            ["export", "none.jsonl", "--jsonl"],
+            ["export", "none.jsonl", "--jsonl", "--config-dir", "c"],
             3,
             snapshot("""\
 unspool: no such file: `none.jsonl`

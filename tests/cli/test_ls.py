@@ -66,10 +66,10 @@ def test_the_sessions_are_a_table_newest_first(run: Run, config: Path) -> None:
     done = run("ls", "--config-dir", config, TZ="UTC")
     assert (done.code, done.err) == (0, "")
     assert done.out == snapshot("""\
-id        last        title                            project  branch  turns  calls  errors    size
-20000000  2024-02-05  新しい題名                       other    main        1      0       0  2.4 kB
-10000000  2024-01-05  Fix the cache, please, and tel…  project  cache       1      1       1  2.6 kB
-30000000  2023-12-01  hi                               project  main        1      0       0  1.1 kB
+id        last        title                   project  branch  turns  calls  errors    size     cost
+20000000  2024-02-05  新しい題名              other    main        1      0       0  2.4 kB  $0.0021
+10000000  2024-01-05  Fix the cache, please…  project  cache       1      1       1  2.6 kB    $0.02
+30000000  2023-12-01  hi                      project  main        1      0       0  1.1 kB    $0.01
 2 hidden: 1 empty, 1 warm-up; --all shows them
 """)
 
@@ -77,10 +77,10 @@ id        last        title                            project  branch  turns  c
 def test_a_narrow_terminal_gets_a_narrow_table(run: Run, config: Path) -> None:
     done = run("ls", "--config-dir", config, TZ="UTC", COLUMNS="72")
     assert done.out == snapshot("""\
-id        last        title                 turns  calls  errors    size
-20000000  2024-02-05  新しい題名                1      0       0  2.4 kB
-10000000  2024-01-05  Fix the cache, plea…      1      1       1  2.6 kB
-30000000  2023-12-01  hi                        1      0       0  1.1 kB
+id        last        title                 turns  calls  errors    size     cost
+20000000  2024-02-05  新しい題名                1      0       0  2.4 kB  $0.0021
+10000000  2024-01-05  Fix the cache, plea…      1      1       1  2.6 kB    $0.02
+30000000  2023-12-01  hi                        1      0       0  1.1 kB    $0.01
 2 hidden: 1 empty, 1 warm-up; --all shows them
 """)
 
@@ -106,6 +106,9 @@ def test_the_json_has_the_promised_fields(run: Run, config: Path) -> None:
         "errors": 1,
         "agents": 0,
         "bytes": path.stat().st_size,
+        "cost_micros": 20_540,
+        "context_tokens": 12_204,
+        "gone": False,
     }
     assert rows[2]["agents"] == 1
 

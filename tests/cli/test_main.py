@@ -33,12 +33,16 @@ Options:
   -h, --help         Show this message and exit.
 
 Commands:
-  ls      List the sessions, newest first.
-  show    Show a session: what was asked, what was done, what came of it.
-  stats   Count what is in a session, or in all of them.
-  export  Write a session out: byte for byte, as data, or to read.
-  doctor  Say what is in the data: what is known, unknown, damaged or missing.
-  demo    Write a realistic config folder to try things with.
+  ls       List the sessions, newest first.
+  show     Show a session: what was asked, what was done, what came of it.
+  stats    Count what is in a session, or in all of them.
+  usage    Add up tokens and cost: by day, session, model, 5-hour block and more.
+  export   Write a session out: byte for byte, as data, or to read.
+  restore  Put a session back in place, byte for byte, from the archive.
+  sync     Bring the store up to date with a config folder.
+  doctor   Say what is in the data: what is known, unknown, damaged or missing.
+  config   Show the settings, or change one.
+  demo     Write a realistic config folder to try things with.
 
   `unspool COMMAND --help` tells more. Nothing leaves this machine.
 """)
@@ -77,7 +81,7 @@ hint: see `unspool --help`
             ["doctor", "--nope"],
             2,
             snapshot("""\
-unspool: no such option `--nope`
+unspool: no such option `--nope`; did you mean `--no-store`?
 hint: see `unspool doctor --help`
 """),
         ),

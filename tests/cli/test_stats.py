@@ -166,7 +166,7 @@ hint: `unspool ls` lists what there is
 """),
         ),
         (
-            ["stats", "none.jsonl"],
+            ["stats", "none.jsonl", "--config-dir", "c"],
             3,
             snapshot("""\
 unspool: no such file: `none.jsonl`

@@ -83,7 +83,7 @@ date        models               input  output  cache write  cache read  respons
 2026-01-06  opus-4-5                 4       2          200      12,000          1   $0.0073
 2026-02-02  glm-4.7                  4     120          200      12,000          1  unpriced
 total                            5,016   1,262        1,000      60,000          5     $0.09
-1 response has only an early count of its output; with an estimate it would be 1,345 tokens, $0.10
+1 response has only an early count of its output; with an estimate it would be 1,329 tokens, $0.10
 12,324 tokens of models without a price: glm-4.7
 """)
 
@@ -99,7 +99,7 @@ session   project  last        models    input  output  cache write  cache read 
 20000000  other    2026-01-06  opus-4-5      4       2          200      12,000          1   $0.0073
 30000000  project  2026-02-02  glm-4.7       4     120          200      12,000          1  unpriced
 total                                    5,016   1,262        1,000      60,000          5     $0.09
-1 response has only an early count of its output; with an estimate it would be 1,345 tokens, $0.10
+1 response has only an early count of its output; with an estimate it would be 1,329 tokens, $0.10
 12,324 tokens of models without a price: glm-4.7
 """),
         ),
@@ -111,7 +111,7 @@ claude-opus-4-5-20251101  5,008   1,022          600      36,000          3     
 claude-haiku-4-5              4     120          200      12,000          1   $0.0021
 glm-4.7                       4     120          200      12,000          1  unpriced
 total                     5,016   1,262        1,000      60,000          5     $0.09
-1 response has only an early count of its output; with an estimate it would be 1,345 tokens, $0.10
+1 response has only an early count of its output; with an estimate it would be 1,329 tokens, $0.10
 12,324 tokens of models without a price: glm-4.7
 """),
         ),
@@ -122,7 +122,7 @@ agent    session   models             input  output  cache write  cache read  re
 main               opus-4-5, glm-4.7  5,012   1,142          800      48,000          4    $0.09
 a1b2c3d  10000000  haiku-4-5              4     120          200      12,000          1  $0.0021
 total                                 5,016   1,262        1,000      60,000          5    $0.09
-1 response has only an early count of its output; with an estimate it would be 1,345 tokens, $0.10
+1 response has only an early count of its output; with an estimate it would be 1,329 tokens, $0.10
 12,324 tokens of models without a price: glm-4.7
 """),
         ),
@@ -136,7 +136,7 @@ block                                    models     input  output  cache write  
 2026-01-07 04:00           gap of 620 h
 2026-02-02 00:00 to 05:00                glm-4.7        4     120          200      12,000  unpriced
 total                                               5,016   1,262        1,000      60,000     $0.09
-1 response has only an early count of its output; with an estimate it would be 1,345 tokens, $0.10
+1 response has only an early count of its output; with an estimate it would be 1,329 tokens, $0.10
 12,324 tokens of models without a price: glm-4.7
 """),
         ),
@@ -147,7 +147,7 @@ branch  models    input  output  cache write  cache read  responses   cost
 cache   opus-4-5  5,004   1,020          400      24,000          2  $0.09
 total             5,016   1,262        1,000      60,000          5  $0.09
 … and 1 more row; the total is of all
-1 response has only an early count of its output; with an estimate it would be 1,345 tokens, $0.10
+1 response has only an early count of its output; with an estimate it would be 1,329 tokens, $0.10
 12,324 tokens of models without a price: glm-4.7
 """),
         ),

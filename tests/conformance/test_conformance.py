@@ -20,8 +20,9 @@ import pytest
 import unspool
 from unspool.cli.main import _COMMANDS
 from unspool.format.entry import Entry
-from unspool.prices.answers import Response, of_entry
+from unspool.prices.answers import Response
 from unspool.prices.cost import cost
+from unspool.prices.entries import of_entry
 from unspool.prices.responses import unique
 from unspool.prices.table import price
 from unspool.read.scan import Kind

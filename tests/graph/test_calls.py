@@ -13,8 +13,8 @@ from unspool.format.entry import Entry
 from unspool.format.results import TextResult
 from unspool.format.shell_tools import BashResult
 from unspool.graph.calls import ToolCall, between, results_without_call, tool_calls
-from unspool.read.tail import items as read_items
 from unspool.read.scan import Kind, scan
+from unspool.read.tail import items as read_items
 from unspool.testing.build import (
     Built,
     Step,

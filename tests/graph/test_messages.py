@@ -22,8 +22,8 @@ from unspool.graph.facts import facts
 from unspool.graph.messages import messages
 from unspool.graph.threads import graph, leaf, oldest_rule, threads
 from unspool.graph.turns import prompts, turns
-from unspool.read.tail import items as read_items
 from unspool.read.scan import Kind, scan
+from unspool.read.tail import items as read_items
 from unspool.testing.build import (
     Built,
     Json,

@@ -10,7 +10,8 @@ from hypothesis import given
 from tests import strategies
 from unspool.format.codec import decode
 from unspool.format.entry import Entry
-from unspool.prices.answers import Dropped, Response, of_entry
+from unspool.prices.answers import Dropped, Response
+from unspool.prices.entries import of_entry
 from unspool.testing.build import assistant, progress, raw, session, system, user
 
 SESSION = "00000000-0000-4000-8000-00000000000a"

@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from unspool.format.entry import Entry
-from unspool.prices.answers import Response, of_entry
+from unspool.prices.answers import Response
 from unspool.prices.cost import cost
-from unspool.prices.responses import Counted, responses, unique
+from unspool.prices.entries import of_entry, responses
+from unspool.prices.responses import Counted, unique
 from unspool.prices.table import price
 from unspool.testing.build import assistant, progress, session, thinking, tool_result, tool_use, user
 

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unspool.errors import Usage
-from unspool.prices.responses import responses
+from unspool.prices.entries import responses
 from unspool.store.billed import Explained, Line, Sum, milliseconds
 from unspool.store.usage import PERIODS, Figures, Report, added, explained, report, zone_of
 from unspool.testing.build import assistant, session

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections import Counter
 from contextlib import suppress
@@ -12,14 +11,13 @@ from typing import Any
 import click
 import msgspec
 
-from unspool.cli import output
+from unspool.cli import doctor_store, output, reading
 from unspool.errors import UnspoolError
 from unspool.format.entry import Entry
 from unspool.graph.agents import AgentClass
 from unspool.graph.structure import flaws
 from unspool.home import Home
-from unspool.paths import config_folder, existing
-from unspool.read.scan import Kind, scan
+from unspool.read.scan import Kind, Tree, scan
 from unspool.read.survey import Finding, Report, survey
 from unspool.read.tail import items
 
@@ -30,22 +28,27 @@ _SHOWN = 10
 
 @click.command()
 @click.argument("path", required=False)
+@reading.options
 @output.options
-def doctor(path: str | None, as_json: bool, config_dir: str | None) -> None:
+def doctor(path: str | None, no_sync: bool, no_store: bool, as_json: bool, config_dir: str | None) -> None:
     """Say what is in the data: what is known, unknown, damaged or missing.
 
-    PATH is a config folder, one project of it, any tree, or one file; without it, the config folder is read.
-    Damage is a finding, not a failure: the exit code is 0.
+    PATH is a config folder, one project of it, any tree, or one file; without it, the config folder is read. Then it
+    says how the store is, which sessions Claude Code will delete soon, which only the archive has, and how the
+    program's own statistics differ from the store's. Damage is a finding, not a failure: the exit code is 0.
     """
-    root = existing(Path(path).expanduser() if path else config_folder(config_dir, os.environ))
-    home = Home(scan(root))
-    with output.progress(sum(source.size for source in home.tree.sources), "reading") as advance:
-        report = survey(home.tree, advance)
-    agents = _structure(home, report)
+    how = reading.How(path or config_dir, no_sync, no_store)
+    with doctor_store.opened(how) as (opened, complaint):
+        home = Home(scan(opened.root) if opened.root.exists() else Tree(opened.root, ()))
+        stored = doctor_store.report(opened, home.tree, how, complaint)
+        with output.progress(sum(source.size for source in home.tree.sources), "reading") as advance:
+            report = survey(home.tree, advance)
+        agents = _structure(home, report)
     if as_json:
-        output.write_json({**as_data(report), "agents": agents})
+        output.write_json({**as_data(report), "agents": agents, **stored.as_data()})
     else:
         _show(report, agents)
+        doctor_store.show(stored, _listing)
 
 
 def _structure(home: Home, report: Report) -> dict[str, int]:

@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from unspool.cli import output, reading
-from unspool.cli.sessions import found, is_path
+from unspool.cli.sessions import around, found, is_path
 from unspool.display import clean
 from unspool.errors import NotFound, Usage
 from unspool.export import data
@@ -67,7 +67,7 @@ def _lines(name: str, how: reading.How, target: str | None) -> None:
     if os.path.lexists(path):
         _copy(Reader().pieces(existing(path)), target)
         return
-    with reading.opened(how) as opened:
+    with around(name, how) as opened:
         home = opened.home
         sources = [source for source in home.tree.sources if source.kind in LINE_KINDS and _is_named(source, name)]
         if len(sources) > 1:

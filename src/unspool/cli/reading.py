@@ -119,8 +119,11 @@ def opened(how: How) -> Iterator[Opened]:
         root = _root(how.config_dir, database)
         if database is not None:
             after.callback(database.close)
-            if not how.no_sync and not _is_current(database, root, folder, chosen, after):
-                database = None
+        if database is not None and not has_text_name(root):
+            warn(f"the name of `{root}` is not text, the store cannot keep it; answering from the files")
+            database = None
+        if database is not None and not how.no_sync and not _is_current(database, root, folder, chosen, after):
+            database = None
         yield Opened(root, folder, chosen, database)
 
 
@@ -134,6 +137,15 @@ def _root(config_dir: str | None, database: sqlite3.Connection | None) -> Path:
         if database is not None and home_around(homes(database), str(path)):
             return path
         raise
+
+
+def has_text_name(root: Path) -> bool:
+    """Tell whether a path can be written down: on Linux it may be any bytes."""
+    try:
+        str(root).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _database(folder: Path) -> sqlite3.Connection | None:
@@ -172,6 +184,7 @@ def synced(
 ) -> Report:
     """Bring the store up to date, with a progress bar if it takes long."""
     from unspool.store.archive import Archive
+    from unspool.store.rebuild import is_filled, rebuild
     from unspool.store.sync import sync
 
     with ExitStack() as stack:
@@ -179,7 +192,12 @@ def synced(
         archive = Archive(open_archive(folder))
         stack.callback(archive.database.close)
         stack.enter_context(locked(folder))
-        return sync(database, archive, root, _wishes(chosen, stack, deep=deep), freshness)
+        wishes = _wishes(chosen, stack, deep=deep)
+        if not is_filled(database):
+            freshness = None
+            for failed in rebuild(database, archive, wishes, folder):
+                warn(f"not all of `{failed.path}` could be taken from the archive: {failed.reason}")
+        return sync(database, archive, root, wishes, freshness)
 
 
 def _wishes(chosen: Settings, stack: ExitStack, *, deep: bool) -> Wishes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from unspool.cli import output, reading
@@ -22,10 +22,23 @@ def found(name: str, how: reading.How) -> Iterator[Session]:
     if os.path.lexists(path):
         yield _by_file(existing(path))
         return
-    with reading.opened(how) as opened:
+    with around(name, how) as opened:
         if is_path(name) and not _was_there(opened.home, path):
-            raise NotFound(f"no such file: `{name}`", hint="a session can also be named by its id or title")
+            raise _no_such_file(name)
         yield opened.home.session(os.path.abspath(path) if is_path(name) else name)  # noqa: PTH100
+
+
+@contextmanager
+def around(name: str, how: reading.How) -> Iterator[reading.Opened]:
+    """Open the folder in which a session is looked for. Of a path that leads nowhere, the path is the news."""
+    with ExitStack() as stack:
+        try:
+            opened = stack.enter_context(reading.opened(how))
+        except NotFound:
+            if is_path(name):
+                raise _no_such_file(name) from None
+            raise
+        yield opened
 
 
 def every(home: Home) -> Iterator[Session]:
@@ -39,6 +52,10 @@ def every(home: Home) -> Iterator[Session]:
 def is_path(name: str) -> bool:
     """Tell a path from an id or a title."""
     return name.endswith(".jsonl") or (os.sep in name and " " not in name)
+
+
+def _no_such_file(name: str) -> NotFound:
+    return NotFound(f"no such file: `{name}`", hint="a session can also be named by its id or title")
 
 
 def _was_there(home: Home, path: Path) -> bool:

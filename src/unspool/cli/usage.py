@@ -13,7 +13,7 @@ from unspool.cli.times import moment
 from unspool.errors import NothingFound, Usage
 from unspool.paths import data_folder
 from unspool.store import settings
-from unspool.store.usage import PERIODS, Report, explained, report, zone_of
+from unspool.store.usage import PERIODS, Report, days, explained, report, zone_of
 
 if TYPE_CHECKING:
     from unspool.store.billed import Ledger
@@ -93,7 +93,8 @@ def _report(ledger: Ledger, asked: Asked) -> Report:
 
     period = PERIODS[asked.period]
     if asked.period != "blocks":
-        wanted = Wanted(period.keys, asked.since, asked.until, asked.project, period.exact)
+        told = days(asked.zone) if period.by_time else ()
+        wanted = Wanted(period.keys, asked.since, asked.until, asked.project, period.exact, told)
         return report(asked.period, ledger.sums(wanted), asked.zone, asked.order)
     from unspool.store import blocks
 

@@ -22,14 +22,19 @@ def write_new(path: Path, pieces: Iterable[bytes], *, within: Path) -> int:
     if os.path.lexists(path):
         raise Refused(f"`{path}` is there already", hint="nothing was written; move it away first if it is another one")
     try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         if not path.parent.resolve().is_relative_to(within.resolve()):
             raise Refused(f"`{path}` would lie outside `{within}`", hint="a link leads out of the folder")
+        _make_folder(path.parent)
         return _write(path, pieces)
-    except FileExistsError:
-        raise Refused(f"`{path}` has come to be meanwhile", hint="nothing was written over") from None
     except OSError as error:
         raise Unwritable(f"cannot write `{path}`: {(error.strerror or 'no reason given').lower()}") from None
+
+
+def _make_folder(folder: Path) -> None:
+    """Make a folder and those it lies in, each for the user alone: `parents=True` would not do that."""
+    if not folder.is_dir():
+        _make_folder(folder.parent)
+        folder.mkdir(mode=0o700)
 
 
 def _write(path: Path, pieces: Iterable[bytes]) -> int:
@@ -48,6 +53,8 @@ def _write(path: Path, pieces: Iterable[bytes]) -> int:
         finally:
             os.close(descriptor)
         os.link(beside, path)
+    except FileExistsError:
+        raise Refused(f"`{path}` has come to be meanwhile", hint="nothing was written over") from None
     finally:
         with suppress(FileNotFoundError):
             beside.unlink()

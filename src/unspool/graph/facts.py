@@ -31,6 +31,7 @@ from unspool.graph.turns import Speaker, is_prompt, is_typed, speaker, text_of, 
 PAUSE = 300.0
 """Seconds."""
 
+_MINUTE = len("2026-01-05T09:00:")
 _KEPT = 2000
 """How many characters of the first prompt are kept."""
 
@@ -91,6 +92,8 @@ class Gathering(msgspec.Struct, omit_defaults=True):
     """When there was activity, without pauses; in order and apart."""
     started: str | None = None
     last: str | None = None
+    is_behind: bool = False
+    """Whether the last span ends before `last`."""
     answers: set[str] = set()
     calls: set[str] = set()
     failed: set[str] = set()
@@ -124,7 +127,7 @@ class Gathering(msgspec.Struct, omit_defaults=True):
             self.uuids.add(record.uuid)
         kind = type(record)
         if kind is User or kind is Assistant:
-            self._message(entry)
+            self._message(entry.offset, record)  # type: ignore[arg-type]
         elif kind in _NOTED:
             self._note(entry)
 
@@ -132,6 +135,7 @@ class Gathering(msgspec.Struct, omit_defaults=True):
         """Return what the lines so far say."""
         first = min((found for found in (self.first, *self.waiting) if found), default=(0, ""))[1]
         title, titled_by = self._title(first)
+        self._catch_up()
         spans = self.spans
         return Facts(
             title=title,
@@ -157,26 +161,35 @@ class Gathering(msgspec.Struct, omit_defaults=True):
             hidden=self._hidden(),
         )
 
-    def _message(self, entry: Entry) -> None:
-        record = entry.record
-        assert isinstance(record, User | Assistant)
-        self.cwd = self.cwd or record.cwd
-        self.branch = record.git_branch or self.branch
-        self.slug = record.slug or self.slug
-        self.agent_id = self.agent_id or record.agent_id
-        self.in_main = self.in_main or not record.is_sidechain
+    def _message(self, place: int, record: User | Assistant) -> None:
+        """Look at a message. Most of what it says has been said before: it is compared, not set again."""
+        if self.cwd is None:
+            self.cwd = record.cwd
+        if record.git_branch and record.git_branch != self.branch:
+            self.branch = record.git_branch
+        if record.slug:
+            self.slug = record.slug
         if record.version:
             self.versions[record.version] = None
-        if isinstance(record, User):
-            self._prompt(entry.offset, record)
+        if not self.in_main:
+            self.in_main = not record.is_sidechain
+            self.agent_id = self.agent_id or record.agent_id
+        if type(record) is Assistant:
+            self._answer(place, record)
         else:
-            self._answer(entry.offset, record)
-        content = record.message.content
-        if not isinstance(content, str):
-            self._blocks(content)
+            self._prompt(place, record)  # type: ignore[arg-type]
 
     def _prompt(self, place: int, record: User) -> None:
         self.prompts += 1
+        content = record.message.content
+        if not isinstance(content, str):
+            for block in content:
+                kind = type(block)
+                if kind is ToolResult:
+                    if block.is_error:  # type: ignore[union-attr]
+                        self.failed.add(block.tool_use_id)  # type: ignore[union-attr]
+                else:
+                    self._block(block)
         who = speaker(record)
         if who is Speaker.HUMAN:
             self._typed(place, typed_text(record.message.blocks))
@@ -188,11 +201,16 @@ class Gathering(msgspec.Struct, omit_defaults=True):
     def _answer(self, place: int, record: Assistant) -> None:
         message = record.message
         self.answers.add(message.id or f"line {place}")
-        self.api_errors += record.is_api_error_message
-        if message.model and message.model != "<synthetic>":
-            self.models[message.model] = self.models.get(message.model, 0) + 1
+        if record.is_api_error_message:
+            self.api_errors += 1
+        model = message.model
+        if model and model != "<synthetic>":
+            self.models[model] = self.models.get(model, 0) + 1
             if message.usage and not record.is_sidechain:
                 self.context_tokens = _prompt_tokens(message.usage)
+        if not isinstance(message.content, str):
+            for block in message.content:
+                self._block(block)
 
     def _note(self, entry: Entry) -> None:
         match entry.record:
@@ -250,18 +268,22 @@ class Gathering(msgspec.Struct, omit_defaults=True):
             return "special fork"
         return "warm-up" if self.starts_warm else None
 
-    def _blocks(self, blocks: tuple[AnyBlock, ...]) -> None:
-        for block in blocks:
-            kind = type(block)
-            if kind is ToolUse:
-                self.calls.add(block.id)  # type: ignore[union-attr]
-            elif kind is ToolResult:
-                if block.is_error:  # type: ignore[union-attr]
-                    self.failed.add(block.tool_use_id)  # type: ignore[union-attr]
-            elif kind is Image or kind is Document:
-                self.images += 1
+    def _block(self, block: AnyBlock) -> None:
+        kind = type(block)
+        if kind is ToolUse:
+            self.calls.add(block.id)  # type: ignore[union-attr]
+        elif kind is ToolResult:
+            if block.is_error:  # type: ignore[union-attr]
+                self.failed.add(block.tool_use_id)  # type: ignore[union-attr]
+        elif kind is Image or kind is Document:
+            self.images += 1
 
     def _time(self, stamp: str) -> None:
+        last = self.last
+        if last and stamp[:_MINUTE] == last[:_MINUTE] and stamp >= last and stamp[-1] == last[-1] == "Z":
+            self.last, self.is_behind = stamp, True  # in the same minute: no pause, and to be read when it is asked for
+            return
+        self._catch_up()
         moment = _moment(stamp)
         if moment is None:
             return
@@ -277,6 +299,14 @@ class Gathering(msgspec.Struct, omit_defaults=True):
             self.started = stamp
         if moment == spans[-1][1]:
             self.last = stamp
+
+    def _catch_up(self) -> None:
+        """Let the last span end with the last time."""
+        if self.is_behind:
+            end = _moment(self.last or "")
+            if end is not None:
+                self.spans[-1] = (self.spans[-1][0], end)
+            self.is_behind = False
 
     def _insert(self, moment: float) -> None:
         """Put a moment among the spans; it may lengthen one or join two."""

@@ -1,4 +1,4 @@
-"""What one line says of a billed response. In: an entry. Out: a `Response`, or why nothing was billed.
+"""What one line says of a billed response. In: an answer's line. Out: a `Response`, or why nothing was billed.
 
 Rules
   1. A response is known by its `message.id`. The request id plays no part: a replay may carry a new one, other vendors
@@ -6,25 +6,26 @@ Rules
   2. The model `<synthetic>` is the program itself: nothing was billed.
   3. Cache writes are split into 5 minutes and 1 hour where the parts make up the whole; else all are 5 minutes.
   4. What a progress line tells of a sub-agent's answer counts like the agent's own line: that may be gone.
-  5. Where no stop reason says that the output is final, the size of the content is kept to estimate it from.
+  5. Where no stop reason says that the output is final, about the size of the content is kept to estimate it from.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import msgspec
-from msgspec.structs import replace
 
 from unspool.format.blocks import Text
-from unspool.format.codec import decode
-from unspool.format.entry import Buffer, Entry
 from unspool.format.message import CacheCreation, ServerToolUsage
-from unspool.format.progress import AgentProgress
-from unspool.format.records import Assistant, Progress
-from unspool.format.recover import UNDECODABLE
-from unspool.format.shape import ABSENT, CamelShape, Shape
+from unspool.format.shape import CamelShape, Shape
+
+if TYPE_CHECKING:  # to read what was billed, the types of all lines need not be loaded
+    from unspool.format.records import Assistant
+
+Buffer: TypeAlias = bytes | memoryview
+UNDECODABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+"""All that a decoder raises."""
 
 SYNTHETIC = "<synthetic>"
 MOST = 10**9
@@ -53,7 +54,7 @@ class Response(msgspec.Struct, frozen=True, kw_only=True, array_like=True, gc=Fa
     web_searches: int = 0
     final: bool = False
     size: int = 0
-    """Bytes of its content, on all lines of a file; 0 if it is final."""
+    """About how many bytes of content it has, on all lines of a file; 0 if it is final."""
     speed: str | None = None
     service_tier: str | None = None
     inference_geo: str | None = None
@@ -97,9 +98,8 @@ class BilledUsage(Shape, frozen=True):
 
 
 class BilledMessage(Shape, frozen=True):
-    """The part of a message that tells what was billed; its content stays as it is written."""
+    """The part of a message that tells what was billed."""
 
-    content: msgspec.Raw = ABSENT
     id: str | None = None
     model: str | None = None
     stop_reason: str | None = None
@@ -124,39 +124,55 @@ class BilledLine(CamelShape, frozen=True):
     forked_from: object = None
 
 
-Answer: TypeAlias = Assistant | BilledLine
+Answer: TypeAlias = "Assistant | BilledLine"
 
 billed_line: Callable[[Buffer], BilledLine] = msgspec.json.Decoder(BilledLine).decode
 
 
-def of_entry(entry: Entry, file: str = "") -> Response | Dropped | None:
-    """Return what one line says of a response; nothing if it is no answer. `file` is its file's path or name."""
-    match entry.record:
-        case Assistant() as answer:
-            return response(answer, entry.raw, entry.offset, stem(file))
-        case Progress(data=AgentProgress() as data) as told:
-            return _retold(entry.offset, told, data, stem(file))
-        case _:
-            return None
+class Run(msgspec.Struct, gc=False):
+    """Lines of one answer that follow each other, made one: the line that counts, and what all of them say."""
+
+    answer: Answer
+    offset: int
+    """Of the line that counts."""
+    id: str
+    timestamp: str | None
+    """Of the earliest line."""
+    last: str | None
+    """Of the last line."""
+    final: bool
+    size: int
+    others: list[int]
+    """The offsets of the other lines."""
 
 
-def response(answer: Answer, line: Buffer, offset: int, home: str) -> Response | Dropped:
-    """Return what an answer's line says of a response; `home` is the name of its file without the ending."""
-    message, usage = answer.message, answer.message.usage
+def run_of(answer: Answer, line: Buffer, offset: int) -> Run | Dropped:
+    """Return a line of an answer as the beginning of a run, or why nothing was billed."""
+    message, time = answer.message, answer.timestamp or None
     if message.model == SYNTHETIC:
-        return Dropped(offset, "synthetic", answer.timestamp, _notice(answer))
-    if usage is None:
-        return Dropped(offset, "no usage", answer.timestamp)
+        return Dropped(offset, "synthetic", time, _notice(line))
+    if message.usage is None:
+        return Dropped(offset, "no usage", time)
+    final = message.stop_reason is not None
+    id = message.id or answer.uuid or _digest(line)
+    return Run(answer, offset, id, time, time, final, 0 if final else content_size(line), [])
+
+
+def response(run: Run, home: str) -> Response:
+    """Return what a run of lines says of a response; `home` is the name of their file without the ending."""
+    answer = run.answer
+    message, usage = answer.message, answer.message.usage
+    assert usage is not None
     writes, writes_1h = _cache_writes(usage.cache_creation_input_tokens, usage.cache_creation)
-    session, time = answer.session_id or answer.session_id_again, answer.timestamp or None
+    session = answer.session_id or answer.session_id_again
     read, searches = usage.cache_read_input_tokens, usage.server_tool_use
     return Response(
-        id=message.id or answer.uuid or _digest(line),
+        id=run.id,
         request_id=answer.request_id,
         model=message.model,
         session_id=session,
         agent_id=answer.agent_id,
-        timestamp=time,
+        timestamp=run.timestamp,
         cwd=answer.cwd,
         branch=answer.git_branch,
         version=answer.version,
@@ -166,41 +182,20 @@ def response(answer: Answer, line: Buffer, offset: int, home: str) -> Response |
         cache_write_5m=writes,
         cache_write_1h=writes_1h,
         web_searches=_tamed(searches.web_search_requests) if searches else 0,
-        final=message.stop_reason is not None,
-        size=content_size(answer, line) if message.stop_reason is None else 0,
+        final=run.final,
+        size=0 if run.final else run.size,
         speed=usage.speed,
         service_tier=usage.service_tier,
         inference_geo=usage.inference_geo,
-        offset=offset,
-        counted_at=time,
+        offset=run.offset,
+        counted_at=answer.timestamp or None,
         sidechain=bool(answer.is_sidechain),
         at_home=not answer.forked_from and home in (session, f"agent-{answer.agent_id}"),
     )
 
 
-def _retold(offset: int, told: Progress, data: AgentProgress, home: str) -> Response | Dropped | None:
-    """Return what a progress line tells of an agent's answer. Those before it (`normalized_messages`) had their own."""
-    line = bytes(data.message)
-    match decode(line) if b'"usage"' in line else []:
-        case [Entry(record=Assistant() as answer)]:
-            told_again = replace(
-                answer,
-                timestamp=answer.timestamp or told.timestamp,
-                session_id=told.session_id,
-                agent_id=data.agent_id,
-                is_sidechain=True,
-                cwd=told.cwd,
-                git_branch=told.git_branch,
-                version=told.version,
-            )
-            found = response(told_again, line, offset, home)
-            return replace(found, retold=True) if isinstance(found, Response) else found
-        case _:
-            return None
-
-
 def _cache_writes(whole: int, parts: CacheCreation | None) -> tuple[int, int]:
-    whole = _tamed(whole)
+    whole = whole if 0 <= whole <= MOST else _tamed(whole)
     if parts is None:
         return whole, 0
     short, long = parts.ephemeral_5m_input_tokens, parts.ephemeral_1h_input_tokens
@@ -212,29 +207,33 @@ def _tamed(number: int) -> int:
     return min(max(number, 0), MOST)
 
 
-def content_size(answer: Answer, line: Buffer) -> int:
-    """Return how many bytes the content of an answer's line has."""
-    if type(answer) is BilledLine:
-        return len(memoryview(answer.message.content))
-    try:
-        return len(memoryview(billed_line(line).message.content))
-    except UNDECODABLE:
-        return 0
+def content_size(line: Buffer) -> int:
+    """Return about how many bytes the content of an answer's line has: what it has besides varies by some fifty."""
+    return max(len(line) - _ENVELOPE, 0)
 
 
-def _notice(answer: Answer) -> str:
+_ENVELOPE = 800
+"""Bytes. Of 3,085 lines without a stop reason: 727 on average in 1.0, 772 in 2.0, 842 in 2.1."""
+
+
+def _notice(line: Buffer) -> str:
     """Return what the program says of a limit: `5-hour limit reached ∙ resets 3pm`, or nothing."""
-    if isinstance(answer, Assistant):
-        texts = [block.text for block in answer.message.blocks if isinstance(block, Text)]
-    else:
-        try:
-            texts = [block.text for block in _texts(answer.message.content)]
-        except UNDECODABLE:
-            return ""
+    try:
+        texts = [block.text for block in _said(line).message.content]
+    except UNDECODABLE:
+        return ""
     return next((text for text in texts if "limit" in text.lower()), "")
 
 
-_texts: Callable[[Buffer], list[Text]] = msgspec.json.Decoder(list[Text]).decode
+class _Message(Shape, frozen=True):
+    content: tuple[Text, ...] = ()
+
+
+class _Said(Shape, frozen=True):
+    message: _Message = _Message()
+
+
+_said: Callable[[Buffer], _Said] = msgspec.json.Decoder(_Said).decode
 
 
 def _digest(line: Buffer) -> str:

@@ -13,7 +13,6 @@ Rules
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cache
 from typing import NamedTuple
 
 import msgspec
@@ -51,19 +50,21 @@ class Explanation(NamedTuple):
     priced: bool
 
 
-def cost(response: Response, price: Price | None) -> int:
-    """Return what a response cost, in micro-dollars; 0 without a price."""
+def cost(response: Response, price: Price | None, output: int | None = None) -> int:
+    """Return what a response cost, in micro-dollars; 0 without a price. `output`: as if it had so many tokens."""
     if price is None:
         return 0
-    rates = _rates(response, price)
-    return _rounded(
+    if output is None:
+        output = response.output
+    rates = price.long if price.long and response.prompt > LONG else price.rates
+    tokens = (
         response.input * rates.input
-        + response.output * rates.output
+        + output * rates.output
         + response.cache_read * rates.cache_read
         + response.cache_write_5m * rates.cache_write_5m
         + response.cache_write_1h * rates.cache_write_1h
-        + response.web_searches * price.web_search * _MICRO
     )
+    return _rounded(tokens * _factor(response, price) + response.web_searches * price.web_search * _MICRO)
 
 
 def explain(response: Response, price: Price | None) -> Explanation:
@@ -83,16 +84,16 @@ def dollars(picos: int) -> str:
     return f"{whole:,}.{f'{part:012}'.rstrip('0').ljust(2, '0')}"
 
 
+def _factor(response: Response, price: Price) -> int:
+    """Return what makes picodollars per token of the units of `table.py`: both multipliers are tenths."""
+    us = price.us if response.inference_geo == "us" else ONCE
+    return us * (price.fast if response.speed == "fast" else ONCE)
+
+
 def _rates(response: Response, price: Price) -> Rates:
-    """Return picodollars per token: what the units of `table.py` give when both multipliers are tenths."""
-    factor = (price.us if _in_us(response) else ONCE) * (price.fast if _is_fast(response) else ONCE)
+    """Return picodollars per token."""
     rates = price.long if price.long and response.prompt > LONG else price.rates
-    return _multiplied_rates(rates, factor)
-
-
-@cache
-def _multiplied_rates(rates: Rates, factor: int) -> Rates:
-    return Rates(*(rate * factor for rate in rates))
+    return Rates(*(rate * _factor(response, price) for rate in rates))
 
 
 def _rounded(picos: int) -> int:

@@ -1,4 +1,4 @@
-"""What was billed, once each. In: entries. Out: one `Response` for each answer the API gave.
+"""What was billed, once each. In: what lines or files say. Out: one `Response` for each answer the API gave.
 
 Every line of an answer repeats its usage, and resumed sessions, forks, replayed sidechains and progress lines repeat
 the lines.
@@ -11,19 +11,18 @@ Rules
   2. A response is dated by the earliest of its lines, and final when any of them has a stop reason; if none has, the
      output may be a count from the beginning of the stream.
   3. The order of lines and of files changes nothing; nor does it matter whether files are put together from lines
-     (`of_entry`) or from responses (`responses`).
+     or from files.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Generic, NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
-from unspool.format.entry import Entry
-from unspool.prices.answers import Response, of_entry
+from unspool.prices.answers import Response
 
 S = TypeVar("S", bound=int | str)
 """What a caller calls its sources: numbers or paths."""
@@ -45,27 +44,19 @@ class Counting(Generic[S]):
     def __init__(self) -> None:
         self._groups: dict[str, _Group[S]] = {}
 
-    def add(self, source: S, response: Response) -> None:
-        """Take what a line, or a whole file, says of a response."""
+    def add(self, source: S, response: Response, others: Sequence[int] = ()) -> None:
+        """Take what a line, or a whole file, says of a response; `others` are lines that were merged into it before."""
         group = self._groups.get(response.id)
         if group is None:
-            self._groups[response.id] = _Group(source, response)
+            group = self._groups[response.id] = _Group(source, response)
         else:
             group.add(source, response)
-
-    def repeat(self, source: S, id: str, offset: int, *, final: bool, size: int) -> None:
-        """Take a line that cannot count, of a response that is there already."""
-        self._groups[id].repeat(source, offset, final=final, size=size)
+        if others:
+            group.others += [(source, offset) for offset in others]
 
     def counted(self) -> Iterator[Counted[S]]:
         """Yield each response once, in the order they first appeared."""
         return (group.counted() for group in self._groups.values())
-
-
-def responses(entries: Iterable[Entry], file: str = "") -> list[Response]:
-    """Return the responses of a file, in the order they first appear; `file` is its name or path."""
-    found = (of_entry(entry, file) for entry in entries)
-    return [counted.response for counted in unique((0, one) for one in found if isinstance(one, Response))]
 
 
 def unique(found: Iterable[tuple[S, Response]]) -> list[Counted[S]]:
@@ -79,36 +70,34 @@ def unique(found: Iterable[tuple[S, Response]]) -> list[Counted[S]]:
 class _Group(Generic[S]):
     """What was said of one response so far."""
 
-    __slots__ = ("_best", "_earliest", "_final", "_others", "_sizes", "_source")
+    __slots__ = ("_best", "_earliest", "_final", "_sizes", "_source", "others")
 
     def __init__(self, source: S, response: Response) -> None:
         self._source, self._best = source, response
         self._earliest, self._final = response.timestamp, response.final
-        self._others: list[tuple[S, int]] = []
-        self._sizes = {source: response.size}
+        self.others: list[tuple[S, int]] = []
+        self._sizes: dict[S, int] | None = None
+        """The size in each source; nothing while there is one answer."""
 
     def add(self, source: S, response: Response) -> None:
+        if self._sizes is None:
+            self._sizes = {self._source: self._best.size}
         if _before(source, response, self._source, self._best):
-            self._others.append((self._source, self._best.offset))
+            self.others.append((self._source, self._best.offset))
             self._source, self._best = source, response
         else:
-            self._others.append((source, response.offset))
+            self.others.append((source, response.offset))
         if _is_earlier(response.timestamp, self._earliest):
             self._earliest = response.timestamp
         self._final = self._final or response.final
         self._sizes[source] = self._sizes.get(source, 0) + response.size
 
-    def repeat(self, source: S, offset: int, *, final: bool, size: int) -> None:
-        self._others.append((source, offset))
-        self._final = self._final or final
-        self._sizes[source] = self._sizes.get(source, 0) + size
-
     def counted(self) -> Counted[S]:
-        if not self._others:
-            return Counted(self._source, self._best, ())
+        if self._sizes is None:
+            return Counted(self._source, self._best, tuple(self.others))
         size = 0 if self._final else max(self._sizes.values())
         response = replace(self._best, timestamp=self._earliest, final=self._final, size=size)
-        return Counted(self._source, response, tuple(sorted(self._others)))
+        return Counted(self._source, response, tuple(sorted(self.others)))
 
 
 def _before(source: S, response: Response, other_source: S, other: Response) -> bool:

@@ -12,7 +12,6 @@ Rules
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Iterable, Sequence
 from functools import cache
@@ -139,6 +138,8 @@ def prices() -> tuple[Price, ...]:
 
 def digest(table: str = TABLE) -> str:
     """Return what `edition.DIGEST` must be."""
+    import hashlib
+
     return hashlib.sha256(table.encode()).hexdigest()
 
 

@@ -1,10 +1,11 @@
 """Responses counted line by line, with as little work as a line needs. In: the lines of files. Out: a `Counting`.
 
 Rules
-  1. The outcome is that of `answers.of_entry` and `Counting.add` for every line.
+  1. The outcome is that of `entries.of_entry` and `Counting.add` for every line.
   2. A line without the bytes `"usage"` bills nothing and need not be decoded (`take_text`). A key written with escapes
-     (`"\\u0075sage"`) would be missed: no program writes one.
-  3. A line that repeats the usage of the line before, or tells less, is only noted: no `Response` is made of it.
+     (`"\\u0075sage"`) would be missed: no program writes one. (Skipping user lines by their first bytes would save a
+     third of the search, and miss what was appended to one without a line end.)
+  3. Lines of one answer that follow each other are made one before a `Response` is made of them.
   4. What the narrow decoder refuses, and every progress line, goes the long way.
 """
 
@@ -12,14 +13,23 @@ from __future__ import annotations
 
 from typing import Generic
 
-from unspool.format.codec import decode
-from unspool.format.entry import Buffer, Entry, Item
-from unspool.format.records import Assistant
-from unspool.format.recover import UNDECODABLE
-from unspool.prices.answers import Answer, Dropped, Response, billed_line, content_size, of_entry, response, stem
+from unspool.prices.answers import (
+    UNDECODABLE,
+    Answer,
+    Buffer,
+    Dropped,
+    Response,
+    Run,
+    billed_line,
+    content_size,
+    response,
+    run_of,
+    stem,
+)
 from unspool.prices.responses import Counting, S
 
-_NEEDLE = b'"usage"'
+_NEEDLE = b'"usag'
+"""Without the end, whose quotation mark is everywhere, it is found a tenth faster."""
 _WRITTEN = len("2026-01-05T09:00:00.000Z")
 
 
@@ -27,79 +37,93 @@ class Tally(Generic[S]):
     """Takes the lines of one file."""
 
     def __init__(self, counting: Counting[S], source: S, file: str) -> None:
-        self._counting, self._source, self._file = counting, source, file
+        self._counting, self._source, self.file = counting, source, file
         self._home = stem(file)
-        self._last: Answer | None = None
-        """The last answer that a `Response` was made of."""
+        self._run: Run | None = None
+        """The answer whose lines are being taken."""
         self.dropped: list[Dropped] = []
 
-    def take_text(self, lines: bytes, offset: int) -> None:
-        """Take whole lines, the first of which begins at `offset`; only those that can carry usage are decoded."""
-        view, find = memoryview(lines), lines.find
-        found = find(_NEEDLE)
+    def take_text(self, offset: int, data: bytes, start: int, stop: int) -> None:
+        """Take the whole lines from `start` to `stop` in what was read at `offset`; most need not be decoded."""
+        view, find, take = memoryview(data), data.find, self.take
+        found = find(_NEEDLE, start, stop)
         while found >= 0:
-            start = lines.rfind(b"\n", 0, found) + 1
-            end = find(b"\n", found) + 1 or len(lines)
+            start = data.rfind(b"\n", start, found) + 1 or start
+            end = find(b"\n", found, stop) + 1 or stop
             line = view[start:end]
             try:
                 answer = billed_line(line)
             except UNDECODABLE:
-                self.take_items(decode(line, offset + start))
+                self._the_long_way(line, offset + start)
             else:
                 if answer.type == "assistant":
-                    self.take(answer, line, offset + start)
+                    take(answer, line, offset + start)
                 elif answer.type == "progress":
-                    self.take_items(decode(line, offset + start))
-            found = find(_NEEDLE, end)
+                    self._the_long_way(line, offset + start)
+            start = end
+            found = find(_NEEDLE, end, stop)
 
-    def take_items(self, items: list[Item]) -> None:
-        """Take what lines hold."""
-        for item in items:
-            if isinstance(item, Entry):
-                self.take_entry(item)
+    def _the_long_way(self, line: Buffer, offset: int) -> None:
+        from unspool.format.codec import decode
+        from unspool.format.entry import Entry
+        from unspool.prices.entries import of_entry
 
-    def take_entry(self, entry: Entry) -> None:
-        """Take a line that has been decoded."""
-        if type(entry.record) is Assistant:
-            self.take(entry.record, entry.raw, entry.offset)
-        elif (found := of_entry(entry, self._file)) is not None:
-            self._add(found)
+        for item in decode(line, offset):
+            if isinstance(item, Entry) and (found := of_entry(item, self.file)) is not None:
+                self.add(found)
 
     def take(self, answer: Answer, line: Buffer, offset: int) -> None:
         """Take an answer's line."""
-        if self._last is not None and _repeats(answer, self._last):
-            final = answer.message.stop_reason is not None
-            size = 0 if final else content_size(answer, line)
-            self._counting.repeat(self._source, answer.message.id or "", offset, final=final, size=size)
+        run, message = self._run, answer.message
+        if run is None or message.id != run.id or not _goes_on(answer, run):
+            self.finish()
+            found = run_of(answer, line, offset)
+            if isinstance(found, Run):
+                self._run = found
+            else:
+                self.dropped.append(found)
             return
-        found = response(answer, line, offset, self._home)
-        self._last = answer if isinstance(found, Response) else None
-        self._add(found)
+        usage, most = message.usage, run.answer.message.usage
+        if usage and most and usage.output_tokens > most.output_tokens:
+            run.others.append(run.offset)
+            run.answer, run.offset = answer, offset
+        else:
+            run.others.append(offset)
+        run.last = answer.timestamp
+        if message.stop_reason is not None:
+            run.final = True
+        else:
+            run.size += content_size(line)
 
-    def _add(self, found: Response | Dropped) -> None:
+    def finish(self) -> None:
+        """Count the lines that were taken last: call it when there are no more."""
+        run, self._run = self._run, None
+        if run is not None:
+            self._counting.add(self._source, response(run, self._home), run.others)
+
+    def add(self, found: Response | Dropped) -> None:
+        """Take what a line says."""
         if isinstance(found, Response):
             self._counting.add(self._source, found)
         else:
             self.dropped.append(found)
 
 
-def _repeats(answer: Answer, last: Answer) -> bool:
-    """Tell whether a line adds nothing to the one before but its own content: it cannot be the one that counts."""
-    message, before = answer.message, last.message
-    if message.id is None or message.id != before.id:
-        return False
-    usage, most = message.usage, before.usage
-    if usage is None or most is None or usage.output_tokens > most.output_tokens:
-        return False
-    time, earlier = answer.timestamp, last.timestamp
-    if not time or not earlier or not len(time) == len(earlier) == _WRITTEN or not time[-1] == earlier[-1] == "Z":
+def _goes_on(answer: Answer, run: Run) -> bool:
+    """Tell whether a line is one more of a run: nothing but its output and its content is new, and it came later."""
+    before = run.answer
+    usage, most = answer.message.usage, before.message.usage
+    time, earlier = answer.timestamp, run.last
+    if not time or not earlier or len(time) != _WRITTEN or len(earlier) != _WRITTEN or time < earlier:
         return False
     return (
-        time >= earlier
-        and (usage.output_tokens < most.output_tokens or usage == most)
-        and message.model == before.model
-        and answer.is_sidechain == last.is_sidechain
-        and answer.session_id == last.session_id
-        and answer.agent_id == last.agent_id
-        and answer.forked_from == last.forked_from
+        time[-1] == earlier[-1] == "Z"
+        and usage is not None
+        and most is not None
+        and (usage.output_tokens != most.output_tokens or usage == most)
+        and answer.message.model == before.message.model
+        and answer.is_sidechain == before.is_sidechain
+        and answer.session_id == before.session_id
+        and answer.agent_id == before.agent_id
+        and answer.forked_from == before.forked_from
     )

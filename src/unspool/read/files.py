@@ -21,14 +21,14 @@ _ONE_FILE = "name one file that you may read"
 
 
 @contextmanager
-def open_regular(path: Path) -> Iterator[int]:
+def open_regular(path: Path | str) -> Iterator[int]:
     """Open a regular file for reading; the file descriptor is closed at the end."""
     try:
         descriptor = os.open(path, _FLAGS)
     except FileNotFoundError:
         raise NotFound(f"no such file: `{path}`", hint=_GONE) from None
     except OSError as error:
-        if path.is_symlink():
+        if Path(path).is_symlink():
             raise Refused(f"not following a link: `{path}`", hint="name the file it leads to") from None
         raise Unreadable(f"cannot read `{path}`: {reason(error)}", hint=_ONE_FILE) from None
     try:

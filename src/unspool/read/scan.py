@@ -136,6 +136,7 @@ def look(root: Path, known: Mapping[str, Stamp]) -> Look:
     if not root.is_dir():
         return _look_at_file(root, known)
     found = Look([], set(), [])
+    unchanged = found.unchanged.add
     pending = [(str(root), _root_folder(root))]
     while pending:
         path, folder = pending.pop()
@@ -149,9 +150,9 @@ def look(root: Path, known: Mapping[str, Stamp]) -> Look:
         for child in children:
             place = child.path
             if (stamp := known.get(place)) is not None and _is_same(child, stamp):
-                found.unchanged.add(place)
+                unchanged(place)
                 continue
-            match _visit(child, Path(place), folder, root):
+            match _visit(child, folder, root):
                 case _Folder() as inner:
                     pending.append((place, inner))
                 case Source() as source:
@@ -163,9 +164,19 @@ def look(root: Path, known: Mapping[str, Stamp]) -> Look:
     return found
 
 
+def config_around(root: Path) -> Path | None:
+    """Return the config folder that a folder or file is a part of: its `projects`, a project, or something in one."""
+    for above in (root, *list(root.parents)[:4]):
+        if above.name == "projects":
+            config = above.parent
+            is_config = config.name.startswith(".claude") or any((config / mark).exists() for mark in _CONFIG_MARKS)
+            return config if is_config else None
+    return None
+
+
 def _look_at_file(path: Path, known: Mapping[str, Stamp]) -> Look:
     status = path.lstat()
-    source = _source(path, status, _Folder(), Kind.SESSION)
+    source = _source(str(path), status, _Folder(), Kind.SESSION)
     if source is None or _stamp(status) == known.get(str(path)):
         return Look([], {str(path)}, [])
     return Look([source], set(), [])
@@ -173,27 +184,28 @@ def _look_at_file(path: Path, known: Mapping[str, Stamp]) -> Look:
 
 def _is_same(child: os.DirEntry[str], stamp: Stamp) -> bool:
     try:
-        return _stamp(child.stat(follow_symlinks=False)) == stamp
+        now = child.stat(follow_symlinks=False)
     except OSError:
         return False
+    return (now.st_size, now.st_mtime_ns, now.st_dev, now.st_ino) == stamp
 
 
 def _stamp(status: os.stat_result) -> Stamp:
     return Stamp(status.st_size, status.st_mtime_ns, status.st_dev, status.st_ino)
 
 
-def _visit(child: os.DirEntry[str], path: Path, folder: _Folder, root: Path) -> _Folder | Source | Skipped | None:
+def _visit(child: os.DirEntry[str], folder: _Folder, root: Path) -> _Folder | Source | Skipped | None:
     try:
         status = child.stat(follow_symlinks=False)
         if stat.S_ISLNK(status.st_mode):
-            return _link(path, root)
+            return _link(Path(child.path), root)
         if stat.S_ISDIR(status.st_mode):
             return _inner(folder, child.name)
-        source = _source(path, status, folder)
+        source = _source(child.path, status, folder)
     except OSError as error:
-        return Skipped(path, reason(error))
+        return Skipped(Path(child.path), reason(error))
     if source and not stat.S_ISREG(status.st_mode):
-        return Skipped(path, "not a regular file")
+        return Skipped(source.path, "not a regular file")
     return source
 
 
@@ -257,18 +269,19 @@ def _inner(folder: _Folder, name: str) -> _Folder | None:
             return _Folder("tree", folder.project)
 
 
-def _source(path: Path, status: os.stat_result, folder: _Folder, otherwise: Kind | None = None) -> Source | None:
-    kind = _kind(path, folder) or otherwise
+def _source(place: str, status: os.stat_result, folder: _Folder, otherwise: Kind | None = None) -> Source | None:
+    name = place.rpartition(os.sep)[2]
+    kind = _kind(name, folder) or otherwise
     if kind is None:
         return None
     session_id, agent_id = folder.session_id, None
-    if kind in (Kind.AGENT, Kind.AGENT_META):
-        stem = path.name.removeprefix("agent-").removesuffix(".meta.json").removesuffix(".jsonl")
+    if kind is Kind.AGENT or kind is Kind.AGENT_META:
+        stem = name.removeprefix("agent-").removesuffix(".meta.json").removesuffix(".jsonl")
         agent_id = stem if AGENT_ID.fullmatch(stem) else None
     elif kind is Kind.SESSION:
-        session_id = path.stem
+        session_id = name.rpartition(".")[0] or name
     return Source(
-        path=path,
+        path=Path(place),
         kind=kind,
         size=status.st_size,
         modified=status.st_mtime_ns,
@@ -280,8 +293,9 @@ def _source(path: Path, status: os.stat_result, folder: _Folder, otherwise: Kind
     )
 
 
-def _kind(path: Path, folder: _Folder) -> Kind | None:
-    name, suffix = path.name, path.suffix
+def _kind(name: str, folder: _Folder) -> Kind | None:
+    stem, _, ending = name.rpartition(".")
+    suffix = f".{ending}" if stem else ""
     match folder.place:
         case "tool-results":
             return Kind.TOOL_RESULT
@@ -296,7 +310,7 @@ def _kind(path: Path, folder: _Folder) -> Kind | None:
         case "memory":
             return Kind.MEMORY if suffix == ".md" else None
         case "sessions":
-            return Kind.REGISTRY if suffix == ".json" and path.stem.isdigit() else None
+            return Kind.REGISTRY if suffix == ".json" and stem.isdigit() else None
         case "workflows" if suffix == ".json" and name.startswith("wf_"):
             return Kind.WORKFLOW
         case "session" if name == "custom-title.json":

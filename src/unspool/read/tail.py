@@ -19,27 +19,15 @@ from typing import NamedTuple
 
 import msgspec
 
-from unspool.errors import Unreadable
 from unspool.format import recover
 from unspool.format.codec import SESSION
 from unspool.format.entry import BadLine, Dialect, Entry, Item
-from unspool.read.files import open_regular, reason
-from unspool.read.lines import MAX_LINE, Line, LineBuffer, LongLine
+from unspool.read.files import open_regular
+from unspool.read.lines import Line, LineBuffer, LongLine
+from unspool.read.text import LIMITS, Limits, read_at
 
 SAMPLE = 4096
 """How many bytes of the head, and before the offset, are remembered by their hash."""
-
-
-class Limits(NamedTuple):
-    """How much is held at once."""
-
-    piece: int = 256 * 1024
-    """Bytes per read."""
-    line: int = MAX_LINE
-    """Longer lines are kept by place."""
-
-
-LIMITS = Limits()
 
 
 class Change(Enum):
@@ -109,27 +97,6 @@ def items(path: Path, dialect: Dialect = SESSION, limits: Limits = LIMITS) -> It
         yield from decode_lines(buffer.finish(), dialect)
 
 
-def whole_lines(path: Path, limits: Limits = LIMITS) -> Iterator[tuple[int, bytes]]:
-    """Yield a file in large pieces of whole lines, each with where it begins; lines that are too long are left out."""
-    with open_regular(path) as file:
-        start, reached, held, skipping = 0, 0, b"", False
-        while data := read_at(file, reached, limits.piece, path):
-            reached += len(data)
-            end = data.rfind(b"\n") + 1
-            if not end:
-                held = b"" if skipping else held + data
-                skipping = skipping or len(held) > limits.line
-                continue
-            if skipping:
-                first = data.find(b"\n") + 1
-                start, data, end = reached - len(data) + first, data[first:], end - first
-            if lines := held + data[:end]:
-                yield start, lines
-            start, held, skipping = start + len(held) + end, data[end:], False
-        if held and not skipping:
-            yield start, held
-
-
 def decode_lines(lines: list[Line | LongLine], dialect: Dialect = SESSION) -> list[Item]:
     """Return what lines hold."""
     items: list[Item] = []
@@ -166,12 +133,11 @@ def position_at(file: int, offset: int) -> Position:
     return Position(offset, now.st_dev, now.st_ino, *_samples(file, offset))
 
 
-def read_at(file: int, offset: int, length: int, path: Path) -> bytes:
-    """Read from an open file."""
-    try:
-        return os.pread(file, length, offset)
-    except OSError as error:
-        raise Unreadable(f"cannot read `{path}`: {reason(error)}") from None
+def position_in(data: bytes, offset: int, status: os.stat_result) -> Position:
+    """Return the same for a file whose first bytes, up to the offset at least, are at hand."""
+    length = min(SAMPLE, offset)
+    head, boundary = _hash(data[:length]), _hash(data[offset - length : offset])
+    return Position(offset, status.st_dev, status.st_ino, head, boundary)
 
 
 def _samples(file: int, offset: int) -> tuple[bytes, bytes]:

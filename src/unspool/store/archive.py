@@ -6,6 +6,8 @@ Rules
   2. Small frames at the end of a file are made one as more comes, so that a line a time does not cost a frame each;
      each byte is compressed anew a few times at most.
   3. What the archive has of a file is read in whole, or an error says what is missing.
+  4. Frames follow each other without gap or overlap. What does not go on where the archive ends is not taken; the file
+     is to be given whole then.
 """
 
 from __future__ import annotations
@@ -14,9 +16,9 @@ import sqlite3
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from unspool.errors import NotFound, Unreadable
+from unspool.errors import NotFound, Unreadable, UnspoolError
 from unspool.read.files import open_regular
-from unspool.read.tail import read_at
+from unspool.read.text import read_at
 from unspool.store.frames import FRAME, Frame, compress, decompress
 
 
@@ -45,16 +47,26 @@ class Archive:
     def __init__(self, database: sqlite3.Connection) -> None:
         self.database = database
 
-    def put(self, about: Archived, frames: list[Frame], start: int, end: int, *, is_first: bool) -> None:
-        """Keep what was read of a file from `start` on; after `end` there is only a torn line."""
+    def put(self, about: Archived, frames: list[Frame], start: int, end: int, *, is_first: bool) -> bool:
+        """Keep what was read of a file from `start` on; after `end` there is only a torn line.
+
+        False: the archive lacks something before that, and nothing was kept (rule 4).
+        """
         id = self._id(about)
+        reached = self._cut(id, start) if is_first else self._reached(id)
+        if reached < start or (frames and frames[0].start != reached):
+            return False
         if is_first:
-            self.database.execute("DELETE FROM frames WHERE source_id = ? AND start >= ?", (id, start))
             frames = self._joined(id, frames, end)
         self.database.executemany(
-            "INSERT OR REPLACE INTO frames (source_id, start, length, data) VALUES (?, ?, ?, ?)",
+            "INSERT INTO frames (source_id, start, length, data) VALUES (?, ?, ?, ?)",
             [(id, frame.start, frame.length, frame.data) for frame in frames],
         )
+        return True
+
+    def is_empty(self) -> bool:
+        """Tell whether nothing was ever archived."""
+        return self.database.execute("SELECT 1 FROM sources LIMIT 1").fetchone() is None
 
     def files(self) -> Iterator[Archived]:
         """Yield every file and generation, in the order they were seen."""
@@ -69,17 +81,22 @@ class Archive:
             raise NotFound(f"not in the archive: `{path}`", hint="only what was there at a sync is archived")
         return Archived(*row)
 
-    def read(self, about: Archived) -> Iterator[tuple[int, bytes]]:
-        """Yield the bytes of a file in pieces, each with where it begins; whole lines but for the last."""
+    def read(self, about: Archived, holes: list[UnspoolError] | None = None) -> Iterator[tuple[int, bytes]]:
+        """Yield the bytes of a file in pieces, each with where it begins; whole lines but for the last.
+
+        What is missing is an error; with a list for such errors, a blank line of that length.
+        """
         reached = 0
         query = "SELECT start, length, data FROM frames WHERE source_id = ? ORDER BY start"
         for start, length, data in self.database.execute(query, (about.id,)):
-            if start != reached:
-                raise Unreadable(f"the archive lacks bytes {reached:,} to {start:,} of `{about.path}`")
+            if start > reached:
+                _missing(f"the archive lacks bytes {reached:,} to {start:,} of `{about.path}`", holes)
+                yield reached, _blank(start - reached)
             try:
                 lines = decompress(data)
             except _zstd_errors() as error:
-                raise Unreadable(f"the archive of `{about.path}` is damaged at {start:,}: {error}") from None
+                _missing(f"the archive of `{about.path}` is damaged at {start:,}: {error}", holes)
+                lines = _blank(length)
             yield start, lines
             reached = start + length
 
@@ -119,20 +136,59 @@ class Archive:
         (id,) = self.database.execute(f"{query} RETURNING id", about[1:]).fetchone()
         return int(id)
 
+    def _reached(self, id: int) -> int:
+        """Return where the frames of a file end."""
+        row = self.database.execute(_LAST, (id,)).fetchone()
+        return int(row[1] + row[2]) if row else 0
+
+    def _cut(self, id: int, place: int) -> int:
+        """Take away what is after a place; return where the frames end now.
+
+        A process killed after it archived lines, and before the store said so, may have joined them to a frame.
+        """
+        self.database.execute("DELETE FROM frames WHERE source_id = ? AND start >= ?", (id, place))
+        last = self.database.execute(_LAST, (id,)).fetchone()
+        if last is None or last[1] + last[2] <= place:
+            return self._reached(id)
+        rowid, start, _, data = last
+        try:
+            lines = decompress(data)[: place - start]
+        except _zstd_errors():
+            return int(start)
+        change = "UPDATE frames SET length = ?, data = ? WHERE rowid = ?"
+        self.database.execute(change, (len(lines), compress(lines), rowid))
+        return place
+
     def _joined(self, id: int, frames: list[Frame], end: int) -> list[Frame]:
         """Join the first frame with small ones before it (rule 2), unless it holds a torn line."""
         if not frames or frames[0].start + frames[0].length > end:
             return frames
         first, *others = frames
-        query = "SELECT rowid, start, length, data FROM frames WHERE source_id = ? ORDER BY start DESC LIMIT 1"
-        while before := self.database.execute(query, (id,)).fetchone():
+        while before := self.database.execute(_LAST, (id,)).fetchone():
             rowid, start, length, data = before
             if length > 2 * first.length or length + first.length > FRAME or start + length != first.start:
                 break
-            lines = decompress(data) + decompress(first.data)
+            try:
+                lines = decompress(data) + decompress(first.data)
+            except _zstd_errors():  # damaged: it stays as it is, and costs no other
+                break
             first = Frame(start, length + first.length, compress(lines))
             self.database.execute("DELETE FROM frames WHERE rowid = ?", (rowid,))
         return [first, *others]
+
+
+_LAST = "SELECT rowid, start, length, data FROM frames WHERE source_id = ? ORDER BY start DESC LIMIT 1"
+
+
+def _missing(words: str, holes: list[UnspoolError] | None) -> None:
+    error = Unreadable(words, hint="the rest of it is still there: `unspool sync --rebuild` takes what can be read")
+    if holes is None:
+        raise error from None
+    holes.append(error)
+
+
+def _blank(length: int) -> bytes:
+    return b" " * (length - 1) + b"\n"
 
 
 def _zstd_errors() -> tuple[type[Exception], ...]:

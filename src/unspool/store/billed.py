@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
 QUARTER = 15 * 60 * 1000
 """Milliseconds. Every time zone begins its days and hours at a quarter of an hour."""
+DAY = 24 * 60 * 60 * 1000
+DAYS_FROM, DAYS_TO = 2020, 2040
+"""The years in which days are known before they are asked for; there was no Claude Code before."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -31,6 +34,9 @@ class Wanted(NamedTuple):
     """A project's name, a part of its path, or its key."""
     exact: bool = False
     """Each response by itself, with its exact time; else those of a quarter of an hour may come as one."""
+    days: tuple[tuple[int, int], ...] | None = None
+    """Those of a day may come as one, too: until when a zone is how far ahead of UTC, both in milliseconds. Empty: time
+    plays no part."""
 
 
 class Sum(NamedTuple):

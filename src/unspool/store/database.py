@@ -84,7 +84,7 @@ def exists(folder: Path) -> bool:
 def _open(folder: Path, name: str, scripts: tuple[str, ...], *, durable: bool) -> sqlite3.Connection:
     path = folder / name
     with telling(folder):
-        if not path.exists():
+        if not os.path.exists(path):  # noqa: PTH110 - a folder that may not be entered is for SQLite to name
             _make(folder, name, scripts)
         database = _connect(path, durable=durable)
         found = database.execute("PRAGMA user_version").fetchone()[0]
@@ -95,15 +95,22 @@ def _open(folder: Path, name: str, scripts: tuple[str, ...], *, durable: bool) -
             found = database.execute("PRAGMA user_version").fetchone()[0]
         if found > VERSION:
             database.close()
-            message = f"`{path}` was made by a newer unspool (tables {found}, this one knows {VERSION})"
-            raise Refused(message, hint=f"upgrade unspool; {_REBUILD}")
+            refuse_newer(path, found)
         _migrate(database, found)
     return database
+
+
+def refuse_newer(path: Path, found: int) -> None:
+    """Say that a database was made by a newer unspool. An archive cannot be made again."""
+    if found > VERSION:
+        message = f"`{path}` was made by a newer unspool (tables {found}, this one knows {VERSION})"
+        raise Refused(message, hint=f"upgrade unspool; {_REBUILD if path.name == STORE else _ELSEWHERE}")
 
 
 def _connect(path: Path, *, durable: bool) -> sqlite3.Connection:
     database = sqlite3.connect(path, timeout=PATIENCE, isolation_level=None)
     database.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
+    database.execute("PRAGMA wal_autocheckpoint = 4000")
     return database
 
 
@@ -150,6 +157,18 @@ def _touch(path: Path) -> None:
 _ELSEWHERE = "`$UNSPOOL_HOME` says where it is kept; `--no-store` does without it"
 
 
+_LITTLE = 128 * 1024
+
+
+def _is_full(folder: Path) -> bool:
+    """Tell whether the disk is full: SQLite says so of a database, and not of what it keeps beside it."""
+    import shutil
+
+    with suppress(OSError):
+        return shutil.disk_usage(folder).free < _LITTLE
+    return False
+
+
 def _complaint(error: sqlite3.DatabaseError, folder: Path) -> UnspoolError:
     words = str(error)
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
@@ -157,7 +176,7 @@ def _complaint(error: sqlite3.DatabaseError, folder: Path) -> UnspoolError:
         return Unreadable(f"the store in `{folder}` is damaged: {words}", hint=_REBUILD)
     if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
         return Refused(f"the store in `{folder}` is in use by another unspool", hint="try again when it has ended")
-    if code == sqlite3.SQLITE_FULL:
+    if code == sqlite3.SQLITE_FULL or (code == sqlite3.SQLITE_IOERR and _is_full(folder)):
         return Unwritable(f"no room left for the store in `{folder}`", hint="nothing is lost; make room and go on")
     if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_PERM):
         return Unwritable(f"cannot write the store in `{folder}`: {words}", hint=_ELSEWHERE)

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import os
 import sqlite3
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from unspool.read.scan import Look, Stamp, look
+from unspool.read.files import reason
+from unspool.read.scan import Look, Skipped, Stamp, look
 
 
 class Freshness(NamedTuple):
@@ -31,22 +33,28 @@ class Freshness(NamedTuple):
 def compare(database: sqlite3.Connection, root: Path) -> Freshness:
     """Compare what the store knows with what is there."""
     edition = edition_of(database)
-    known = {}
-    absent = set()
-    query = f"SELECT path, size, modified, device, inode, gone FROM sources WHERE {WITHIN}"
-    for path, size, modified, device, inode, gone in database.execute(query, within(root)):
-        if gone is None:
-            known[path] = Stamp(size, modified, device, inode)
-        else:
-            absent.add(path)
-    found = look(root, known)
-    seen = found.unchanged | {str(source.path) for source in found.changed}
-    missing = known.keys() - seen
+    # Most files of a home are asked for, and row by row they are read twice as fast as by the index.
+    plainly = "NOT INDEXED" if any(row.path == str(root) for row in homes(database)) else ""
+    query = f"SELECT path, size, modified, device, inode FROM sources {plainly} WHERE {WITHIN} AND gone IS NULL"
+    known = {row[0]: row[1:] for row in database.execute(query, within(root))}
+    found = _look(root, known)
+    missing = known.keys() - found.unchanged - {str(source.path) for source in found.changed}
     if found.skipped and missing:  # what lies in a folder that cannot be read has not gone
         unread = tuple(f"{skipped.path}{os.sep}" for skipped in found.skipped)
         closed = {str(skipped.path) for skipped in found.skipped}
         missing = {path for path in missing if path not in closed and not path.startswith(unread)}
     return Freshness(found, sorted(missing), edition)
+
+
+def _look(root: Path, known: Mapping[str, Stamp]) -> Look:
+    """Look at a folder; one that has gone is empty, one that cannot be reached says nothing."""
+    try:
+        root.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return Look([], set(), [])
+    except OSError as error:
+        return Look([], set(known), [Skipped(root, reason(error))])
+    return look(root, known)
 
 
 def edition_of(database: sqlite3.Connection) -> int:

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -24,12 +23,13 @@ from unspool.format.entry import BadLine, Entry, Item
 from unspool.format.recover import UNDECODABLE
 from unspool.graph.facts import Facts, Gathering
 from unspool.prices.answers import Response, billed_line
+from unspool.prices.entries import BILLED, EntryTally
 from unspool.prices.responses import Counting
-from unspool.prices.tally import Tally
 from unspool.read.files import open_regular
 from unspool.read.lines import Line, LineBuffer, LongLine
 from unspool.read.scan import Kind, Source
-from unspool.read.tail import LIMITS, SAMPLE, START, Change, Position, changed, decode_lines, position_at, read_at
+from unspool.read.tail import SAMPLE, START, Change, Position, changed, decode_lines, position_at, position_in
+from unspool.read.text import LIMITS, read_at
 from unspool.store.billed import milliseconds
 from unspool.store.frames import Frame, Framing
 from unspool.store.side_rows import history_row
@@ -95,7 +95,7 @@ def task(source: Source, **fields: Any) -> Task:
 
 def batches(task: Task) -> Iterator[Batch]:
     """Yield what a file says that was not known yet: one batch at least."""
-    with open_regular(Path(task.path)) as file:
+    with open_regular(task.path) as file:
         change = Change.REWRITTEN if task.rewritten else changed(file, task.position)
         reading = _Reading(task, file, change, again=task.again)
         for batch in reading.batches():
@@ -112,7 +112,7 @@ class _Rows:
     def __init__(self, file: str) -> None:
         self.lines = 0
         self.counting = Counting[int]()
-        self.tally = Tally(self.counting, 0, file)
+        self.tally = EntryTally(self.counting, 0, file)
         self.bad: list[tuple[int, int, str]] = []
         self.history: list[Any] = []
         self.owners: dict[str, None] = {}
@@ -132,6 +132,8 @@ class _Reading:
         self._bytes_read = 2 * min(SAMPLE, task.position.offset)
         self._rows = _Rows(task.named or task.path)
         self._is_first = True
+        self._first = b""
+        """The first bytes of the file, if they were read."""
 
     @property
     def is_stale(self) -> bool:
@@ -141,7 +143,12 @@ class _Reading:
     def batches(self) -> Iterator[Batch]:
         """Yield what was read."""
         buffer, reached = LineBuffer(self._start, LIMITS.line), self._start
-        while data := read_at(self._file, reached, LIMITS.piece, Path(self._task.path)):
+        while reached < self._status.st_size:
+            data = read_at(self._file, reached, min(LIMITS.piece, self._status.st_size - reached), self._task.path)
+            if not data:  # cut off meanwhile
+                break
+            if reached == 0:
+                self._first = data
             reached += len(data)
             self._bytes_read += len(data)
             self._take_lines(buffer.feed(data))
@@ -181,7 +188,7 @@ class _Reading:
         rows, kind = self._rows, self._task.kind
         gather = self._gathering.take if kind == Kind.SESSION.value else None
         for item in items:
-            if isinstance(item, Entry):
+            if type(item) is Entry:
                 rows.lines += 1
                 if gather:
                     gather(item)
@@ -190,24 +197,27 @@ class _Reading:
                     continue
                 elif item.record.session_id:
                     rows.owners[item.record.session_id] = None
-                rows.tally.take_entry(item)
+                if type(item.record) in BILLED:
+                    rows.tally.take_entry(item)
             elif isinstance(item, BadLine):
                 rows.lines += 1
                 rows.bad.append((item.offset, item.length, item.reason))
 
     def _batch(self, offset: int, *, is_last: bool) -> Batch:
         status, rows, start = self._status, self._rows, self._start
+        rows.tally.finish()
+        position = self._position(offset)
         is_session = self._task.kind == "session"
         frames = self._framing.take(offset, is_last=is_last) if self._framing else []
         batch = Batch(
             path=self._task.path,
             change=self._change,
             start=start,
-            position=position_at(self._file, offset),
+            position=position,
             size=status.st_size,
             modified=status.st_mtime_ns,
             lines=rows.lines,
-            bytes_read=self._bytes_read + 2 * min(SAMPLE, offset),
+            bytes_read=self._bytes_read,
             answers=[one.response for one in rows.counting.counted()],
             limits=[(one.offset, milliseconds(one.timestamp), one.notice) for one in rows.tally.dropped if one.notice],
             bad=rows.bad,
@@ -223,6 +233,13 @@ class _Reading:
         self._start, self._rows, self._bytes_read = offset, _Rows(self._task.named or self._task.path), 0
         self._change, self._is_first = Change.GROWN, False
         return batch
+
+    def _position(self, offset: int) -> Position:
+        """Return where to go on. Of a small file that was just read, the samples need not be read again."""
+        if offset <= len(self._first):
+            return position_in(self._first, offset, self._status)
+        self._bytes_read += 2 * min(SAMPLE, offset)
+        return position_at(self._file, offset)
 
     def _state(self) -> bytes:
         """Write the gathering down without the uuids: they would be a tenth of the store."""

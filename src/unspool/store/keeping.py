@@ -15,6 +15,7 @@ from unspool.home import Reader
 from unspool.read.lines import LineBuffer
 from unspool.read.scan import Kind, Source, Tree, scan
 from unspool.read.tail import decode_lines
+from unspool.read.text import Lines
 from unspool.store.archive import Archive
 from unspool.store.freshness import WITHIN, within
 from unspool.store.light import Text, text_of_file
@@ -81,4 +82,5 @@ def texts(database: sqlite3.Connection, root: Path, archive: Callable[[], Archiv
                 about = archive().find(path, number)
             except NotFound:  # the archive was off
                 continue
-            yield Text(path, project, archive().read(about))
+            kept = archive().read(about)
+            yield Text(path, project, (Lines(start, data, 0, len(data)) for start, data in kept))

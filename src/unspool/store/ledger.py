@@ -12,7 +12,19 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from unspool.store.billed import QUARTER, Explained, Limit, Sum, Wanted, fits_project
+from unspool.store.billed import (
+    DAY,
+    DAYS_FROM,
+    DAYS_TO,
+    QUARTER,
+    Explained,
+    Limit,
+    Sum,
+    Wanted,
+    fits_project,
+    milliseconds,
+)
+from unspool.store.database import transaction
 from unspool.store.freshness import WITHIN, homes, within
 
 if TYPE_CHECKING:
@@ -35,6 +47,25 @@ _SUMMED = (
     "sum(estimated_cost_micros)",
 )
 
+_ADDED = Sum._fields[Sum._fields.index("responses") :]
+_ADD_UP = f"""INSERT INTO spent
+    SELECT source_id, home_id, min(time), {", ".join(_COLUMNS.values())}, model, {", ".join(_SUMMED)} FROM answers
+    WHERE counted = 1 AND source_id IN unsummed
+    GROUP BY source_id, time / {QUARTER}, {", ".join(_COLUMNS.values())}, model"""
+
+
+def _grain(wanted: Wanted) -> list[str]:
+    """Return what tells times apart."""
+    if wanted.days is None:
+        return [f"time / {QUARTER}"]
+    if not wanted.days:
+        return []
+    *before, (_, last) = wanted.days
+    cases = " ".join(f"WHEN time < {until} THEN {ahead}" for until, ahead in before)
+    ahead = f"CASE {cases} ELSE {last} END" if before else str(last)
+    known = f"time >= {milliseconds(f'{DAYS_FROM}-01-02')} AND time < {milliseconds(f'{DAYS_TO}-01-01')}"
+    return [f"CASE WHEN {known} THEN (time + {ahead}) / {DAY} ELSE -1 - time / {QUARTER} END"]
+
 
 class StoreLedger:
     """What was billed in a folder, as the store knows it."""
@@ -49,19 +80,35 @@ class StoreLedger:
         home = self._home()
         if home is None:
             return self._lines().sums(wanted)
+        keys = [_COLUMNS[key] if key in wanted.keys else "NULL" for key in _KEYS]
+        if wanted._replace(keys=frozenset(), days=None) == Wanted() and self._is_added_up():
+            groups = [*_grain(wanted), *(key for key in keys if key != "NULL"), "model"]
+            query = f"""SELECT min(time), {", ".join(keys)}, model, {", ".join(f"sum({name})" for name in _ADDED)}
+                FROM spent WHERE home_id = ? GROUP BY {", ".join(groups)}"""
+            return list(map(Sum._make, self._database.execute(query, (home,))))
         where, values = "counted = 1 AND home_id = ?", [home]
         if wanted.since is not None:
             where, values = where + " AND time >= ?", [*values, wanted.since]
         if wanted.until is not None:
             where, values = where + " AND time < ?", [*values, wanted.until]
         chosen, names = self._projects(home, wanted)
-        keys = [_COLUMNS[key] if key in wanted.keys else "NULL" for key in _KEYS]
-        groups = (
-            f"time, {', '.join(keys)}, model, id" if wanted.exact else f"time / {QUARTER}, {', '.join(keys)}, model"
-        )
+        groups = ["time", *keys, "model", "id"] if wanted.exact else [f"time / {QUARTER}", *keys, "model"]
         query = f"""SELECT min(time), {", ".join(keys)}, model, {", ".join(_SUMMED)} FROM answers
-            WHERE {where}{chosen} GROUP BY {groups}"""
+            WHERE {where}{chosen} GROUP BY {", ".join(groups)}"""
         return list(map(Sum._make, self._database.execute(query, [*values, *names])))
+
+    def _is_added_up(self) -> bool:
+        """Bring `spent` up to date; tell whether that was possible."""
+        if self._database.execute("SELECT 1 FROM unsummed LIMIT 1").fetchone() is None:
+            return True
+        try:
+            with transaction(self._database):
+                self._database.execute("DELETE FROM spent WHERE source_id IN unsummed")
+                self._database.execute(_ADD_UP)
+                self._database.execute("DELETE FROM unsummed")
+        except sqlite3.OperationalError:  # it cannot be written: the answers themselves will do
+            return False
+        return True
 
     def limits(self) -> list[Limit]:
         """Return when limits were reached."""

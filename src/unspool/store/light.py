@@ -18,9 +18,9 @@ from unspool.prices.cost import explain
 from unspool.prices.responses import Counted, Counting
 from unspool.prices.table import Price
 from unspool.prices.tally import Tally
-from unspool.read.tail import whole_lines
+from unspool.read.text import Lines, whole_lines
 from unspool.store.billed import Explained, Limit, Line, Sum, Wanted, fits_project, milliseconds
-from unspool.store.pricing import Pricing, summed
+from unspool.store.pricing import Pricing, together
 
 
 class Text(NamedTuple):
@@ -29,8 +29,10 @@ class Text(NamedTuple):
     file: str
     project: str | None
     """The key of its project."""
-    lines: Iterable[tuple[int, bytes]]
-    """Whole lines in pieces, each with where it begins."""
+    lines: Iterable[Lines]
+
+
+_KEYS = {"session": "session_id", "agent": "agent_id", "project": "cwd", "branch": "branch"}
 
 
 class FileLedger:
@@ -41,11 +43,25 @@ class FileLedger:
         self._pricing = Pricing(overrides)
 
     def sums(self, wanted: Wanted) -> list[Sum]:
-        """Return the responses wanted, each by itself."""
+        """Return the responses wanted, those of a quarter of an hour as one where that is allowed."""
+        chosen = self._read.counted
+        if (wanted.project, wanted.since, wanted.until) != (None, None, None):
+            chosen = [counted for counted in chosen if self._is_wanted(counted, wanted)]
+        if wanted.exact:
+            return [self._row(counted) for counted in chosen]
+        told = [key for key in _KEYS if key in wanted.keys]
+        groups: dict[tuple[str | None, ...], list[Counted[str]]] = {}
+        for counted in chosen:
+            one = counted.response
+            key: tuple[str | None, ...] = (_quarter(one.timestamp), one.model)
+            if told:
+                key += tuple(
+                    self._project(counted) if name == "project" else getattr(one, _KEYS[name]) for name in told
+                )
+            groups.setdefault(key, []).append(counted)
         return [
-            row
-            for counted in self._read.counted
-            if (row := self._row(counted, wanted)) is not None and _in_time(row.time, wanted)
+            together([one.response for one in group], self._project(group[0]), self._pricing)
+            for group in groups.values()
         ]
 
     def limits(self) -> list[Limit]:
@@ -56,10 +72,9 @@ class FileLedger:
         """Return which lines were counted, merged and dropped, and why."""
         explained = Explained([], [], [])
         for counted in self._read.counted:
-            row = self._row(counted, wanted)
-            if row is None or not _in_time(row.time, wanted):
+            if not self._is_wanted(counted, wanted):
                 continue
-            best = counted.response
+            best, row = counted.response, self._row(counted)
             why = "; ".join(explain(best, self._pricing.price(best)).reasons)
             explained.counted.append(Line(counted.source, best.offset, why, best.id, best, row.cost_micros))
             explained.merged.extend(
@@ -73,12 +88,20 @@ class FileLedger:
         )
         return explained
 
-    def _row(self, counted: Counted[str], wanted: Wanted) -> Sum | None:
-        response, key = counted.response, self._read.projects[counted.source]
-        project = project_name(response.cwd, key)
-        if not fits_project(wanted.project, project, response.cwd, key):
-            return None
-        return summed(response, project, self._pricing)
+    def _row(self, counted: Counted[str]) -> Sum:
+        return together([counted.response], self._project(counted), self._pricing)
+
+    def _project(self, counted: Counted[str]) -> str | None:
+        return project_name(counted.response.cwd, self._read.projects[counted.source])
+
+    def _is_wanted(self, counted: Counted[str], wanted: Wanted) -> bool:
+        if wanted.project is not None:
+            key = self._read.projects[counted.source]
+            if not fits_project(wanted.project, self._project(counted), counted.response.cwd, key):
+                return False
+        if wanted.since is None and wanted.until is None:
+            return True
+        return _in_time(milliseconds(counted.response.timestamp), wanted)
 
     @cached_property
     def _read(self) -> _Read:
@@ -88,8 +111,9 @@ class FileLedger:
             projects[text.file] = text.project
             tally = Tally(counting, text.file, text.file)
             with suppress(UnspoolError):  # a file that cannot be read costs no other; `unspool doctor` names it
-                for offset, lines in text.lines:
-                    tally.take_text(lines, offset)
+                for lines in text.lines:
+                    tally.take_text(*lines)
+            tally.finish()
             dropped += [(text.file, one) for one in tally.dropped]
         limits = [Limit(milliseconds(one.timestamp), one.notice) for _, one in dropped if one.notice]
         return _Read(list(counting.counted()), dropped, limits, projects)
@@ -105,6 +129,17 @@ class _Read(NamedTuple):
 def text_of_file(path: Path, project: str | None) -> Text:
     """Return the lines of a file on disk."""
     return Text(str(path), project, whole_lines(path))
+
+
+def _quarter(timestamp: str | None) -> str:
+    """Return what times of the same quarter of an hour share, as the program writes them; others stand alone."""
+    if timestamp and len(timestamp) == _WRITTEN and timestamp[-1] == "Z":
+        return timestamp[:14] + _QUARTERS.get(timestamp[14:16], timestamp[14:])
+    return timestamp or ""
+
+
+_WRITTEN = len("2026-01-05T09:00:00.000Z")
+_QUARTERS = {f"{minute:02}": str(minute // 15) for minute in range(60)}
 
 
 def _in_time(time: int | None, wanted: Wanted) -> bool:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-
-from msgspec.structs import replace
+from typing import NamedTuple
 
 from unspool.prices.answers import Response
 from unspool.prices.cost import cost
 from unspool.prices.table import Price, price
 from unspool.store.billed import Sum, milliseconds
+
+_UNKNOWN = object()
 
 
 class Pricing:
@@ -17,20 +18,15 @@ class Pricing:
 
     def __init__(self, overrides: Sequence[Price] = ()) -> None:
         self._overrides = overrides
-        self._found: dict[tuple[str | None, str], Price | None] = {}
+        self._found: dict[tuple[str | None, str], object] = {}
 
     def price(self, response: Response) -> Price | None:
         """Return the price of a response's model on its day."""
         key = (response.model, (response.timestamp or "")[:10])
-        if key not in self._found:
-            self._found[key] = price(key[0], key[1] or None, self._overrides)
-        return self._found[key]
-
-    def cost(self, response: Response, output: int | None = None) -> int:
-        """Return micro-dollars; with another number of output tokens if one is given."""
-        if output is not None and output != response.output:
-            response = replace(response, output=output)
-        return cost(response, self.price(response))
+        found = self._found.get(key, _UNKNOWN)
+        if found is _UNKNOWN:
+            found = self._found[key] = price(key[0], key[1] or None, self._overrides)
+        return found  # type: ignore[return-value]
 
 
 def estimated_output(response: Response) -> int:
@@ -38,28 +34,44 @@ def estimated_output(response: Response) -> int:
     return response.output if response.final else max(response.output, response.size * 5 // 18)
 
 
-def summed(response: Response, project: str | None, pricing: Pricing) -> Sum:
-    """Return one response as a row."""
-    tokens = response.prompt + response.output
-    output = estimated_output(response)
-    micros = pricing.cost(response)
+class Priced(NamedTuple):
+    """What one response cost."""
+
+    cost_micros: int
+    estimated_output_tokens: int
+    estimated_cost_micros: int
+    unpriced_tokens: int
+
+
+def priced(response: Response, pricing: Pricing) -> Priced:
+    """Return what a response cost, and what it would have cost with the output it probably had."""
+    price = pricing.price(response)
+    micros = probable = cost(response, price)
+    output = response.output
+    if not response.final and (guess := estimated_output(response)) != output:
+        output, probable = guess, cost(response, price, guess)
+    return Priced(micros, output, probable, 0 if price else response.prompt + response.output)
+
+
+def together(responses: Sequence[Response], project: str | None, pricing: Pricing) -> Sum:
+    """Return responses of one quarter of an hour, project, model and so on as a row."""
+    estimated = fresh = output = read = short = long = searches = micros = unpriced = probably = probable_micros = 0
+    for one in responses:
+        amount, guess, probable, without = priced(one, pricing)
+        fresh += one.input
+        output += one.output
+        read += one.cache_read
+        short += one.cache_write_5m
+        long += one.cache_write_1h
+        searches += one.web_searches
+        micros += amount
+        unpriced += without
+        estimated += not one.final
+        probably += guess
+        probable_micros += probable
+    first = responses[0]
     return Sum(
-        time=milliseconds(response.timestamp),
-        session=response.session_id,
-        agent=response.agent_id,
-        project=project,
-        branch=response.branch,
-        model=response.model,
-        responses=1,
-        estimated_responses=0 if response.final else 1,
-        input_tokens=response.input,
-        output_tokens=response.output,
-        cache_read_tokens=response.cache_read,
-        cache_write_5m_tokens=response.cache_write_5m,
-        cache_write_1h_tokens=response.cache_write_1h,
-        web_searches=response.web_searches,
-        cost_micros=micros,
-        unpriced_tokens=0 if pricing.price(response) else tokens,
-        estimated_output_tokens=output,
-        estimated_cost_micros=micros if output == response.output else pricing.cost(response, output),
-    )
+        milliseconds(first.timestamp), first.session_id, first.agent_id, project, first.branch, first.model,
+        len(responses), estimated, fresh, output, read, short, long, searches, micros, unpriced, probably,
+        probable_micros,
+    )  # fmt: skip

@@ -4,15 +4,17 @@ Rules
   1. Nothing is deleted: a store, or an archive, that is given up is moved aside.
   2. What a damaged archive has that can still be read goes into a new one.
   3. A file that is as it was when it was archived is not read again by the sync that follows.
+  4. A new store takes all that the archive has before anything else: killed on the way, the next sync goes on there.
+     Else what the archive has of a file would be taken for what is there now, and written over.
 """
 
 from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
-from tempfile import NamedTemporaryFile
+from tempfile import NamedTemporaryFile, TemporaryDirectory
 
 from msgspec.structs import replace
 
@@ -20,7 +22,7 @@ from unspool.errors import UnspoolError
 from unspool.read.scan import LINE_KINDS, Kind, Skipped, Source
 from unspool.read.tail import Change
 from unspool.store.archive import Archive, Archived
-from unspool.store.database import ARCHIVE, STORE, open_archive, transaction
+from unspool.store.database import ARCHIVE, STORE, open_archive, refuse_newer, transaction
 from unspool.store.freshness import home_around, homes
 from unspool.store.gather import Batch, Task, batches
 from unspool.store.pricing import Pricing
@@ -35,6 +37,9 @@ def set_aside(folder: Path, name: str) -> Path | None:
     """Move a database, with what belongs to it, out of the way; return where to."""
     if not (folder / name).exists():
         return None
+    # All of it is to be in one file, if that can be.
+    with suppress(sqlite3.DatabaseError), closing(sqlite3.connect(folder / name)) as database:
+        database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     number = next(n for n in range(1, 10_000) if not (folder / f"{name}.old-{n}").exists())
     for ending in ("-wal", "-shm", ""):
         with suppress(FileNotFoundError):
@@ -48,74 +53,85 @@ def set_store_aside(folder: Path) -> Path | None:
 
 
 def is_sound(folder: Path) -> bool:
-    """Tell whether the archive can be read, all of it."""
-    if not (folder / ARCHIVE).exists():
+    """Tell whether the archive can be read, all of it. One made by a newer unspool is refused."""
+    path = folder / ARCHIVE
+    if not path.exists():
         return True
     try:
-        database = open_archive(folder)
-        try:
+        with closing(sqlite3.connect(path)) as database:
+            refuse_newer(path, database.execute("PRAGMA user_version").fetchone()[0])
             return bool(database.execute("PRAGMA quick_check(1)").fetchone() == ("ok",))
-        finally:
-            database.close()
-    except (UnspoolError, sqlite3.DatabaseError):
+    except sqlite3.DatabaseError:
         return False
 
 
 def salvage(folder: Path) -> tuple[int, int]:
-    """Make a new archive of what a damaged one still has; return how many files were saved, and lost in part."""
-    old = set_aside(folder, ARCHIVE)
-    new = Archive(open_archive(folder))
-    saved = lost = 0
-    try:
-        with sqlite3.connect(f"file:{old}?mode=ro", uri=True) as database, transaction(new.database):
-            damaged = Archive(database)
-            for about in _readable(damaged):
-                frames = list(_frames(database, about.id))
-                new.put(about, [], 0, 0, is_first=True)
-                id = new.find(about.path, about.generation).id
-                insert = "INSERT OR REPLACE INTO frames (source_id, start, length, data) VALUES (?, ?, ?, ?)"
-                new.database.executemany(insert, [(id, *frame) for frame in frames])
-                whole = all(start == end for (start, *_), end in zip(frames, _ends(frames), strict=True))
-                saved += whole
-                lost += not whole
-    except sqlite3.DatabaseError:
-        pass
-    finally:
-        new.database.close()
-    return saved, lost
+    """Make a new archive of what a damaged one still has; return how many files were saved, and lost in part.
+
+    It takes the place of the damaged one when it is finished.
+    """
+    with TemporaryDirectory(dir=folder, prefix="salvage-") as place:
+        with (
+            closing(sqlite3.connect(f"file:{folder / ARCHIVE}?mode=ro", uri=True)) as damaged,
+            closing(open_archive(Path(place))) as whole,
+            transaction(whole),
+        ):
+            counted = [_saved(damaged, Archive(whole), about) for about in _readable(Archive(damaged))]
+        set_aside(folder, ARCHIVE)
+        (Path(place) / ARCHIVE).rename(folder / ARCHIVE)
+    return counted.count(True), counted.count(False)
+
+
+def is_filled(database: sqlite3.Connection) -> bool:
+    """Tell whether a store has all that the archive had when it was made (rule 4)."""
+    return database.execute("SELECT 1 FROM made_with WHERE name = 'archive'").fetchone() is not None
 
 
 def rebuild(database: sqlite3.Connection, archive: Archive, wishes: Wishes, folder: Path) -> list[Skipped]:
-    """Fill an empty store from the archive; return what could not be read."""
+    """Fill a new store from the archive, or go on with that; return what could not be read."""
     writer = Writer(database, Pricing(wishes.prices))
     failed = []
+    taken = dict(database.execute("SELECT path, generation FROM sources").fetchall())
     for about in sorted(archive.files(), key=lambda about: (about.path, about.generation)):
+        if taken.get(about.path, 0) >= about.generation:
+            continue
         try:
             with transaction(database):
-                _file(database, writer, archive, about, folder)
+                holes = _file(database, writer, archive, about, folder)
         except UnspoolError as error:
-            failed.append(Skipped(Path(about.path), error.message))
+            holes = [error]
+        failed += [Skipped(Path(about.path), hole.message) for hole in holes]
+        wishes.at("refilled")
     with transaction(database):
-        database.execute("INSERT OR REPLACE INTO made_with VALUES ('prices', ?)", (wishes.edition,))
+        if not taken:  # else a part was priced by another process, perhaps otherwise
+            database.execute("INSERT OR REPLACE INTO made_with VALUES ('prices', ?)", (wishes.edition,))
+        database.execute("INSERT OR REPLACE INTO made_with VALUES ('archive', 'taken in')")
     return failed
 
 
-def _file(database: sqlite3.Connection, writer: Writer, archive: Archive, about: Archived, folder: Path) -> None:
+def _file(
+    database: sqlite3.Connection, writer: Writer, archive: Archive, about: Archived, folder: Path
+) -> list[UnspoolError]:
+    """Take one file; return what is missing of it."""
     known = _known(database, writer, about)
     size = archive.length(about)
+    holes: list[UnspoolError] = []
     if about.kind not in _LINES:
         data = b"".join(piece for _, piece in archive.read(about))
         writer.side_file(known, _source(about, size), data)
-        return
+        return holes
     ids: set[str] = set()
     with NamedTemporaryFile(dir=folder, prefix="rebuild-") as copy:
-        for _, piece in archive.read(about):
+        for _, piece in archive.read(about, holes):
             copy.write(piece)
         copy.flush()
+        if holes:  # no file has this size: if it is there still, it is read and archived again
+            size = -1
         for batch in batches(Task(copy.name, about.kind, archived=False, named=about.path)):
-            known = writer.batch(known, _as_archived(batch, about, size), archived=True)
+            known = writer.batch(known, _as_archived(batch, about, size), archived=not holes)
             ids.update(one.id for one in batch.answers)
     writer.recount(known.home_id, ids)
+    return holes
 
 
 def _known(database: sqlite3.Connection, writer: Writer, about: Archived) -> Known:
@@ -151,6 +167,16 @@ def _source(about: Archived, size: int) -> Source:
         device=about.device,
         inode=about.inode,
     )
+
+
+def _saved(damaged: sqlite3.Connection, archive: Archive, about: Archived) -> bool:
+    """Copy what can be read of one file; tell whether that is all of it."""
+    frames = list(_frames(damaged, about.id))
+    archive.put(about, [], 0, 0, is_first=True)
+    id = archive.find(about.path, about.generation).id
+    insert = "INSERT INTO frames (source_id, start, length, data) VALUES (?, ?, ?, ?)"
+    archive.database.executemany(insert, [(id, *frame) for frame in frames])
+    return all(start == end for (start, *_), end in zip(frames, _ends(frames), strict=True))
 
 
 def _readable(archive: Archive) -> Iterator[Archived]:

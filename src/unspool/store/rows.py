@@ -22,8 +22,9 @@ from unspool.prices.answers import Response
 from unspool.prices.responses import Counting
 from unspool.read.scan import Source
 from unspool.read.tail import Change
+from unspool.store.billed import milliseconds
 from unspool.store.gather import Batch
-from unspool.store.pricing import Pricing, summed
+from unspool.store.pricing import Pricing, priced
 from unspool.store.side_rows import TABLES, rows
 
 _AT_ONCE = 400
@@ -45,11 +46,12 @@ class Known(NamedTuple):
     modified: int
     device: int
     inode: int
-    offset: int
-    head: bytes
-    boundary: bytes
-    archived: int
-    gone: int | None
+    offset: int = 0
+    head: bytes = b""
+    boundary: bytes = b""
+    archived: int = 0
+    lines: int = 0
+    gone: int | None = None
 
 
 COLUMNS = ", ".join(Known._fields)
@@ -62,23 +64,46 @@ class Writer:
 
     def __init__(self, database: sqlite3.Connection, pricing: Pricing) -> None:
         self._database, self._pricing = database, pricing
+        self._waiting: dict[str, list[tuple[object, ...]]] = {}
+        """Rows by their table that are still to be written, many at a time."""
+        self._sources: dict[int, Known] = {}
+        """The same for files."""
+        self._last_id = 0
+        self._unsummed: set[int] = set()
+        """Files whose sums are to be made again."""
         self.added = 0
         self.generations = 0
 
     def source(self, source: Source, home_id: int) -> Known:
-        """Add a file that was not known."""
-        query = f"""INSERT INTO sources (home_id, path, kind, project, session_id, agent_id, generation, size, modified,
-            device, inode) VALUES ({_marks(11)}) RETURNING {COLUMNS}"""
-        named = (str(source.path), source.kind.value, source.project, source.session_id, source.agent_id)
-        row = self._database.execute(query, (home_id, *named, 1, -1, 0, source.device, source.inode)).fetchone()
+        """Add a file that was not known. Until it has been read it has no size, so that it will be looked at again."""
+        if not self._last_id:
+            self._last_id = self._database.execute("SELECT coalesce(max(id), 0) FROM sources").fetchone()[0]
+        self._last_id += 1
+        known = Known(
+            id=self._last_id,
+            home_id=home_id,
+            path=str(source.path),
+            kind=source.kind.value,
+            project=source.project,
+            session_id=source.session_id,
+            agent_id=source.agent_id,
+            generation=1,
+            size=-1,
+            modified=0,
+            device=source.device,
+            inode=source.inode,
+        )
+        self._sources[known.id] = known
         self.added += 1
-        return Known(*row)
+        return known
 
     def batch(self, known: Known, batch: Batch, *, archived: bool) -> Known:
         """Write what a part of a file says; return what is known of the file now."""
         generation = known.generation + (batch.change in OTHERS)
         if generation != known.generation:
             self.generations += 1
+        if batch.start or batch.again:
+            self.flush()  # earlier parts of the file may be among them
         if batch.again and batch.is_first:
             for table in ("answers", "limits", "bad_lines", "history"):
                 self._database.execute(
@@ -99,6 +124,7 @@ class Writer:
     def side_file(self, known: Known, source: Source, data: bytes) -> None:
         """Replace the rows of a side file; one that cannot be read keeps those it had, and is a bad line."""
         database = self._database
+        self.flush()
         database.execute("DELETE FROM bad_lines WHERE source_id = ?", (known.id,))
         try:
             found = list(rows(source, data))
@@ -110,6 +136,7 @@ class Writer:
             for table, values in found:
                 self._add(table, [(known.id, *values)])
         self.looked(known, source)
+        self.flush()
 
     def looked(self, known: Known, source: Source) -> None:
         """Note what the system says of a file that was read whole."""
@@ -118,19 +145,23 @@ class Writer:
 
     def recount(self, home_id: int, ids: Collection[str]) -> None:
         """See to it that of the responses that several files of a home have one counts."""
+        self.flush()
         several = "AND home_id = ? GROUP BY id HAVING count(*) > 1"
         for some in _portions(ids, _AT_ONCE):
             query = f"SELECT id FROM answers WHERE id IN ({_marks(len(some))}) {several}"
             for (id,) in self._database.execute(query, (*some, home_id)).fetchall():
                 self._count(home_id, id)
+        self.flush()
 
     def reprice(self, home_id: int) -> None:
         """Price everything in a home again."""
+        self.flush()
         query = f"SELECT {_ANSWER}, s.project FROM answers a JOIN sources s ON s.id = a.source_id WHERE a.home_id = ?"
         rows = [
             _row(_Place(*row[1:6]), _response(row), row[-1], self._pricing)
             for row in self._database.execute(query, (home_id,))
         ]
+        self._unsummed.update(int(str(row[1])) for row in rows)
         self._database.executemany(f"INSERT OR REPLACE INTO answers VALUES ({_marks(len(_NAMES))})", rows)
         self.recount(home_id, {str(row[0]) for row in rows if row[_NAMES.index("copies")] != 1})
 
@@ -152,6 +183,7 @@ class Writer:
             where = _Place(*row[1:6])._replace(counted=int(counts), copies=len(candidates))
             made = _row(where, response, row[-2], self._pricing)
             rows.append(_with(made, size=row[_NAMES.index("size")]))
+            self._unsummed.add(where.source_id)
         self._database.executemany(f"INSERT OR REPLACE INTO answers VALUES ({_marks(len(_NAMES))})", rows)
 
     def _answers(self, known: Known, generation: int, batch: Batch) -> None:
@@ -159,7 +191,9 @@ class Writer:
         found = batch.answers
         if batch.start:
             found = [self._merged(known.id, generation, response) for response in found]
-        self._add("answers", [_row(place, response, known.project, self._pricing) for response in found])
+        if found:
+            self._unsummed.add(known.id)
+            self._add("answers", [_row(place, response, known.project, self._pricing) for response in found])
 
     def _merged(self, source_id: int, generation: int, response: Response) -> Response:
         """Return what a file says of a response, with what it said before."""
@@ -201,7 +235,7 @@ class Writer:
             facts.hidden,
         )
         self._add("sessions", [row])
-        self._database.execute("INSERT OR REPLACE INTO states VALUES (?, ?)", (known.id, state))
+        self._waiting.setdefault("states", []).append((known.id, state))
 
     def _reached(self, known: Known, generation: int, batch: Batch, *, archived: bool) -> Known:
         goes_on = generation == known.generation and not batch.again
@@ -217,18 +251,29 @@ class Writer:
             head=position.head,
             boundary=position.boundary,
             archived=int(whole),
+            lines=batch.lines + (known.lines if goes_on else 0),
             gone=None,
         )
-        query = f"""UPDATE sources SET generation = ?, size = ?, modified = ?, device = ?, inode = ?, offset = ?,
-            head = ?, boundary = ?, archived = ?, gone = ?,
-            lines = {"lines + " if goes_on else ""}? WHERE id = ?"""
-        self._database.execute(query, (*row[7:], batch.lines, known.id))
+        self._sources[row.id] = row
         return row
 
     def _add(self, table: str, rows: Sequence[tuple[object, ...]]) -> None:
         if rows:
-            self._database.executemany(f"INSERT OR REPLACE INTO {table} VALUES ({_marks(len(rows[0]))})", rows)
+            self._waiting.setdefault(table, []).extend(rows)
             self.added += len(rows)
+
+    def flush(self) -> None:
+        """Write the rows that wait: before anything is asked of them, and before the transaction ends."""
+        if self._sources:
+            query = f"INSERT OR REPLACE INTO sources ({COLUMNS}) VALUES ({_marks(len(Known._fields))})"
+            self._database.executemany(query, self._sources.values())
+            self._sources.clear()
+        if self._unsummed:
+            self._database.executemany("INSERT OR IGNORE INTO unsummed VALUES (?)", [(id,) for id in self._unsummed])
+            self._unsummed.clear()
+        for table, waiting in self._waiting.items():
+            self._database.executemany(f"INSERT OR REPLACE INTO {table} VALUES ({_marks(len(waiting[0]))})", waiting)
+        self._waiting.clear()
 
 
 class _Place(NamedTuple):
@@ -255,34 +300,34 @@ _SIDECHAIN, _RETOLD, _AT_HOME = 1, 2, 4
 
 def _row(place: _Place, response: Response, key: str | None, pricing: Pricing) -> tuple[object, ...]:
     """Return a row of `answers`."""
-    row = summed(response, project_name(response.cwd, key), pricing)
+    found = priced(response, pricing)
     marks = response.sidechain * _SIDECHAIN + response.retold * _RETOLD + response.at_home * _AT_HOME
     return (
         response.id,
         *place,
         response.offset,
-        row.time,
+        milliseconds(response.timestamp),
         response.timestamp,
         None if response.counted_at == response.timestamp else response.counted_at or "",
-        row.model,
-        row.session,
-        row.agent,
-        row.project,
+        response.model,
+        response.session_id,
+        response.agent_id,
+        project_name(response.cwd, key),
         response.cwd,
-        row.branch,
+        response.branch,
         response.version,
-        row.input_tokens,
-        row.output_tokens,
-        row.cache_read_tokens,
-        row.cache_write_5m_tokens,
-        row.cache_write_1h_tokens,
-        row.web_searches,
+        response.input,
+        response.output,
+        response.cache_read,
+        response.cache_write_5m,
+        response.cache_write_1h,
+        response.web_searches,
         int(response.final),
         response.size,
-        row.estimated_output_tokens,
-        row.cost_micros,
-        row.estimated_cost_micros,
-        row.unpriced_tokens,
+        found.estimated_output_tokens,
+        found.cost_micros,
+        found.estimated_cost_micros,
+        found.unpriced_tokens,
         marks,
         response.speed,
         response.service_tier,

@@ -3,15 +3,15 @@
 
 -- Folders that were asked for. A response is counted once in each.
 CREATE TABLE homes (
-  id INTEGER PRIMARY KEY,
+  id INTEGER PRIMARY KEY,            -- named by `home_id`
   path TEXT NOT NULL UNIQUE,         -- absolute, links resolved
   synced INTEGER                     -- when all of it was last read; nothing until it was read once
 ) STRICT;
 
 -- Every file, by the place it was found at.
 CREATE TABLE sources (
-  id INTEGER PRIMARY KEY,
-  home_id INTEGER NOT NULL REFERENCES homes (id),
+  id INTEGER PRIMARY KEY,            -- named by `source_id`
+  home_id INTEGER NOT NULL REFERENCES homes (id), -- the folder it is in
   path TEXT NOT NULL UNIQUE,         -- absolute
   kind TEXT NOT NULL,                -- session, agent, history, todos, plan, …
   project TEXT,                      -- the project's key: the name of its folder
@@ -20,8 +20,8 @@ CREATE TABLE sources (
   generation INTEGER NOT NULL,       -- 1, and one more each time the file at this place became another one
   size INTEGER NOT NULL,             -- bytes, when last looked at
   modified INTEGER NOT NULL,         -- nanoseconds since 1970, when last looked at
-  device INTEGER NOT NULL,
-  inode INTEGER NOT NULL,
+  device INTEGER NOT NULL,           -- where it lies, when last looked at
+  inode INTEGER NOT NULL,            -- another one: another file
   offset INTEGER NOT NULL DEFAULT 0, -- how far it was read: everything before is in the tables
   head BLOB NOT NULL DEFAULT x'',    -- hash of the first bytes
   boundary BLOB NOT NULL DEFAULT x'', -- hash of the last bytes before the offset
@@ -68,45 +68,77 @@ CREATE TABLE answers (
   speed TEXT,                        -- standard or fast
   service_tier TEXT,                 -- as billed
   inference_geo TEXT,                -- where it was computed
-  PRIMARY KEY (id, source_id, generation)
+  PRIMARY KEY (source_id, generation, id)
 ) STRICT, WITHOUT ROWID;
+CREATE INDEX answers_by_id ON answers (id);
 
 -- One row per billed response and home: the source of every sum.
 CREATE VIEW responses AS SELECT * FROM answers WHERE counted = 1;
 
+-- The responses that count, added up by file, quarter of an hour and what reports tell apart. Made from `answers` when
+-- a report asks for it, for the files in `unsummed`; it may be emptied at any time if these are all put there.
+CREATE TABLE spent (
+  source_id INTEGER NOT NULL,        -- the file: `sources.id`
+  home_id INTEGER NOT NULL,          -- the folder: `homes.id`
+  time INTEGER,                      -- of the first
+  session_id TEXT,                   -- as the lines have it
+  agent_id TEXT,                     -- nothing for the main chain
+  project TEXT,                      -- the project's name
+  branch TEXT,                       -- of git
+  model TEXT,                        -- as the lines have it
+  responses INTEGER NOT NULL,        -- how many
+  estimated_responses INTEGER NOT NULL, -- how many are not final
+  input_tokens INTEGER NOT NULL,     -- not cached
+  output_tokens INTEGER NOT NULL,    -- as counted
+  cache_read_tokens INTEGER NOT NULL, -- read from the cache
+  cache_write_5m_tokens INTEGER NOT NULL, -- written to the cache for 5 minutes
+  cache_write_1h_tokens INTEGER NOT NULL, -- written to the cache for an hour
+  web_searches INTEGER NOT NULL,     -- billed by the piece
+  cost_micros INTEGER NOT NULL,      -- micro-dollars
+  unpriced_tokens INTEGER NOT NULL,  -- of models without a price
+  estimated_output_tokens INTEGER NOT NULL, -- the output as it probably was
+  estimated_cost_micros INTEGER NOT NULL -- the cost with the estimated output
+) STRICT;
+CREATE INDEX spent_by_source ON spent (source_id);
+
+-- Files whose rows in `spent` are out of date.
+CREATE TABLE unsummed (
+  source_id INTEGER PRIMARY KEY      -- the file: `sources.id`
+) STRICT;
+
 -- When the program said that a limit was reached.
 CREATE TABLE limits (
-  source_id INTEGER NOT NULL REFERENCES sources (id),
-  generation INTEGER NOT NULL,
-  offset INTEGER NOT NULL,
-  time INTEGER,
-  notice TEXT NOT NULL,
+  source_id INTEGER NOT NULL REFERENCES sources (id), -- the file
+  generation INTEGER NOT NULL,       -- of the file
+  offset INTEGER NOT NULL,           -- of the line
+  time INTEGER,                      -- when it was said
+  notice TEXT NOT NULL,              -- what was said
   PRIMARY KEY (source_id, generation, offset)
 ) STRICT, WITHOUT ROWID;
 
 -- What a list of sessions shows of one: a row per file of a session.
 CREATE TABLE sessions (
-  source_id INTEGER PRIMARY KEY REFERENCES sources (id),
-  session_id TEXT NOT NULL,
-  title TEXT NOT NULL,
+  source_id INTEGER PRIMARY KEY REFERENCES sources (id), -- the file
+  session_id TEXT NOT NULL,          -- the session; two files may be of one
+  title TEXT NOT NULL,               -- empty if it has none
   titled_by TEXT NOT NULL,           -- person, model, summary, prompt or nobody
   first_prompt TEXT NOT NULL,        -- cut off after 2,000 characters
-  cwd TEXT,
+  cwd TEXT,                          -- the folder it works in
   project TEXT,                      -- the project's name
-  branch TEXT,
+  branch TEXT,                       -- of git
   slug TEXT,                         -- the name its plan has
   versions TEXT NOT NULL,            -- JSON: of Claude Code
   models TEXT NOT NULL,              -- JSON, the one used most first
   started TEXT,                      -- as written
   last TEXT,                         -- as written
-  wall_seconds REAL NOT NULL,
+  wall_seconds REAL NOT NULL,        -- from the first line to the last
   active_seconds REAL NOT NULL,      -- without pauses of more than five minutes
-  turns INTEGER NOT NULL,
-  messages INTEGER NOT NULL,
-  tool_calls INTEGER NOT NULL,
+  turns INTEGER NOT NULL,            -- prompts of a person
+  messages INTEGER NOT NULL,         -- user lines, tool results too, and whole answers
+  tool_calls INTEGER NOT NULL,       -- each id once
   errors INTEGER NOT NULL,           -- failed tool calls and API errors
-  images INTEGER NOT NULL,
-  compactions INTEGER NOT NULL,
+  images INTEGER NOT NULL,           -- pictures and documents in prompts
+  compactions INTEGER NOT NULL,      -- how often it was summed up to go on
   pull_requests TEXT NOT NULL,       -- JSON: their addresses
   context_tokens INTEGER,            -- of the last request of the main chain
   hidden TEXT                        -- why a list leaves it out: empty, warm-up or special fork
@@ -116,33 +148,33 @@ CREATE INDEX sessions_by_slug ON sessions (slug);
 
 -- Where the gathering of a file's facts stands, so that only new lines need be read.
 CREATE TABLE states (
-  source_id INTEGER PRIMARY KEY REFERENCES sources (id),
+  source_id INTEGER PRIMARY KEY REFERENCES sources (id), -- the file
   state BLOB NOT NULL                -- `graph.facts.Gathering`, as MessagePack
 ) STRICT;
 
 -- Whose a sub-agent's file is; a file of before 2.1.2 may be of several sessions.
 CREATE TABLE agents (
-  source_id INTEGER NOT NULL REFERENCES sources (id),
-  session_id TEXT NOT NULL,
-  agent_id TEXT NOT NULL,
+  source_id INTEGER NOT NULL REFERENCES sources (id), -- the agent's file
+  session_id TEXT NOT NULL,          -- the session that started it
+  agent_id TEXT NOT NULL,            -- the agent
   PRIMARY KEY (source_id, session_id)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX agents_by_session ON agents (session_id);
 
 -- Lines that could not be read, kept by place; and side files that could not, with offset 0.
 CREATE TABLE bad_lines (
-  source_id INTEGER NOT NULL REFERENCES sources (id),
-  generation INTEGER NOT NULL,
-  offset INTEGER NOT NULL,
-  length INTEGER NOT NULL,
-  reason TEXT NOT NULL,
+  source_id INTEGER NOT NULL REFERENCES sources (id), -- the file
+  generation INTEGER NOT NULL,       -- of the file
+  offset INTEGER NOT NULL,           -- where it begins, in bytes
+  length INTEGER NOT NULL,           -- bytes
+  reason TEXT NOT NULL,              -- why it could not be read
   PRIMARY KEY (source_id, generation, offset)
 ) STRICT, WITHOUT ROWID;
 
 -- What the numbers were made with.
 CREATE TABLE made_with (
   name TEXT PRIMARY KEY,             -- prices
-  value TEXT NOT NULL
+  value TEXT NOT NULL                -- the edition of them
 ) STRICT, WITHOUT ROWID;
 -- Side files: what Claude Code keeps beside the sessions. A file is a source; when it has changed, all its rows are
 -- replaced. Rows stay when the file is gone. Nothing here is as true as the session files are.

@@ -3,7 +3,7 @@
 Rules
   1. One process does it at a time; others wait, and then find nothing left to do.
   2. What was read of a file is committed with its offset: killed anywhere, the next sync goes on exactly there.
-     `Steps` names the places.
+     `STEPS` names the places.
   3. A file that cannot be read is named and costs no other. A file that has gone keeps its rows.
 """
 
@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from unspool.errors import UnspoolError
 from unspool.prices.table import Price
 from unspool.read.files import read_whole
-from unspool.read.scan import LINE_KINDS, Kind, Skipped, Source, Stamp
+from unspool.read.scan import LINE_KINDS, Kind, Skipped, Source, Stamp, config_around
 from unspool.read.side_files import MAX_SIDE_FILE
 from unspool.read.tail import Change, Position
 from unspool.store.archive import Archive, Archived
@@ -35,8 +35,9 @@ from unspool.store.rows import COLUMNS, OTHERS, Known, Writer
 from unspool.store.side_rows import NEEDS_CONTENT
 from unspool.store.workers import Failed, gathered
 
-STEPS = ("looked", "read", "archived", "written", "counted", "committed", "missed", "done")
-"""The places where a sync may be killed, in order; `read` to `committed` come once for each transaction."""
+STEPS = ("refilled", "looked", "read", "archived", "written", "counted", "committed", "missed", "done")
+"""The places where a sync may be killed, in order; `read` to `committed` come once for each transaction. `refilled`
+comes once for each file that a new store takes from the archive."""
 
 _LINES = frozenset(kind.value for kind in LINE_KINDS)
 _PORTION = 8 * 1024 * 1024
@@ -92,7 +93,8 @@ def sync(
 ) -> Report:
     """Bring the store up to date with a folder. The lock is held by the caller."""
     began = (time.perf_counter(), _cpu())
-    if freshness is None or freshness.edition != edition_of(database):
+    lost = wishes.archive and _lost(database, archive)
+    if lost or freshness is None or freshness.edition != edition_of(database):
         freshness = compare(database, root)
     wishes.at("looked")
     work = _Work(database, archive, root, wishes)
@@ -112,6 +114,20 @@ def sync(
         cpu_seconds=round(_cpu() - began[1], 6),
         peak_rss_bytes=_peak(),
     )
+
+
+def _lost(database: sqlite3.Connection, archive: Archive) -> bool:
+    """Tell whether the archive was taken away; then all that is there is to be archived again."""
+    if not archive.is_empty():
+        return False
+    kept = ", ".join(f"'{kind.value}'" for kind in KEPT_WHOLE)
+    which = f"archived = 1 OR kind IN ({kept})"
+    if database.execute(f"SELECT 1 FROM sources WHERE {which} LIMIT 1").fetchone() is None:
+        return False
+    with transaction(database):
+        database.execute(f"UPDATE sources SET archived = 0, size = -1 WHERE ({which}) AND gone IS NULL")
+        database.execute("UPDATE sources SET archived = 0 WHERE archived = 1")
+    return True
 
 
 class _Work:
@@ -154,11 +170,11 @@ class _Work:
         return True
 
     def _home(self) -> int:
-        """Return the home that the folder is in; a new one if it is in none."""
+        """Return the home that the folder is in. A new one is the folder, or the config folder that it is a part of."""
         if found := home_around(self._homes, str(self._root)):
             return found.id
         query = "INSERT INTO homes (path) VALUES (?) RETURNING id"
-        (id,) = self._database.execute(query, (str(self._root),)).fetchone()
+        (id,) = self._database.execute(query, (str(config_around(self._root) or self._root),)).fetchone()
         self._homes = homes(self._database)
         return int(id)
 
@@ -194,14 +210,14 @@ class _Work:
             if known is None or known.offset == 0:
                 yield source.size, task(source, archived=self._wishes.archive)
             else:
-                yield self._task(source.size, known)
+                yield self._compared(source.size, known)
         if self._wishes.deep:
             for known in [*self._known.values()]:
                 if known.path in asked or known.gone or known.kind not in _LINES:
                     continue
-                _, task_again = self._task(known.size, known)
-                if differs(known, task_again, self._archive):
-                    yield known.size, replace(task_again, rewritten=True)
+                size, compared = self._compared(known.size, known)
+                if compared.rewritten:
+                    yield size, compared
         if self._wishes.archive:
             query = f"SELECT {COLUMNS} FROM sources WHERE {WITHIN} AND archived = 0 AND offset > 0 AND gone IS NULL"
             for row in self._database.execute(query, within(self._root)).fetchall():
@@ -209,6 +225,13 @@ class _Work:
                 if known.path not in asked and known.kind in _LINES:
                     self._known[known.path] = known
                     yield self._task(known.size, known)
+
+    def _compared(self, size: int, known: Known) -> tuple[int, Task]:
+        """Return what is to be read of a file that is known; with `deep`, all of it if a byte has changed."""
+        much, task = self._task(size, known)
+        if self._wishes.deep and differs(known, task, self._archive):
+            return size, replace(task, rewritten=True)
+        return much, task
 
     def _task(self, size: int, known: Known) -> tuple[int, Task]:
         state = self._database.execute("SELECT state FROM states WHERE source_id = ?", (known.id,)).fetchone()
@@ -249,13 +272,13 @@ class _Work:
             for batch in portion:
                 if batch.path not in known:
                     known[batch.path] = self._added(sources[batch.path])
-            if self._wishes.archive:
-                self._keep(portion)
-                at("archived")
+            kept = self._keep(portion) if self._wishes.archive else set()
+            at("archived")
             for batch in portion:
                 row = known[batch.path]
-                known[batch.path] = self.writer.batch(row, batch, archived=self._wishes.archive)
+                known[batch.path] = self.writer.batch(row, batch, archived=batch.path in kept)
                 touched.setdefault(row.home_id, {}).update(dict.fromkeys(one.id for one in batch.answers))
+            self.writer.flush()
             at("written")
             for home_id, ids in touched.items():
                 self.writer.recount(home_id, ids)
@@ -270,9 +293,10 @@ class _Work:
         assert home is not None
         return self.writer.source(source, home.id)
 
-    def _keep(self, portion: list[Batch]) -> None:
-        """Put the frames into the archive, before the store says that the lines were read."""
+    def _keep(self, portion: list[Batch]) -> set[str]:
+        """Put the frames into the archive, before the store says that the lines were read; return what it has whole."""
         generations = {batch.path: self._known[batch.path].generation for batch in portion}
+        kept = set(generations)
         with transaction(self._archive.database):
             for batch in portion:
                 known = self._known[batch.path]
@@ -280,7 +304,9 @@ class _Work:
                 position = batch.position
                 stamp = Stamp(batch.size, batch.modified, position.device, position.inode)
                 about = self._about(known, generations[batch.path], stamp)
-                self._archive.put(about, batch.frames, batch.start, position.offset, is_first=batch.is_first)
+                if not self._archive.put(about, batch.frames, batch.start, position.offset, is_first=batch.is_first):
+                    kept.discard(batch.path)
+        return kept
 
     def _about(self, known: Known, generation: int, stamp: Stamp) -> Archived:
         home = home_around(self._homes, known.path)

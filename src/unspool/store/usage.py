@@ -13,11 +13,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
+from itertools import pairwise
 from operator import attrgetter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from unspool.errors import Usage
+from unspool.store.billed import DAYS_FROM, DAYS_TO
 
 if TYPE_CHECKING:
     from unspool.prices.answers import Response
@@ -213,6 +215,34 @@ def zone_of(text: str) -> tzinfo | None:
     except (KeyError, ValueError, OSError):
         hint = "a name as Europe/Berlin, `UTC`, an offset as +05:30, or `local`"
         raise Usage(f"no such time zone: `{text}`", hint=hint) from None
+
+
+def days(zone: tzinfo | None) -> tuple[tuple[int, int], ...]:
+    """Return until when a zone is how far ahead of UTC, in milliseconds: where its days begin.
+
+    >>> days(UTC)
+    ((2208988800000, 0),)
+    """
+    moments = [datetime(year, month, 1, tzinfo=UTC) for year in range(DAYS_FROM, DAYS_TO) for month in range(1, 13)]
+    moments.append(datetime(DAYS_TO, 1, 1, tzinfo=UTC))
+    found: list[tuple[int, int]] = []
+    for earlier, later in pairwise(moments):
+        before, after = _ahead(earlier, zone), _ahead(later, zone)
+        while before != after:  # the clocks are set at least once in that month
+            low, high = earlier, later
+            while high - low > _STEP:
+                middle = low + (high - low) // 2 // _STEP * _STEP
+                low, high = (middle, high) if _ahead(middle, zone) == before else (low, middle)
+            found.append(((high - _EPOCH) // _MILLISECOND, before))
+            earlier, before = high, _ahead(high, zone)
+    return (*found, ((moments[-1] - _EPOCH) // _MILLISECOND, _ahead(moments[-1], zone)))
+
+
+def _ahead(moment: datetime, zone: tzinfo | None) -> int:
+    return (moment.astimezone(zone).utcoffset() or timedelta(0)) // _MILLISECOND
+
+
+_STEP, _MILLISECOND = timedelta(minutes=15), timedelta(milliseconds=1)
 
 
 def explained(lines: Explained) -> dict[str, list[dict[str, Any]]]:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias, cast
 
 import msgspec
 
-from unspool.errors import UnspoolError
+from unspool.errors import Unreadable, UnspoolError
 from unspool.store.gather import Batch, Task, batches
 
 if TYPE_CHECKING:
@@ -28,6 +28,10 @@ WORTH_IT = 8 * 1024 * 1024
 
 _BUNDLE = 2 * 1024 * 1024
 """Bytes of files that a worker is given at once: a task a message would cost more than it does."""
+_TASKS = 64
+"""Tasks that it is given at once at most: empty files have no bytes."""
+_AHEAD = 32 * 1024
+"""Bytes of a message that a pipe surely takes while nobody reads from it."""
 
 
 class Failed(msgspec.Struct, frozen=True, tag=True):
@@ -72,7 +76,7 @@ def _bundles(tasks: Sequence[tuple[int, Task]]) -> list[list[Task]]:
     bundles: list[list[Task]] = []
     room = 0
     for size, task in sorted(tasks, key=lambda pair: -pair[0]):
-        if room < size or not bundles:
+        if room < size or not bundles or len(bundles[-1]) == _TASKS:
             bundles.append([])
             room = _BUNDLE
         bundles[-1].append(task)
@@ -85,10 +89,10 @@ def _by_workers(bundles: list[list[Task]], workers: int) -> Iterator[Found]:
 
     hands = _hands(min(workers, len(bundles)))
     try:
-        waiting = iter(bundles)
+        waiting = [_encode(bundle) for bundle in reversed(bundles)]
         busy = {hand.connection: 0 for hand in hands}
         for connection in [*busy, *busy]:  # one bundle to work on and one to go on with
-            busy[connection] += _give(connection, waiting)
+            busy[connection] += _give(connection, waiting, busy[connection])
         while any(busy.values()):
             for ready in wait([connection for connection, count in busy.items() if count]):
                 connection = cast("Connection", ready)
@@ -98,7 +102,12 @@ def _by_workers(bundles: list[list[Task]], workers: int) -> Iterator[Found]:
                 elif said.batch is not None:
                     yield said.batch
                 else:
-                    busy[connection] += _give(connection, waiting) - 1
+                    busy[connection] -= 1
+                    while _give(connection, waiting, busy[connection]):
+                        busy[connection] += 1
+    except (EOFError, BrokenPipeError, ConnectionResetError):
+        message = "a process that was reading files was ended from outside"
+        raise Unreadable(message, hint="what was written is whole; the next sync goes on from there") from None
     finally:
         for hand in hands:
             hand.connection.close()
@@ -128,12 +137,15 @@ def _hands(count: int) -> list[_Hand]:
     return hands
 
 
-def _give(connection: Connection, waiting: Iterator[list[Task]]) -> int:
-    """Send the next bundle, if there is one; return how many were sent."""
-    bundle = next(waiting, None)
-    if bundle is None:
+def _give(connection: Connection, waiting: list[bytes], busy: int) -> int:
+    """Send the next bundle, if there is one and it is surely taken; return how many were sent.
+
+    A worker that is busy may be waiting for us to take what it found. To wait then for it to take more would be for
+    ever, so it is given one bundle ahead at most, and no large one.
+    """
+    if not waiting or busy > 1 or (busy and len(waiting[-1]) > _AHEAD):
         return 0
-    connection.send_bytes(_encode(bundle))
+    connection.send_bytes(waiting.pop())
     return 1
 
 

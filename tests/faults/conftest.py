@@ -1,0 +1,83 @@
+"""Processes of their own, with nothing of this machine's in their environment."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from tests.faults.tally import TALLY, Tally
+
+
+class Ran(NamedTuple):
+    """What a process did."""
+
+    code: int
+    out: str
+    err: str
+
+
+class Program:
+    """Runs `unspool` with a data folder of its own."""
+
+    def __init__(self, place: Path, before: tuple[str, ...] = ()) -> None:
+        self.folder = place / "own"
+        self._place, self._before = place, before
+
+    def environment(self, **more: str) -> dict[str, str]:
+        """Return what a process is started with."""
+        plain = {"HOME": str(self._place), "PATH": os.environ["PATH"], "LANG": "C.UTF-8", "TZ": "UTC"}
+        paths = {"PYTHONPATH": os.environ["PYTHONPATH"]} if "PYTHONPATH" in os.environ else {}
+        return {**plain, **paths, "UNSPOOL_HOME": str(self.folder), **more}
+
+    def start(self, *arguments: str | Path, **environment: str) -> subprocess.Popen[bytes]:
+        """Start a process."""
+        command = [*self._before, sys.executable, "-m", "unspool", *map(str, arguments)]
+        pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        return subprocess.Popen(command, env=self.environment(**environment), cwd=self._place, **pipes)
+
+    def run(self, *arguments: str | Path, **environment: str) -> Ran:
+        """Run a process to its end, whatever that is."""
+        process = self.start(*arguments, **environment)
+        out, err = process.communicate(timeout=120)
+        return Ran(process.returncode, out.decode(errors="surrogateescape"), err.decode(errors="surrogateescape"))
+
+    def under(self, *command: str) -> Program:
+        """Return the same, run by another command."""
+        return Program(self._place, command)
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Program:
+    """Return what runs `unspool`."""
+    return Program(tmp_path)
+
+
+@pytest.fixture
+def unprivileged(program: Program) -> Program:
+    """Return what runs `unspool` bound by the modes of files: root is not, unless it gives that up."""
+    if os.geteuid() != 0:
+        return program
+    bound = ("setpriv", "--bounding-set", "-dac_override,-dac_read_search")
+    if not shutil.which("setpriv") or subprocess.run([*bound, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("root may write everywhere, and `setpriv` cannot take that away here")
+    return program.under(*bound)
+
+
+@pytest.fixture(scope="session")
+def tally() -> Tally:
+    """Return what counts kills; the table is printed at the end."""
+    return TALLY
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print the table if a number of kills was asked for."""
+    if TALLY.kills and "UNSPOOL_FAULTS" in os.environ:
+        terminalreporter.section("kills")
+        for line in TALLY.table():
+            terminalreporter.write_line(line)

@@ -1,0 +1,127 @@
+"""The store's files: made once, for the user alone, and named when they cannot be used."""
+
+from __future__ import annotations
+
+import sqlite3
+import stat
+import subprocess
+import sys
+from contextlib import closing, suppress
+from pathlib import Path
+
+import pytest
+
+from unspool.errors import Refused, Unreadable, UnspoolError, Unwritable
+from unspool.store.database import VERSION, locked, open_archive, open_store, telling, transaction
+
+
+def modes(folder: Path) -> set[int]:
+    return {stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()}
+
+
+def test_folder_and_files_are_for_the_user_alone(tmp_path: Path) -> None:
+    folder = tmp_path / "a" / "own"
+    with closing(open_store(folder)) as store, closing(open_archive(folder)) as archive, locked(folder):
+        for database in (store, archive):
+            database.execute("CREATE TABLE more (a)")
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+        assert modes(folder) == {0o600}
+
+
+def test_a_store_that_was_not_finished_is_finished(tmp_path: Path) -> None:
+    (tmp_path / "store.db").touch()
+    with closing(open_store(tmp_path)) as database:
+        assert database.execute("PRAGMA user_version").fetchone() == (VERSION,)
+        assert database.execute("SELECT count(*) FROM sources").fetchone() == (0,)
+
+
+def test_a_store_of_a_newer_unspool_is_left_as_it_is_and_named(tmp_path: Path) -> None:
+    for open_it in (open_store, open_archive):
+        with closing(open_it(tmp_path)) as database:
+            database.execute("PRAGMA user_version = 99")
+        with pytest.raises(Refused, match=r"made by a newer unspool \(tables 99, this one knows 1\)") as refused:
+            open_it(tmp_path)
+        assert "upgrade unspool" in (refused.value.hint or "")
+        assert ("--rebuild" in (refused.value.hint or "")) == (open_it is open_store)
+
+
+def test_a_store_that_is_no_database_is_named_with_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "store.db").write_bytes(b"not a database at all" * 100)
+    with pytest.raises(Unreadable, match="is damaged: file is not a database") as damaged:
+        open_store(tmp_path)
+    assert "unspool sync --rebuild" in (damaged.value.hint or "")
+    assert (tmp_path / "store.db").read_bytes().startswith(b"not a database")
+
+
+def test_only_one_process_has_the_lock(tmp_path: Path) -> None:
+    with locked(tmp_path), pytest.raises(Refused, match="in use by another unspool"), locked(tmp_path, patience=0):
+        pass
+    with locked(tmp_path, patience=0):
+        pass
+
+
+def test_the_lock_of_a_process_ends_with_it_however_that_ends(tmp_path: Path) -> None:
+    code = """
+import os, signal, sys
+from pathlib import Path
+from unspool.store.database import locked
+with locked(Path(sys.argv[1])):
+    print("locked", flush=True)
+    sys.stdin.read()
+"""
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert process.stdout
+    assert process.stdout.readline() == b"locked\n"
+    with pytest.raises(Refused), locked(tmp_path, patience=0):
+        pass
+    process.kill()
+    process.communicate()
+    with locked(tmp_path, patience=0):
+        pass
+
+
+def test_a_transaction_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
+    with closing(open_store(tmp_path)) as database:
+        with suppress(KeyError), transaction(database):
+            database.execute("INSERT INTO homes (path) VALUES ('/a')")
+            raise KeyError
+        assert database.execute("SELECT count(*) FROM homes").fetchone() == (0,)
+        with transaction(database):
+            database.execute("INSERT INTO homes (path) VALUES ('/a')")
+        assert not database.in_transaction
+        assert database.execute("SELECT count(*) FROM homes").fetchone() == (1,)
+
+
+def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(Unwritable, match=r"cannot make the store's folder `.*/file/own`: not a directory"):
+        open_store(tmp_path / "file" / "own")
+
+
+def test_a_link_in_the_place_of_the_store_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "store.db").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(Unwritable):
+        open_store(tmp_path / "own")
+    assert not (tmp_path / "elsewhere").exists()
+
+
+@pytest.mark.parametrize(
+    ("code", "kind", "words"),
+    [
+        (sqlite3.SQLITE_CORRUPT, Unreadable, "is damaged: why"),
+        (sqlite3.SQLITE_BUSY, Refused, "is in use by another unspool"),
+        (sqlite3.SQLITE_FULL, Unwritable, "no room left"),
+        (sqlite3.SQLITE_READONLY, Unwritable, "cannot write the store"),
+        (sqlite3.SQLITE_IOERR | 4 << 8, Unwritable, "cannot write the store"),
+        (sqlite3.SQLITE_ERROR, Unreadable, "does not answer: why"),
+    ],
+)
+def test_what_sqlite_says_is_told_in_our_words(tmp_path: Path, code: int, kind: type[UnspoolError], words: str) -> None:
+    error = sqlite3.OperationalError("why")
+    error.sqlite_errorcode = code
+    with pytest.raises(kind, match=words) as told, telling(tmp_path):
+        raise error
+    assert told.value.hint
