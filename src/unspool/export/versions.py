@@ -24,8 +24,7 @@ from unspool.errors import NotFound, Refused
 from unspool.format.notes import Backup, FileHistoryDelta, FileHistorySnapshot
 from unspool.home import Session
 from unspool.paths import inside
-from unspool.read.files import read_whole
-from unspool.read.side_files import MAX_SIDE_FILE
+from unspool.read.files import MAX_SIDE_FILE, read_whole
 
 _NUMBERED = re.compile(r".*@v([0-9]{1,9})", re.DOTALL)
 

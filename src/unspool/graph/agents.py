@@ -23,6 +23,7 @@ from unspool.format.progress import AgentProgress
 from unspool.format.records import Progress, User
 from unspool.format.sidecars import AgentMeta
 from unspool.graph.calls import ToolCall, tool_calls
+from unspool.graph.facts import is_special
 from unspool.graph.turns import Speaker, speaker, text_of
 
 
@@ -66,7 +67,6 @@ class Agent(msgspec.Struct, frozen=True):
         return self.kind is AgentClass.TASK
 
 
-_SPECIAL = ("acompact", "aprompt_suggestion", "aside_question", "asession_memory", "aextract_memories", "aauto_dream")
 _STARTERS = frozenset({"Task", "Agent"})
 
 
@@ -87,11 +87,6 @@ def agents(main: Sequence[Entry], files: Sequence[AgentFile]) -> list[Agent]:
     found = [_linked(file, calls, by_result, by_progress) for file in files]
     taken.update(agent.call.id for agent in found if agent.call)
     return [_by_prompt(agent, by_prompt, taken) for agent in found]
-
-
-def is_special(id: str) -> bool:
-    """Tell the forks that the program makes for itself by their ids."""
-    return id.startswith(_SPECIAL)
 
 
 def _linked(

@@ -25,7 +25,6 @@ from unspool.format.entry import Entry
 from unspool.format.message import Usage
 from unspool.format.notes import AiTitle, CustomTitle, PrLink, QueueOperation, Summary
 from unspool.format.records import Assistant, Attachment, System, User
-from unspool.graph.agents import is_special
 from unspool.graph.turns import Speaker, is_prompt, is_typed, speaker, text_of, typed_text
 
 PAUSE = 300.0
@@ -75,6 +74,11 @@ def facts(entries: Iterable[Entry]) -> Facts:
     for entry in entries:
         gathering.take(entry)
     return gathering.facts()
+
+
+def is_special(id: str) -> bool:
+    """Tell the forks that the program makes for itself by their ids."""
+    return id.startswith(_SPECIAL)
 
 
 class Gathering(msgspec.Struct, omit_defaults=True):
@@ -323,6 +327,7 @@ class Gathering(msgspec.Struct, omit_defaults=True):
         spans.insert(at, (start, end))
 
 
+_SPECIAL = ("acompact", "aprompt_suggestion", "aside_question", "asession_memory", "aextract_memories", "aauto_dream")
 _NOTED = frozenset({System, Attachment, QueueOperation, CustomTitle, AiTitle, Summary, PrLink})
 
 

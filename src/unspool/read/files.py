@@ -15,6 +15,9 @@ from pathlib import Path
 
 from unspool.errors import NotFound, Refused, Unreadable
 
+MAX_SIDE_FILE = 64 * 1024 * 1024
+"""Larger side files are not read whole."""
+
 _FLAGS = os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 _GONE = "it may have been deleted: Claude Code removes sessions after 30 days unless told otherwise"
 _ONE_FILE = "name one file that you may read"

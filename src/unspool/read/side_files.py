@@ -10,11 +10,8 @@ import msgspec
 
 from unspool.errors import UnspoolError
 from unspool.format import settings, sidecars
-from unspool.read.files import read_whole
+from unspool.read.files import MAX_SIDE_FILE, read_whole
 from unspool.read.scan import Kind, Source, Tree
-
-MAX_SIDE_FILE = 64 * 1024 * 1024
-"""Larger side files are not read whole."""
 
 _STALE = 1.0
 """Milliseconds by which a time in the index may differ: the program rounds."""

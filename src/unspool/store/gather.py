@@ -32,7 +32,6 @@ from unspool.read.tail import SAMPLE, START, Change, Position, changed, decode_l
 from unspool.read.text import LIMITS, read_at
 from unspool.store.billed import milliseconds
 from unspool.store.frames import Frame, Framing
-from unspool.store.side_rows import history_row
 
 BATCH = 16 * 1024 * 1024
 """Bytes of lines, or of frames, after which a batch ends."""
@@ -117,6 +116,12 @@ class _Rows:
         self.history: list[Any] = []
         self.owners: dict[str, None] = {}
 
+    def take_history(self, entry: Entry) -> None:
+        """Take a line of `history.jsonl`."""
+        from unspool.store.side_rows import history_row  # of one file in a thousand
+
+        self.history.append(history_row(entry))
+
 
 class _Reading:
     """One pass over a file."""
@@ -193,7 +198,7 @@ class _Reading:
                 if gather:
                     gather(item)
                 elif kind == Kind.HISTORY.value:
-                    rows.history.append(history_row(item))
+                    rows.take_history(item)
                     continue
                 elif item.record.session_id:
                     rows.owners[item.record.session_id] = None

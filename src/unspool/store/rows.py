@@ -25,7 +25,6 @@ from unspool.read.tail import Change
 from unspool.store.billed import milliseconds
 from unspool.store.gather import Batch
 from unspool.store.pricing import Pricing, priced
-from unspool.store.side_rows import TABLES, rows
 
 _AT_ONCE = 400
 """How many ids one query asks for."""
@@ -123,6 +122,8 @@ class Writer:
 
     def side_file(self, known: Known, source: Source, data: bytes) -> None:
         """Replace the rows of a side file; one that cannot be read keeps those it had, and is a bad line."""
+        from unspool.store.side_rows import TABLES, rows
+
         database = self._database
         self.flush()
         database.execute("DELETE FROM bad_lines WHERE source_id = ?", (known.id,))

@@ -20,19 +20,16 @@ from msgspec.structs import replace
 
 from unspool.errors import UnspoolError
 from unspool.prices.table import Price
-from unspool.read.files import read_whole
+from unspool.read.files import MAX_SIDE_FILE, read_whole
 from unspool.read.scan import LINE_KINDS, Kind, Skipped, Source, Stamp, config_around
-from unspool.read.side_files import MAX_SIDE_FILE
 from unspool.read.tail import Change, Position
 from unspool.store.archive import Archive, Archived
 from unspool.store.database import transaction
-from unspool.store.deep import differs
 from unspool.store.frames import frames_of
 from unspool.store.freshness import WITHIN, Freshness, compare, edition_of, home_around, homes, within
 from unspool.store.gather import Batch, Task, task
 from unspool.store.pricing import Pricing
 from unspool.store.rows import COLUMNS, OTHERS, Known, Writer
-from unspool.store.side_rows import NEEDS_CONTENT
 from unspool.store.workers import Failed, gathered
 
 STEPS = ("refilled", "looked", "read", "archived", "written", "counted", "committed", "missed", "done")
@@ -229,8 +226,11 @@ class _Work:
     def _compared(self, size: int, known: Known) -> tuple[int, Task]:
         """Return what is to be read of a file that is known; with `deep`, all of it if a byte has changed."""
         much, task = self._task(size, known)
-        if self._wishes.deep and differs(known, task, self._archive):
-            return size, replace(task, rewritten=True)
+        if self._wishes.deep:
+            from unspool.store.deep import differs
+
+            if differs(known, task, self._archive):
+                return size, replace(task, rewritten=True)
         return much, task
 
     def _task(self, size: int, known: Known) -> tuple[int, Task]:
@@ -347,6 +347,8 @@ class _Work:
             self.changed += len(portion)
 
     def _content(self, source: Source) -> bytes:
+        from unspool.store.side_rows import NEEDS_CONTENT
+
         wanted = source.kind in NEEDS_CONTENT or (self._wishes.archive and source.kind in KEPT_WHOLE)
         return read_whole(source.path, MAX_SIDE_FILE) if wanted else b""
 
