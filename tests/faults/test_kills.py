@@ -16,6 +16,7 @@ from tests.faults.conftest import Program
 from tests.faults.tally import Tally
 from tests.faults.world import (
     KEY,
+    SEEN,
     World,
     archived,
     billed,
@@ -118,7 +119,7 @@ class Life:
                 case 0:
                     world.truncate(path, chance.randrange(5000))
                 case 1:
-                    world.rewrite(path, chance.randrange(2000))
+                    world.rewrite(path, chance.randrange(2000), most=SEEN)
                 case 2:
                     world.replace(path)
                 case 3:

@@ -81,6 +81,26 @@ def test_a_file_that_may_not_grow_is_named_and_nothing_is_lost(
     check(world, program.folder, tmp_path / "fresh")
 
 
+def test_a_store_that_may_not_grow_is_named_and_the_files_answer(
+    program: Program, world: World, tmp_path: Path
+) -> None:
+    assert program.run("sync", "--config-dir", world.root).code == 0
+    world.synced()
+    for path in world.paths:
+        world.append(path, 20)
+    bound = program.under("prlimit", "--fsize=33000")
+    done = bound.run("sync", "--config-dir", world.root)
+    assert (done.code, done.out) == (4, "")
+    assert done.err.startswith("unspool: cannot write the store in ")
+    listed = bound.run("ls", "--json", "--config-dir", world.root)
+    assert listed.code == 0
+    assert listed.err.endswith("; answering from the files\n")
+    assert [row["bytes"] for row in json.loads(listed.out)] == [path.stat().st_size for path in reversed(world.paths)]
+    assert program.run("sync", "--config-dir", world.root).code == 0
+    world.synced()
+    check(world, program.folder, tmp_path / "fresh")
+
+
 def test_a_data_folder_that_may_not_be_written_is_named_and_the_files_answer(
     unprivileged: Program, world: World, tmp_path: Path
 ) -> None:

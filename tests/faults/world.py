@@ -24,6 +24,8 @@ from unspool.store.sync import Report, Wishes, sync
 from unspool.testing.build import assistant, note, session, text, tool_result, tool_use, user
 
 KEY = "-home-me-project"
+SEEN = 4000
+"""Bytes at the head of a file in which a change is always noticed; further on it takes `--deep`."""
 
 
 @cache
@@ -107,10 +109,10 @@ class World:
         os.truncate(path, cut % max(path.stat().st_size, 1))
         self._go_otherwise(path)
 
-    def rewrite(self, path: Path, cut: int) -> None:
-        """Change numbers in the middle of a file; it has the same size after."""
+    def rewrite(self, path: Path, cut: int, *, most: int | None = None) -> None:
+        """Change numbers in the middle of a file, not after `most` bytes; it has the same size after."""
         data = path.read_bytes()
-        at = data.find(b'"output_tokens":1', cut % max(len(data), 1))
+        at = data.find(b'"output_tokens":1', cut % max(len(data), 1), most)
         if at >= 0:
             with path.open("r+b") as file:
                 file.seek(at + len(b'"output_tokens":'))

@@ -132,15 +132,14 @@ def test_nothing_is_deleted(tmp_path: Path) -> None:
 
 
 def test_what_is_only_in_the_write_ahead_log_is_moved_aside_too(tmp_path: Path) -> None:
-    with closing(open_store(tmp_path)) as database:
+    with closing(open_store(tmp_path)) as reader, closing(open_store(tmp_path)) as database:
+        reader.execute("BEGIN")
+        assert reader.execute("SELECT count(*) FROM homes").fetchone() == (0,)  # holds back what is written after
         database.execute("INSERT INTO homes (path) VALUES ('/a')")
-        reader = sqlite3.connect(tmp_path / "store.db")
-        assert reader.execute("SELECT count(*) FROM homes").fetchone() == (1,)
         moved = set_aside(tmp_path, "store.db")
-        reader.close()
-    assert moved
-    with closing(sqlite3.connect(moved)) as old:
-        assert old.execute("SELECT path FROM homes").fetchall() == [("/a",)]
+        assert moved
+        with closing(sqlite3.connect(moved)) as old:
+            assert old.execute("SELECT path FROM homes").fetchall() == [("/a",)]
 
 
 def test_a_damaged_frame_costs_only_its_own_lines(world: World, tmp_path: Path) -> None:

@@ -112,6 +112,30 @@ def test_what_a_file_had_is_kept_whatever_becomes_of_it(world: World, tmp_path: 
     assert (again.bytes_read, again.gone, again.generations) == (0, 0, 0)
 
 
+class Ended(Exception):
+    """A sync was ended on the way."""
+
+
+@pytest.mark.parametrize("step", STEPS[1:])
+def test_a_sync_that_was_ended_at_any_step_is_made_good_by_the_next(world: World, tmp_path: Path, step: str) -> None:
+    synced(tmp_path / "own", world.root)
+    world.synced()
+    world.fork(world.paths[0])
+    world.append(world.paths[1], 2)
+    world.replace(world.paths[2])
+
+    def reached(name: str) -> None:
+        if name == step:
+            raise Ended
+
+    with pytest.raises(Ended):
+        synced(tmp_path / "own", world.root, Wishes(at=reached))
+    world.append(world.paths[1], 1)
+    synced(tmp_path / "own", world.root)
+    world.synced()
+    check(world, tmp_path / "own", tmp_path / "fresh")
+
+
 def grown(world: World) -> Path:
     """Make a file so long that samples of its head and its end do not cover the middle."""
     path = world.paths[0]

@@ -11,7 +11,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, rule
 
-from tests.faults.world import World, check, synced
+from tests.faults.world import SEEN, World, check, synced
 from unspool.store.sync import STEPS, Wishes
 
 cuts = st.integers(0, 5000)
@@ -69,7 +69,7 @@ class Syncing(RuleBasedStateMachine):
     @rule(path=files, cut=cuts)
     def rewrite(self, path: Path, cut: int) -> None:
         if path.exists():
-            self._world.rewrite(path, cut)
+            self._world.rewrite(path, cut, most=SEEN)
 
     @rule(path=files)
     def replace(self, path: Path) -> None:

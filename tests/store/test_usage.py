@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from unspool.errors import Usage
 from unspool.prices.entries import responses
 from unspool.store.billed import Explained, Line, Sum, milliseconds
-from unspool.store.usage import PERIODS, Figures, Report, added, explained, report, zone_of
+from unspool.store.usage import PERIODS, Figures, Report, added, days, explained, report, zone_of
 from unspool.testing.build import assistant, session
 
 ZONES = ["UTC", "Europe/Berlin", "America/Los_Angeles", "Asia/Kolkata", "Asia/Kathmandu", "+05:45", "-09:30"]
@@ -262,3 +262,15 @@ def test_nothing_heavy_is_loaded_before_a_report_is_asked_for(module: str) -> No
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert module in loaded
     assert {"msgspec", "zoneinfo", "json", "csv", "unspool.home"} & set(loaded) == set()
+
+
+@given(
+    st.sampled_from([*ZONES, "Australia/Lord_Howe", "Africa/Casablanca"]),
+    st.datetimes(datetime(2020, 1, 2), datetime(2039, 12, 30)),
+)
+def test_the_day_of_a_time_is_known_without_asking_the_zone(name: str, moment: datetime) -> None:
+    zone = zone_of(name)
+    time = (moment.replace(tzinfo=UTC) - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
+    ahead = next(ahead for until, ahead in days(zone) if time < until)
+    day = moment.replace(tzinfo=UTC).astimezone(zone).date()
+    assert (time + ahead) // 86_400_000 == (day - date(1970, 1, 1)).days

@@ -94,3 +94,12 @@ def test_workers_end_when_the_asker_is_killed(tasks: list[tuple[int, Task]], tmp
     process.communicate()
     assert os.read(read, 1) == b""
     os.close(read)
+
+
+def test_a_large_bundle_does_not_stop_a_worker_that_has_much_to_say(tmp_path: Path) -> None:
+    path = tmp_path / "s.jsonl"
+    path.write_bytes(b"".join(os.urandom(3000).hex().encode() + b"\n" for _ in range(300)))
+    heavy = [(1, Task(str(path), "session", state=bytes(300_000))) for _ in range(12)]
+    light = [(0, Task(str(path), "session")) for _ in range(200)]
+    found = [one for one in gathered([*heavy, *light], 2) if isinstance(one, Batch)]
+    assert len(found) == 212

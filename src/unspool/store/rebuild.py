@@ -38,7 +38,7 @@ def set_aside(folder: Path, name: str) -> Path | None:
     if not (folder / name).exists():
         return None
     # All of it is to be in one file, if that can be.
-    with suppress(sqlite3.DatabaseError), closing(sqlite3.connect(folder / name)) as database:
+    with suppress(sqlite3.DatabaseError), closing(sqlite3.connect(folder / name, timeout=0)) as database:
         database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     number = next(n for n in range(1, 10_000) if not (folder / f"{name}.old-{n}").exists())
     for ending in ("-wal", "-shm", ""):
