@@ -1,14 +1,11 @@
 """CPU to put sessions together (messages, calls, threads, context), against a bare `orjson.loads` of their lines.
 
-Decoding is done before the clock starts: this is what comes on top of it. Then what a person waits for: `unspool ls`
-over a thousand sessions of 30 MB in all, and the first line of `unspool show` of a session of 20 MB.
+Decoding is done before the clock starts: this is what comes on top of it. Then what a person waits for: the first line
+of `unspool show` of a session of 20 MB. (`unspool ls` is measured in `store.py`.)
 """
 
 from __future__ import annotations
 
-import os
-import resource
-import shutil
 import subprocess
 import sys
 import time
@@ -21,7 +18,7 @@ from bench.table import Row
 from unspool.format.entry import Entry
 
 ROUNDS = 7
-SESSIONS, SMALL, LARGE = 1000, 30_000_000, 20_000_000
+LARGE = 20_000_000
 
 
 def rows(parameters: corpus.Parameters) -> list[Row]:
@@ -38,7 +35,6 @@ def rows(parameters: corpus.Parameters) -> list[Row]:
     return [
         Row(name="graph and context", unit="s", ours=whole, reference=bare, target=1.5, against=against),
         Row(name="  context alone", unit="s", ours=context, reference=bare, against=against),
-        _listing(Path(root)),
         _showing(Path(root)),
     ]
 
@@ -77,38 +73,6 @@ def _sessions(root: str) -> list[list[Entry]]:
     return [[item for item in items(source.path) if isinstance(item, Entry)] for source in sources]
 
 
-def _listing(tree: Path) -> Row:
-    folder = corpus.CACHE / "listing" / "projects" / "-p"
-    shutil.rmtree(folder.parent.parent, ignore_errors=True)
-    folder.mkdir(parents=True)
-    source = b"".join(path.read_bytes() for path in sorted(tree.glob("projects/*/*.jsonl"))[:200])
-    lines = source.splitlines(keepends=True)
-    size = SMALL // SESSIONS
-    at = 0
-    for number in range(SESSIONS):
-        taken, held = [], 0
-        while held < size:
-            line = lines[at % len(lines)]
-            at += 1
-            if len(line) < size:
-                taken.append(line)
-                held += len(line)
-        (folder / f"00000000-0000-4000-8000-{number:012d}.jsonl").write_bytes(b"".join(taken))
-    root = folder.parent.parent
-    bare = min(child.run(decode.reference, str(root)).cpu for _ in range(ROUNDS))
-    mine = min(_cpu(["ls", "--config-dir", str(root), "--limit", "20"]) for _ in range(ROUNDS))
-    help_cpu = min(_cpu(["--help"]) for _ in range(ROUNDS))
-    shutil.rmtree(root)
-    return Row(
-        name="ls, 1,000 sessions of 30 MB",
-        unit="s",
-        ours=mine - help_cpu,
-        reference=bare,
-        target=2,
-        against="read, split, orjson.loads; without the start of the interpreter",
-    )
-
-
 def _showing(tree: Path) -> Row:
     path = corpus.CACHE / "00000000-0000-4000-8000-00000000beef.jsonl"
     data = b"".join(path.read_bytes() for path in sorted(tree.glob("projects/*/*.jsonl"))[:400])[:LARGE]
@@ -130,13 +94,3 @@ def _showing(tree: Path) -> Row:
         name="show, first line of 20 MB", unit="s", ours=min(waits), reference=bare, target=1, of_ratio=False,
         against="python -c pass",
     )  # fmt: skip
-
-
-def _cpu(arguments: list[str]) -> float:
-    # An installed program is compiled once, not at every start: see `startup.py`.
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    command = [sys.executable, "-m", "unspool", *arguments]
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run(command, stdout=subprocess.DEVNULL, check=True, env=environment)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
