@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from unspool.errors import Refused, Unreadable, UnspoolError, Unwritable
-from unspool.store.database import VERSION, locked, open_archive, open_store, telling, transaction
+from unspool.store.database import VERSION, is_locked, locked, open_archive, open_store, telling, transaction
 
 
 def modes(folder: Path) -> set[int]:
@@ -125,3 +125,10 @@ def test_what_sqlite_says_is_told_in_our_words(tmp_path: Path, code: int, kind: 
     with pytest.raises(kind, match=words) as told, telling(tmp_path):
         raise error
     assert told.value.hint
+
+
+def test_one_can_tell_whether_a_store_is_being_brought_up_to_date(tmp_path: Path) -> None:
+    assert not is_locked(tmp_path)
+    with locked(tmp_path):
+        assert is_locked(tmp_path)
+    assert not is_locked(tmp_path)

@@ -144,7 +144,7 @@ def check_same(own: Path, root: Path) -> None:
 
 
 @given(files(), st.lists(st.floats(0, 1), max_size=3), st.randoms(use_true_random=False))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_files_that_grow_are_told_of_as_if_they_were_read_at_once(
     files: dict[str, bytes], shares: list[float], chance: random.Random
 ) -> None:

@@ -122,5 +122,5 @@ class Syncing(RuleBasedStateMachine):
             shutil.rmtree(self._place)
 
 
-Syncing.TestCase.settings = settings(max_examples=40, stateful_step_count=20, deadline=None)
+Syncing.TestCase.settings = settings(max_examples=30, stateful_step_count=20, deadline=None)
 TestSyncing = Syncing.TestCase

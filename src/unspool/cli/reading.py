@@ -25,7 +25,7 @@ from unspool.display import clean_line
 from unspool.errors import NotFound, Unwritable
 from unspool.paths import config_folder, data_folder, existing
 from unspool.store import settings
-from unspool.store.database import ARCHIVE, locked, open_archive, open_store, telling
+from unspool.store.database import ARCHIVE, is_locked, locked, open_archive, open_store, telling
 from unspool.store.freshness import Freshness, compare, home_around, homes
 
 if TYPE_CHECKING:
@@ -163,7 +163,7 @@ def _is_current(database: sqlite3.Connection, root: Path, folder: Path, chosen: 
         return True
     much = sum(source.size for source in freshness.look.changed) > LARGE
     if much and chosen.background and not _is_synced(database, root):
-        after.callback(_go_on_in_background, root)
+        after.callback(_go_on_in_background, root, folder)
         return False
     try:
         synced(database, root, folder, chosen, freshness)
@@ -191,6 +191,8 @@ def synced(
         stack.enter_context(telling(folder))
         archive = Archive(open_archive(folder))
         stack.callback(archive.database.close)
+        if sys.stderr.isatty() and is_locked(folder):
+            warn("another unspool is bringing the store up to date; waiting for it")
         stack.enter_context(locked(folder))
         wishes = _wishes(chosen, stack, deep=deep)
         if not is_filled(database):
@@ -246,8 +248,10 @@ def _is_synced(database: sqlite3.Connection, root: Path) -> bool:
     return found is not None and found.synced is not None
 
 
-def _go_on_in_background(root: Path) -> None:
-    """Read the folder in a process of its own, which nobody waits for."""
+def _go_on_in_background(root: Path, folder: Path) -> None:
+    """Read the folder in a process of its own, which nobody waits for; unless one is at it already."""
+    if is_locked(folder):
+        return
     import subprocess
 
     command = [sys.executable, "-m", "unspool", "sync", "--in-background", "--config-dir", str(root)]

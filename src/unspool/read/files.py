@@ -28,7 +28,7 @@ def open_regular(path: Path | str) -> Iterator[int]:
     """Open a regular file for reading; the file descriptor is closed at the end."""
     try:
         descriptor = os.open(path, _FLAGS)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         raise NotFound(f"no such file: `{path}`", hint=_GONE) from None
     except OSError as error:
         if Path(path).is_symlink():

@@ -54,6 +54,20 @@ def locked(folder: Path, patience: float = PATIENCE) -> Iterator[None]:
             lock.close()
 
 
+def is_locked(folder: Path) -> bool:
+    """Tell whether a process is bringing the store up to date just now."""
+    if not (folder / LOCK).exists():
+        return False
+    lock = sqlite3.connect(folder / LOCK, timeout=0, isolation_level=None)
+    try:
+        lock.execute("BEGIN EXCLUSIVE")
+    except sqlite3.OperationalError:
+        return True
+    finally:
+        lock.close()
+    return False
+
+
 @contextmanager
 def transaction(database: sqlite3.Connection) -> Iterator[None]:
     """Write all or nothing."""
