@@ -118,6 +118,8 @@ class Gathering(msgspec.Struct, omit_defaults=True):
     agent_id: str | None = None
     starts_warm: bool | None = None
     """Whether the first user line is a warm-up."""
+    own: set[str] = set()
+    """The lines of this file that summaries point to, as far as they are known to be of it."""
     uuids: set[str] | None = set()
     """Nothing once written down."""
     is_stale: bool = False
@@ -127,13 +129,21 @@ class Gathering(msgspec.Struct, omit_defaults=True):
         record = entry.record
         if record.timestamp:
             self._time(record.timestamp)
-        if record.uuid and self.uuids is not None:
-            self.uuids.add(record.uuid)
+        if record.uuid:
+            if self.uuids is not None:
+                self.uuids.add(record.uuid)
+            elif self.summaries:
+                self.own.update(leaf for leaf, _ in self.summaries if leaf == record.uuid)
         kind = type(record)
         if kind is User or kind is Assistant:
             self._message(entry.offset, record)  # type: ignore[arg-type]
         elif kind in _NOTED:
             self._note(entry)
+
+    def written_down(self) -> Gathering:
+        """Return it without the uuids, which would be a tenth of a store."""
+        found = {leaf for leaf, _ in self.summaries if leaf and leaf in (self.uuids or ())}
+        return msgspec.structs.replace(self, uuids=None, own=self.own | found)
 
     def facts(self) -> Facts:
         """Return what the lines so far say."""
@@ -254,7 +264,7 @@ class Gathering(msgspec.Struct, omit_defaults=True):
 
     def _title(self, first_prompt: str) -> tuple[str, str]:
         """Return the title and who gave it."""
-        own = [summary for leaf, summary in self.summaries if leaf in (self.uuids or ())]
+        own = [summary for leaf, summary in self.summaries if leaf in self.own or leaf in (self.uuids or ())]
         choices = [
             (self.custom_title, "person"),
             (self.ai_title, "model"),

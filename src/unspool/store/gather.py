@@ -229,7 +229,7 @@ class _Reading:
             history=rows.history,
             frames=frames,
             facts=self._gathering.facts() if is_session else None,
-            state=self._state() if is_session else b"",
+            state=_encode_state(self._gathering.written_down()) if is_session else b"",
             owners=list(rows.owners),
             is_first=self._is_first,
             again=self._again and self._is_first,
@@ -245,10 +245,3 @@ class _Reading:
             return position_in(self._first, offset, self._status)
         self._bytes_read += 2 * min(SAMPLE, offset)
         return position_at(self._file, offset)
-
-    def _state(self) -> bytes:
-        """Write the gathering down without the uuids: they would be a tenth of the store."""
-        uuids, self._gathering.uuids = self._gathering.uuids, None
-        state = _encode_state(self._gathering)
-        self._gathering.uuids = uuids
-        return state

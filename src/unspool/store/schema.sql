@@ -173,7 +173,7 @@ CREATE TABLE bad_lines (
 
 -- What the numbers were made with.
 CREATE TABLE made_with (
-  name TEXT PRIMARY KEY,             -- prices
+  name TEXT PRIMARY KEY,             -- prices; archive: that all it has was taken in
   value TEXT NOT NULL                -- the edition of them
 ) STRICT, WITHOUT ROWID;
 -- Side files: what Claude Code keeps beside the sessions. A file is a source; when it has changed, all its rows are
