@@ -147,3 +147,20 @@ def test_every_line_is_explained_those_that_have_gone_too(around: Path, tmp_path
     assert len(explained[0].counted) == 3
     assert len(explained[0].merged) == 1
     assert explained[0] == explained[1]
+
+
+def test_what_is_remembered_is_forgotten_when_something_changes(tmp_path: Path) -> None:
+    own, root = tmp_path / "own", tmp_path / "config"
+    path = session(user("hi"), assistant("ho"), id="10000000-0000-4000-8000-000000000001").save(root)
+    synced(own, root)
+    wanted = Wanted(days=())
+    assert [one.responses for one in sums(own, root, wanted)] == [1]
+    assert sums(own, root, wanted) == sums(own, root, wanted)
+    session(user("hi"), assistant("ho"), id="20000000-0000-4000-8000-000000000002", start="2026-02-01T09:00:00Z").save(
+        root
+    )
+    synced(own, root)
+    assert sum(one.responses for one in sums(own, root, wanted)) == len(from_files(root))
+    path.unlink()
+    synced(own, root)
+    assert sum(one.responses for one in sums(own, root, wanted)) == len(from_files(root)) + 1

@@ -33,8 +33,8 @@ from unspool.testing.demo.write import write
 
 SCHEMA = Path(side_rows.__file__).with_name("schema.sql").read_text()
 CORE = {
-    "homes", "sources", "answers", "spent", "unsummed", "limits", "sessions", "states", "agents", "bad_lines",
-    "made_with",
+    "homes", "sources", "answers", "spent", "unsummed", "remembered", "limits", "sessions", "states", "agents",
+    "bad_lines", "made_with",
 }  # fmt: skip
 """The tables that are not of side files."""
 

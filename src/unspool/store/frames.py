@@ -20,7 +20,8 @@ FRAME = 1024 * 1024
 """Bytes of lines in a frame: more compress better, fewer are read faster."""
 
 LONG = 8 * FRAME
-_LEVEL = 3
+_LEVEL = 2
+"""A fifth faster than 3, for a twenty-fifth more bytes."""
 
 
 class Frame(msgspec.Struct, frozen=True, array_like=True):

@@ -81,11 +81,12 @@ class StoreLedger:
         if home is None:
             return self._lines().sums(wanted)
         keys = [_COLUMNS[key] if key in wanted.keys else "NULL" for key in _KEYS]
-        if wanted._replace(keys=frozenset(), days=None) == Wanted() and self._is_added_up():
+        if wanted._replace(keys=frozenset(), days=None) == Wanted():
             groups = [*_grain(wanted), *(key for key in keys if key != "NULL"), "model"]
             query = f"""SELECT min(time), {", ".join(keys)}, model, {", ".join(f"sum({name})" for name in _ADDED)}
-                FROM spent WHERE home_id = ? GROUP BY {", ".join(groups)}"""
-            return list(map(Sum._make, self._database.execute(query, (home,))))
+                FROM spent WHERE home_id = {home} GROUP BY {", ".join(groups)}"""
+            if (rows := self._remembered(query)) is not None:
+                return list(map(Sum._make, rows))
         where, values = "counted = 1 AND home_id = ?", [home]
         if wanted.since is not None:
             where, values = where + " AND time >= ?", [*values, wanted.since]
@@ -97,18 +98,29 @@ class StoreLedger:
             WHERE {where}{chosen} GROUP BY {", ".join(groups)}"""
         return list(map(Sum._make, self._database.execute(query, [*values, *names])))
 
-    def _is_added_up(self) -> bool:
-        """Bring `spent` up to date; tell whether that was possible."""
-        if self._database.execute("SELECT 1 FROM unsummed LIMIT 1").fetchone() is None:
-            return True
+    def _remembered(self, query: str) -> list[list[Any]] | None:
+        """Return what a query of `spent` gives, asked once until something changes; nothing if that cannot be kept."""
+        import json
+
+        known = self._database.execute("SELECT answer FROM remembered WHERE question = ?", (query,)).fetchone()
+        if known is not None:
+            rows: list[list[Any]] = json.loads(known[0])
+            return rows
         try:
             with transaction(self._database):
-                self._database.execute("DELETE FROM spent WHERE source_id IN unsummed")
-                self._database.execute(_ADD_UP)
-                self._database.execute("DELETE FROM unsummed")
-        except sqlite3.OperationalError:  # it cannot be written: the answers themselves will do
-            return False
-        return True
+                self._add_up()
+                rows = [list(row) for row in self._database.execute(query)]
+                self._database.execute("INSERT OR REPLACE INTO remembered VALUES (?, ?)", (query, json.dumps(rows)))
+        except sqlite3.OperationalError:  # the store cannot be written: the answers themselves will do
+            return None
+        return rows
+
+    def _add_up(self) -> None:
+        """Bring `spent` up to date."""
+        if self._database.execute("SELECT 1 FROM unsummed LIMIT 1").fetchone():
+            self._database.execute("DELETE FROM spent WHERE source_id IN unsummed")
+            self._database.execute(_ADD_UP)
+            self._database.execute("DELETE FROM unsummed")
 
     def limits(self) -> list[Limit]:
         """Return when limits were reached."""

@@ -271,6 +271,7 @@ class Writer:
             self._sources.clear()
         if self._unsummed:
             self._database.executemany("INSERT OR IGNORE INTO unsummed VALUES (?)", [(id,) for id in self._unsummed])
+            self._database.execute("DELETE FROM remembered")
             self._unsummed.clear()
         for table, waiting in self._waiting.items():
             self._database.executemany(f"INSERT OR REPLACE INTO {table} VALUES ({_marks(len(waiting[0]))})", waiting)

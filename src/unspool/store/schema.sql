@@ -106,6 +106,12 @@ CREATE TABLE unsummed (
   source_id INTEGER PRIMARY KEY      -- the file: `sources.id`
 ) STRICT;
 
+-- Answers to questions that reports ask again and again. Emptied whenever anything in `answers` changes.
+CREATE TABLE remembered (
+  question TEXT PRIMARY KEY,         -- the query
+  answer TEXT NOT NULL               -- its rows, as JSON
+) STRICT, WITHOUT ROWID;
+
 -- When the program said that a limit was reached.
 CREATE TABLE limits (
   source_id INTEGER NOT NULL REFERENCES sources (id), -- the file
