@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 FRAME = 1024 * 1024
 """Bytes of lines in a frame: more compress better, fewer are read faster."""
 
-LONG = 8 * FRAME
+LONG = 2 * FRAME
 _LEVEL = 2
 """A fifth faster than 3, for a twenty-fifth more bytes."""
 
