@@ -93,7 +93,7 @@ def ls(
                 hidden[reason] += fits_project(row, project)
             elif fits(row, filters):
                 rows.append(row)
-    rows.sort(key=lambda row: (row["last"] or "", row["id"]), reverse=True)
+    rows.sort(key=lambda row: (row["last"] or "", row["id"], row["path"]), reverse=True)
     left_out = _left_out(+hidden)
     if not rows:
         raise NothingFound("no sessions found" + (f"; {left_out}" if left_out else ""))
