@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator
 from enum import Enum
 from pathlib import Path
 from typing import NamedTuple
@@ -99,9 +99,11 @@ class Look(NamedTuple):
 
     changed: list[Source]
     """New files, and those that have another stamp."""
-    unchanged: set[str]
-    """The paths of the others."""
     skipped: list[Skipped]
+    missing: Collection[str]
+    """The paths of those that were known and were not found."""
+    unchanged: int = 0
+    """How many files are as they were."""
 
 
 class _Folder(NamedTuple):
@@ -131,37 +133,48 @@ def scan(root: Path) -> Tree:
     return Tree(root, tuple(sorted(found.changed, key=lambda source: str(source.path))), tuple(sorted(found.skipped)))
 
 
-def look(root: Path, known: Mapping[str, Stamp]) -> Look:
-    """Return what has changed in a tree. A file that has not costs one question to the system."""
+def look(root: Path, known: dict[str, Stamp]) -> Look:
+    """Return what has changed in a tree. A file that has not costs one question to the system.
+
+    What is found is taken out of `known`: what is left in the end is missing.
+    """
     if not root.is_dir():
         return _look_at_file(root, known)
-    found = Look([], set(), [])
-    unchanged = found.unchanged.add
+    changed: list[Source] = []
+    skipped: list[Skipped] = []
+    unchanged, take = 0, known.pop
     pending = [(str(root), _root_folder(root))]
     while pending:
         path, folder = pending.pop()
-        try:
-            with os.scandir(path) as listing:
-                children = list(listing)
-        except OSError as error:
-            found.skipped.append(Skipped(Path(path), reason(error)))
-            continue
+        children = _children(path, skipped)
         folder = _recognised(folder, path.rpartition(os.sep)[2], children)
         for child in children:
-            place = child.path
-            if (stamp := known.get(place)) is not None and _is_same(child, stamp):
-                unchanged(place)
+            stamp = take(child.path, None)
+            if stamp is not None and _is_same(child, stamp):
+                unchanged += 1
                 continue
             match _visit(child, folder, root):
                 case _Folder() as inner:
-                    pending.append((place, inner))
+                    pending.append((child.path, inner))
                 case Source() as source:
-                    found.changed.append(source)
+                    changed.append(source)
+                    continue
                 case Skipped() as left_out:
-                    found.skipped.append(left_out)
+                    skipped.append(left_out)
                 case None:
                     pass
-    return found
+            if stamp is not None:  # something is there, but not the file
+                known[child.path] = stamp
+    return Look(changed, skipped, known.keys(), unchanged)
+
+
+def _children(path: str, skipped: list[Skipped]) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(path) as listing:
+            return list(listing)
+    except OSError as error:
+        skipped.append(Skipped(Path(path), reason(error)))
+        return []
 
 
 def config_around(root: Path) -> Path | None:
@@ -174,12 +187,11 @@ def config_around(root: Path) -> Path | None:
     return None
 
 
-def _look_at_file(path: Path, known: Mapping[str, Stamp]) -> Look:
+def _look_at_file(path: Path, known: dict[str, Stamp]) -> Look:
     status = path.lstat()
     source = _source(str(path), status, _Folder(), Kind.SESSION)
-    if source is None or _stamp(status) == known.get(str(path)):
-        return Look([], {str(path)}, [])
-    return Look([source], set(), [])
+    is_same = source is None or _stamp(status) == known.pop(str(path), None)
+    return Look([] if is_same or source is None else [source], [], known.keys(), int(is_same))
 
 
 def _is_same(child: os.DirEntry[str], stamp: Stamp) -> bool:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -36,9 +35,9 @@ def compare(database: sqlite3.Connection, root: Path) -> Freshness:
     # Most files of a home are asked for, and row by row they are read twice as fast as by the index.
     plainly = "NOT INDEXED" if any(row.path == str(root) for row in homes(database)) else ""
     query = f"SELECT path, size, modified, device, inode FROM sources {plainly} WHERE {WITHIN} AND gone IS NULL"
-    known = {row[0]: row[1:] for row in database.execute(query, within(root))}
+    known: dict[str, Stamp] = {row[0]: row[1:] for row in database.execute(query, within(root))}
     found = _look(root, known)
-    missing = known.keys() - found.unchanged - {str(source.path) for source in found.changed}
+    missing = set(found.missing)
     if found.skipped and missing:  # what lies in a folder that cannot be read has not gone
         unread = tuple(f"{skipped.path}{os.sep}" for skipped in found.skipped)
         closed = {str(skipped.path) for skipped in found.skipped}
@@ -46,14 +45,14 @@ def compare(database: sqlite3.Connection, root: Path) -> Freshness:
     return Freshness(found, sorted(missing), edition)
 
 
-def _look(root: Path, known: Mapping[str, Stamp]) -> Look:
+def _look(root: Path, known: dict[str, Stamp]) -> Look:
     """Look at a folder; one that has gone is empty, one that cannot be reached says nothing."""
     try:
         root.lstat()
     except (FileNotFoundError, NotADirectoryError):
-        return Look([], set(), [])
+        return Look([], [], known.keys())
     except OSError as error:
-        return Look([], set(known), [Skipped(root, reason(error))])
+        return Look([], [Skipped(root, reason(error))], (), len(known))
     return look(root, known)
 
 

@@ -99,7 +99,7 @@ def sync(
     wishes.at("done")
     writer, found = work.writer, freshness.look
     return Report(
-        files_seen=len(found.changed) + len(found.unchanged),
+        files_seen=len(found.changed) + found.unchanged,
         files_changed=work.changed,
         bytes_read=work.bytes_read,
         lines_parsed=work.lines,
