@@ -14,7 +14,8 @@ from unspool.errors import Refused, UnspoolError
 from unspool.read.scan import Skipped
 from unspool.store.archive import Archive
 from unspool.store.database import open_archive, open_store
-from unspool.store.rebuild import is_filled, is_sound, rebuild, salvage, set_aside, set_store_aside
+from unspool.store.freshness import is_filled
+from unspool.store.rebuild import is_sound, rebuild, salvage, set_aside, set_store_aside
 from unspool.store.sync import Wishes
 from unspool.testing.demo.write import write
 

@@ -26,7 +26,7 @@ from unspool.errors import NotFound, Unwritable
 from unspool.paths import config_folder, data_folder, existing
 from unspool.store import settings
 from unspool.store.database import ARCHIVE, is_locked, locked, open_archive, open_store, telling
-from unspool.store.freshness import Freshness, compare, home_around, homes
+from unspool.store.freshness import Freshness, compare, home_around, homes, is_filled
 
 if TYPE_CHECKING:
     from unspool.home import Home
@@ -184,7 +184,6 @@ def synced(
 ) -> Report:
     """Bring the store up to date, with a progress bar if it takes long."""
     from unspool.store.archive import Archive
-    from unspool.store.rebuild import is_filled, rebuild
     from unspool.store.sync import sync
 
     with ExitStack() as stack:
@@ -196,6 +195,8 @@ def synced(
         stack.enter_context(locked(folder))
         wishes = _wishes(chosen, stack, deep=deep)
         if not is_filled(database):
+            from unspool.store.rebuild import rebuild
+
             freshness = None
             for failed in rebuild(database, archive, wishes, folder):
                 warn(f"not all of `{failed.path}` could be taken from the archive: {failed.reason}")

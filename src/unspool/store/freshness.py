@@ -94,3 +94,8 @@ def is_synced(database: sqlite3.Connection, root: Path) -> bool:
     """Tell whether all of a folder has been read at some time."""
     found = home_around(homes(database), str(root))
     return found is not None and found.synced is not None
+
+
+def is_filled(database: sqlite3.Connection) -> bool:
+    """Tell whether a store has all that the archive had when it was made: see `rebuild.py`, rule 4."""
+    return database.execute("SELECT 1 FROM made_with WHERE name = 'archive'").fetchone() is not None

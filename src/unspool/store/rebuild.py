@@ -82,11 +82,6 @@ def salvage(folder: Path) -> tuple[int, int]:
     return counted.count(True), counted.count(False)
 
 
-def is_filled(database: sqlite3.Connection) -> bool:
-    """Tell whether a store has all that the archive had when it was made (rule 4)."""
-    return database.execute("SELECT 1 FROM made_with WHERE name = 'archive'").fetchone() is not None
-
-
 def rebuild(database: sqlite3.Connection, archive: Archive, wishes: Wishes, folder: Path) -> list[Skipped]:
     """Fill a new store from the archive, or go on with that; return what could not be read."""
     writer = Writer(database, Pricing(wishes.prices))
