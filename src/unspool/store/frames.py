@@ -61,8 +61,10 @@ class Framing:
 
     def _cut(self, length: int) -> None:
         if length:
-            frame = Frame(self._start, length, compress(bytes(self._held[:length])))
+            with memoryview(self._held) as held:  # copied once; a slice of it would be copied twice
+                data = held[:length].tobytes()
             del self._held[:length]
+            frame = Frame(self._start, length, compress(data))
             self._start += length
             self._frames.append(frame)
             self.weight += len(frame.data)
