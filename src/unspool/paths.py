@@ -8,6 +8,7 @@ Rules
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Mapping
@@ -37,6 +38,20 @@ def existing(path: Path) -> Path:
         return path.resolve(strict=True)
     except (OSError, RuntimeError, ValueError):
         raise NotFound(f"no such file or folder: `{path}`", hint=_hint(path)) from None
+
+
+def absolute(path: Path | str) -> Path:
+    """Return a path with its folder, and without `..`. It need not be there: nothing on the way is looked at."""
+    return Path(os.path.abspath(path))  # noqa: PTH100 - `Path.absolute` keeps `..`, `Path.resolve` follows links
+
+
+def is_text(path: Path) -> bool:
+    """Tell whether a path can be written down as text: on Linux it may be any bytes."""
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def project_key(cwd: str) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ from unspool.errors import NotFound, Usage
 from unspool.export import data
 from unspool.export.markdown import markdown
 from unspool.home import Reader, Session
-from unspool.paths import existing
+from unspool.paths import absolute, existing
 from unspool.read.lines import Line, LineBuffer, LongLine
 from unspool.read.scan import LINE_KINDS, Source
 
@@ -51,8 +50,8 @@ def export(
     with found(session, how) as one:
         text = clean(markdown(one)) if form == "md" else output.json_text(_data(one, form)) + "\n"
     if target:
-        with _new_file(Path(target)) as descriptor:
-            _write(descriptor, text.encode())
+        with output.new_file(target) as file:
+            file.write(text.encode())
     else:
         click.echo(text, nl=False)
 
@@ -81,9 +80,8 @@ def _lines(name: str, how: reading.How, target: str | None) -> None:
 def _copy(pieces: Iterator[bytes], target: str | None) -> None:
     if target:
         first = next(pieces, b"")  # a file that cannot be read makes none
-        with _new_file(Path(target)) as descriptor:
-            for piece in chain([first], pieces):
-                _write(descriptor, piece)
+        with output.new_file(target) as file:
+            file.writelines(chain([first], pieces))
     elif sys.stdout.isatty():
         lines = LineBuffer()
         for piece in pieces:
@@ -102,23 +100,11 @@ def _show(lines: list[Line | LongLine]) -> None:
 
 
 def _is_named(source: Source, name: str) -> bool:
-    if str(source.path) == os.path.abspath(name):  # noqa: PTH100 - it need not be there any more
+    if source.path == absolute(name):
         return True
     if source.agent_id:
         return source.agent_id.startswith(name) or source.path.stem == name
     return bool(source.session_id and source.session_id.startswith(name))
-
-
-@contextmanager
-def _new_file(target: Path) -> Iterator[int]:
-    """Make a file that nobody else may read; one that is there stays as it is."""
-    if os.path.lexists(target):
-        raise Usage(f"`{target}` exists", hint="name a file that does not")
-    descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
 
 
 def _write(target: int, data: bytes) -> None:

@@ -154,7 +154,8 @@ def _diff(session: Session, old: Version, new: Version) -> bytes:
 
 def _write(data: bytes, target: str | None) -> None:
     if target:
-        _write_new(target, data)
+        with output.new_file(target) as file:
+            file.write(data)
     elif not sys.stdout.isatty():
         sys.stdout.buffer.write(data)
         sys.stdout.buffer.flush()
@@ -166,16 +167,6 @@ def _write(data: bytes, target: str | None) -> None:
         click.echo_via_pager(shown, color=False if os.environ.get("NO_COLOR") else None)
         if shown != text:
             click.echo("shown with escape sequences made harmless; redirect the output for the exact bytes", err=True)
-
-
-def _write_new(target: str, data: bytes) -> None:
-    """Make a file that nobody else may read; one that is there stays as it is."""
-    try:
-        descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    except FileExistsError:
-        raise Usage(f"`{target}` exists", hint="name a file that does not") from None
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(data)
 
 
 def _write_list(session: Session, files: History, *, as_json: bool) -> None:

@@ -7,14 +7,16 @@ Rules
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import IO, Any, TypeVar
 
 import click
 
 from unspool.display import clean_json, clean_line
+from unspool.errors import Usage
 from unspool.export import figures
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -94,6 +96,17 @@ def progress(total: int, label: str) -> Iterator[Callable[[int], None]]:
         return
     with click.progressbar(length=total, label=label, file=sys.stderr, width=40) as bar:
         yield bar.update
+
+
+@contextmanager
+def new_file(target: str) -> Iterator[IO[bytes]]:
+    """Make a file that nobody else may read, and write to it; one that is there stays as it is."""
+    try:
+        descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    except FileExistsError:
+        raise Usage(f"`{target}` exists", hint="name a file that does not") from None
+    with os.fdopen(descriptor, "wb") as file:
+        yield file
 
 
 def width() -> int:

@@ -23,10 +23,10 @@ import click
 
 from unspool.display import clean_line
 from unspool.errors import NotFound, Unwritable
-from unspool.paths import config_folder, data_folder, existing
+from unspool.paths import absolute, config_folder, data_folder, existing, is_text
 from unspool.store import settings
-from unspool.store.database import ARCHIVE, is_locked, locked, open_archive, open_store, telling
-from unspool.store.freshness import Freshness, compare, home_around, homes, is_filled
+from unspool.store.database import is_locked, locked, open_archive, open_store, telling
+from unspool.store.freshness import Freshness, compare, home_around, homes, is_filled, is_synced
 
 if TYPE_CHECKING:
     from unspool.home import Home
@@ -68,11 +68,6 @@ class Opened:
         from unspool.store.archive import Archive
 
         return Archive(open_archive(self.folder))
-
-    @property
-    def has_archive(self) -> bool:
-        """Whether anything was ever archived."""
-        return (self.folder / ARCHIVE).exists()
 
     @property
     def ledger(self) -> Ledger:
@@ -119,7 +114,7 @@ def opened(how: How) -> Iterator[Opened]:
         root = _root(how.config_dir, database)
         if database is not None:
             after.callback(database.close)
-        if database is not None and not has_text_name(root):
+        if database is not None and not is_text(root):
             warn(f"the name of `{root}` is not text, the store cannot keep it; answering from the files")
             database = None
         if database is not None and not how.no_sync and not _is_current(database, root, folder, chosen, after):
@@ -133,19 +128,10 @@ def _root(config_dir: str | None, database: sqlite3.Connection | None) -> Path:
     try:
         return existing(named)
     except NotFound:
-        path = Path(os.path.abspath(named))  # noqa: PTH100 - `resolve` may fail the same way
+        path = absolute(named)
         if database is not None and home_around(homes(database), str(path)):
             return path
         raise
-
-
-def has_text_name(root: Path) -> bool:
-    """Tell whether a path can be written down: on Linux it may be any bytes."""
-    try:
-        str(root).encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _database(folder: Path) -> sqlite3.Connection | None:
@@ -159,10 +145,10 @@ def _database(folder: Path) -> sqlite3.Connection | None:
 def _is_current(database: sqlite3.Connection, root: Path, folder: Path, chosen: Settings, after: ExitStack) -> bool:
     """Bring the store up to date; tell whether it can answer."""
     freshness = compare(database, root)
-    if freshness.is_fresh and _is_priced(database, chosen) and _is_synced(database, root):
+    if freshness.is_fresh and _is_priced(database, chosen) and is_synced(database, root):
         return True
     much = sum(source.size for source in freshness.look.changed) > LARGE
-    if much and chosen.background and not _is_synced(database, root):
+    if much and chosen.background and not is_synced(database, root):
         after.callback(_go_on_in_background, root, folder)
         return False
     try:
@@ -244,11 +230,6 @@ def _is_priced(database: sqlite3.Connection, chosen: Settings) -> bool:
     return row is not None and row[0] == edition(chosen)
 
 
-def _is_synced(database: sqlite3.Connection, root: Path) -> bool:
-    found = home_around(homes(database), str(root))
-    return found is not None and found.synced is not None
-
-
 def _go_on_in_background(root: Path, folder: Path) -> None:
     """Read the folder in a process of its own, which nobody waits for; unless one is at it already."""
     if is_locked(folder):
@@ -256,8 +237,8 @@ def _go_on_in_background(root: Path, folder: Path) -> None:
     import subprocess
 
     command = [sys.executable, "-m", "unspool", "sync", "--in-background", "--config-dir", str(root)]
-    quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    subprocess.Popen(command, start_new_session=True, **quiet)  # type: ignore[call-overload]
+    nowhere = subprocess.DEVNULL
+    subprocess.Popen(command, start_new_session=True, stdin=nowhere, stdout=nowhere, stderr=nowhere)
 
 
 def warn(words: str) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from unspool.cli import output, reading
 from unspool.errors import NotFound
 from unspool.home import Home, Session
-from unspool.paths import existing
+from unspool.paths import absolute, existing
 from unspool.read.files import open_regular
 from unspool.read.scan import Kind, Tree, scan
 
@@ -25,7 +25,7 @@ def found(name: str, how: reading.How) -> Iterator[Session]:
     with around(name, how) as opened:
         if is_path(name) and not _was_there(opened.home, path):
             raise _no_such_file(name)
-        yield opened.home.session(os.path.abspath(path) if is_path(name) else name)  # noqa: PTH100
+        yield opened.home.session(str(absolute(path)) if is_path(name) else name)
 
 
 @contextmanager
@@ -59,7 +59,7 @@ def _no_such_file(name: str) -> NotFound:
 
 
 def _was_there(home: Home, path: Path) -> bool:
-    return any(str(source.path) == os.path.abspath(path) for source in home.tree.of(Kind.SESSION))  # noqa: PTH100
+    return any(source.path == absolute(path) for source in home.tree.of(Kind.SESSION))
 
 
 def _by_file(path: Path) -> Session:

@@ -8,7 +8,7 @@ import click
 
 from unspool.cli import output, reading
 from unspool.errors import Refused, Usage
-from unspool.paths import config_folder, data_folder, existing
+from unspool.paths import config_folder, data_folder, existing, is_text
 from unspool.store import settings
 from unspool.store.database import open_store, telling
 
@@ -33,7 +33,7 @@ def sync(deep: bool, rebuild: bool, in_background: bool, as_json: bool, config_d
     folder = data_folder(os.environ)
     chosen = settings.read(folder)
     root = existing(config_folder(config_dir, os.environ))
-    if not reading.has_text_name(root):
+    if not is_text(root):
         raise Refused(f"the name of `{root}` is not text", hint="the store cannot name it; `--no-store` reads it")
     with telling(folder):
         if rebuild:

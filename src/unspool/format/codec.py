@@ -15,10 +15,11 @@ import msgspec
 
 from unspool.errors import Refused
 from unspool.format import loose, recover
-from unspool.format.entry import Buffer, Dialect, Entry, Item
+from unspool.format.entry import Dialect, Entry, Item
 from unspool.format.envelope import Unknown
 from unspool.format.patch import Path, patch
 from unspool.format.records import AnyRecord
+from unspool.format.shape import UNDECODABLE, Buffer
 from unspool.format.sidecars import HistoryEntry
 
 _any_record: Callable[[Buffer], AnyRecord] = msgspec.json.Decoder(AnyRecord).decode
@@ -43,7 +44,7 @@ def decode(line: Buffer, offset: int = 0, dialect: Dialect = SESSION) -> list[It
     """Return what a line holds: normally one entry."""
     try:
         return [Entry(offset, line, dialect.decode(line))]
-    except recover.UNDECODABLE:
+    except UNDECODABLE:
         return recover.items(bytes(line), offset, dialect)
 
 

@@ -8,8 +8,7 @@ from typing import Any, NamedTuple, TypeAlias
 import msgspec
 
 from unspool.format.records import AnyRecord
-
-Buffer: TypeAlias = bytes | memoryview
+from unspool.format.shape import Buffer
 
 
 class Entry(msgspec.Struct, frozen=True, gc=False):

@@ -24,9 +24,7 @@ import msgspec
 from unspool.format import json_text
 from unspool.format.entry import BadLine, Blank, Dialect, Entry, Item
 from unspool.format.mend import mend
-
-UNDECODABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
-"""All that a decoder raises."""
+from unspool.format.shape import UNDECODABLE
 
 MAX_DEPTH = 500
 """Deeper values are left out of a record. Fixed, so that the outcome does not depend on who calls."""

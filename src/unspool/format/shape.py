@@ -1,4 +1,4 @@
-"""The two kinds of structs the format is made of.
+"""The two kinds of structs the format is made of, what they are decoded from, and what that raises.
 
 Rules
   1. Every field has a default: a line that lacks one is still a line. What should have been there is
@@ -12,7 +12,14 @@ Rules
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 import msgspec
+
+Buffer: TypeAlias = bytes | memoryview
+
+UNDECODABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+"""All that a decoder raises."""
 
 
 class Shape(msgspec.Struct, frozen=True, kw_only=True, gc=False):

@@ -188,22 +188,17 @@ class Gathering(msgspec.Struct, omit_defaults=True):
         if not self.in_main:
             self.in_main = not record.is_sidechain
             self.agent_id = self.agent_id or record.agent_id
-        if type(record) is Assistant:
+        if isinstance(record, Assistant):
             self._answer(place, record)
         else:
-            self._prompt(place, record)  # type: ignore[arg-type]
+            self._prompt(place, record)
 
     def _prompt(self, place: int, record: User) -> None:
         self.prompts += 1
         content = record.message.content
         if not isinstance(content, str):
             for block in content:
-                kind = type(block)
-                if kind is ToolResult:
-                    if block.is_error:  # type: ignore[union-attr]
-                        self.failed.add(block.tool_use_id)  # type: ignore[union-attr]
-                else:
-                    self._block(block)
+                self._block(block)
         who = speaker(record)
         if who is Speaker.HUMAN:
             self._typed(place, typed_text(record.message.blocks))
@@ -283,13 +278,12 @@ class Gathering(msgspec.Struct, omit_defaults=True):
         return "warm-up" if self.starts_warm else None
 
     def _block(self, block: AnyBlock) -> None:
-        kind = type(block)
-        if kind is ToolUse:
-            self.calls.add(block.id)  # type: ignore[union-attr]
-        elif kind is ToolResult:
-            if block.is_error:  # type: ignore[union-attr]
-                self.failed.add(block.tool_use_id)  # type: ignore[union-attr]
-        elif kind is Image or kind is Document:
+        if isinstance(block, ToolUse):
+            self.calls.add(block.id)
+        elif isinstance(block, ToolResult):
+            if block.is_error:
+                self.failed.add(block.tool_use_id)
+        elif isinstance(block, Image | Document):
             self.images += 1
 
     def _time(self, stamp: str) -> None:

@@ -18,16 +18,15 @@ import msgspec
 
 from unspool.format.blocks import Text
 from unspool.format.message import CacheCreation, ServerToolUsage
-from unspool.format.shape import CamelShape, Shape
+from unspool.format.shape import UNDECODABLE, Buffer, CamelShape, Shape
 
 if TYPE_CHECKING:  # to read what was billed, the types of all lines need not be loaded
     from unspool.format.records import Assistant
 
-Buffer: TypeAlias = bytes | memoryview
-UNDECODABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
-"""All that a decoder raises."""
 
 SYNTHETIC = "<synthetic>"
+WRITTEN = len("2026-01-05T09:00:00.000Z")
+"""How long a time is as the program writes it, in UTC: such times sort as they are."""
 MOST = 10**9
 """Tokens. No response has more; a number beyond is damage, and sums must stay within 64 bits."""
 

@@ -22,6 +22,7 @@ import msgspec
 from unspool.format import recover
 from unspool.format.codec import SESSION
 from unspool.format.entry import BadLine, Dialect, Entry, Item
+from unspool.format.shape import UNDECODABLE
 from unspool.read.files import open_regular
 from unspool.read.lines import Line, LineBuffer, LongLine
 from unspool.read.text import LIMITS, Limits, read_at
@@ -108,7 +109,7 @@ def decode_lines(lines: list[Line | LongLine], dialect: Dialect = SESSION) -> li
         assert type(line) is Line
         try:
             add(Entry(line.offset, line.data, decode(line.data)))
-        except recover.UNDECODABLE:
+        except UNDECODABLE:
             items += recover.items(bytes(line.data), line.offset, dialect)
     return items
 

@@ -19,7 +19,7 @@ from typing import NamedTuple
 from unspool.errors import NotFound, Unreadable, UnspoolError
 from unspool.read.files import open_regular
 from unspool.read.text import read_at
-from unspool.store.frames import FRAME, Frame, compress, decompress
+from unspool.store.frames import FRAME, Frame, compress, damage, decompress
 
 
 class Archived(NamedTuple):
@@ -94,7 +94,7 @@ class Archive:
                 yield reached, _blank(start - reached)
             try:
                 lines = decompress(data)
-            except _zstd_errors() as error:
+            except damage() as error:
                 _missing(f"the archive of `{about.path}` is damaged at {start:,}: {error}", holes)
                 lines = _blank(length)
             yield start, lines
@@ -112,13 +112,10 @@ class Archive:
 
     def differs(self, about: Archived, end: int) -> bool:
         """Tell whether the file on disk has other bytes before an offset than the archive."""
-        from pathlib import Path
-
-        path = Path(about.path)
-        with open_regular(path) as file:
+        with open_regular(about.path) as file:
             for start, lines in self.read(about):
                 kept = lines[: max(end - start, 0)]
-                if kept and read_at(file, start, len(kept), path) != kept:
+                if kept and read_at(file, start, len(kept), about.path) != kept:
                     return True
         return False
 
@@ -153,7 +150,7 @@ class Archive:
         rowid, start, _, data = last
         try:
             lines = decompress(data)[: place - start]
-        except _zstd_errors():
+        except damage():
             return int(start)
         change = "UPDATE frames SET length = ?, data = ? WHERE rowid = ?"
         self.database.execute(change, (len(lines), compress(lines), rowid))
@@ -170,7 +167,7 @@ class Archive:
                 break
             try:
                 lines = decompress(data) + decompress(first.data)
-            except _zstd_errors():  # damaged: it stays as it is, and costs no other
+            except damage():  # damaged: it stays as it is, and costs no other
                 break
             first = Frame(start, length + first.length, compress(lines))
             self.database.execute("DELETE FROM frames WHERE rowid = ?", (rowid,))
@@ -189,11 +186,3 @@ def _missing(words: str, holes: list[UnspoolError] | None) -> None:
 
 def _blank(length: int) -> bytes:
     return b" " * (length - 1) + b"\n"
-
-
-def _zstd_errors() -> tuple[type[Exception], ...]:
-    try:
-        from compression import zstd  # type: ignore[import-not-found,unused-ignore]
-    except ImportError:
-        from backports import zstd  # type: ignore[no-redef,unused-ignore]
-    return (zstd.ZstdError, EOFError)

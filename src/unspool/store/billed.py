@@ -21,6 +21,10 @@ DAYS_FROM, DAYS_TO = 2020, 2040
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
+KEYS = {"session": "session_id", "agent": "agent_id", "project": "project", "branch": "branch"}
+"""What rows may be told apart by, and what responses and the store call it."""
+
+
 class Wanted(NamedTuple):
     """Which responses a report is about, and what it tells apart."""
 

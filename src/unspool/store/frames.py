@@ -9,7 +9,8 @@ Rules
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -86,20 +87,27 @@ def compress(data: bytes) -> bytes:
 
 
 def decompress(data: bytes) -> bytes:
-    """Return what is in a frame."""
-    try:
-        from compression import zstd  # type: ignore[import-not-found,unused-ignore]
-    except ImportError:
-        from backports import zstd  # type: ignore[no-redef,unused-ignore]
-    return zstd.decompress(data)  # type: ignore[no-any-return,unused-ignore]
+    """Return what is in a frame; one that is damaged raises one of `damage()`."""
+    return bytes(_zstd().decompress(data))
+
+
+def damage() -> tuple[type[Exception], ...]:
+    """Return what a frame that is damaged raises."""
+    return (_zstd().ZstdError, EOFError)
 
 
 @cache
 def _compressor() -> ZstdCompressor:
-    try:  # part of Python from 3.14 on
-        from compression import zstd  # type: ignore[import-not-found,unused-ignore]
-    except ImportError:
-        from backports import zstd  # type: ignore[no-redef,unused-ignore]
-    parameter = zstd.CompressionParameter
+    parameter = _zstd().CompressionParameter
     options = {parameter.compression_level: _LEVEL, parameter.checksum_flag: 1}
-    return zstd.ZstdCompressor(options=options)  # type: ignore[no-any-return,unused-ignore]
+    compressor: ZstdCompressor = _zstd().ZstdCompressor(options=options)
+    return compressor
+
+
+@cache
+def _zstd() -> Any:
+    """Load the library when it is needed. From 3.14 on it is a part of Python."""
+    try:
+        return import_module("compression.zstd")
+    except ImportError:
+        return import_module("backports.zstd")

@@ -20,7 +20,7 @@ import msgspec
 
 from unspool.format.codec import HISTORY, SESSION
 from unspool.format.entry import BadLine, Entry, Item
-from unspool.format.recover import UNDECODABLE
+from unspool.format.shape import UNDECODABLE
 from unspool.graph.facts import Facts, Gathering
 from unspool.prices.answers import Response, billed_line
 from unspool.prices.entries import BILLED, EntryTally

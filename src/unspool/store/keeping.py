@@ -20,8 +20,6 @@ from unspool.store.archive import Archive
 from unspool.store.freshness import WITHIN, within
 from unspool.store.light import Text, text_of_file
 
-_KINDS = {kind.value: kind for kind in Kind}
-
 
 class KeptReader(Reader):
     """Reads files, and from the archive those that have gone."""
@@ -67,7 +65,7 @@ def gone_sources(database: sqlite3.Connection, root: Path) -> Iterator[Source]:
     query = f"""SELECT path, kind, max(size, offset), modified, project, session_id, agent_id, device, inode
         FROM sources WHERE {WITHIN} AND gone IS NOT NULL ORDER BY path"""
     for path, kind, *rest in database.execute(query, within(root)):
-        yield Source(Path(path), _KINDS[kind], *rest)
+        yield Source(Path(path), Kind(kind), *rest)
 
 
 def texts(database: sqlite3.Connection, root: Path, archive: Callable[[], Archive]) -> Iterator[Text]:

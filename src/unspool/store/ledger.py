@@ -16,6 +16,7 @@ from unspool.store.billed import (
     DAY,
     DAYS_FROM,
     DAYS_TO,
+    KEYS,
     QUARTER,
     Explained,
     Limit,
@@ -30,8 +31,6 @@ from unspool.store.freshness import WITHIN, homes, within
 if TYPE_CHECKING:
     from unspool.store.billed import Ledger
 
-_KEYS = ("session", "agent", "project", "branch")
-_COLUMNS = {"session": "session_id", "agent": "agent_id", "project": "project", "branch": "branch"}
 _SUMMED = (
     "count(*)",
     "count(*) - sum(final)",
@@ -49,9 +48,9 @@ _SUMMED = (
 
 _ADDED = Sum._fields[Sum._fields.index("responses") :]
 _ADD_UP = f"""INSERT INTO spent
-    SELECT source_id, home_id, min(time), {", ".join(_COLUMNS.values())}, model, {", ".join(_SUMMED)} FROM answers
+    SELECT source_id, home_id, min(time), {", ".join(KEYS.values())}, model, {", ".join(_SUMMED)} FROM answers
     WHERE counted = 1 AND source_id IN unsummed
-    GROUP BY source_id, time / {QUARTER}, {", ".join(_COLUMNS.values())}, model"""
+    GROUP BY source_id, time / {QUARTER}, {", ".join(KEYS.values())}, model"""
 
 
 def _grain(wanted: Wanted) -> list[str]:
@@ -80,7 +79,7 @@ class StoreLedger:
         home = self._home()
         if home is None:
             return self._lines().sums(wanted)
-        keys = [_COLUMNS[key] if key in wanted.keys else "NULL" for key in _KEYS]
+        keys = [column if key in wanted.keys else "NULL" for key, column in KEYS.items()]
         if wanted._replace(keys=frozenset(), days=None) == Wanted():
             groups = [*_grain(wanted), *(key for key in keys if key != "NULL"), "model"]
             query = f"""SELECT min(time), {", ".join(keys)}, model, {", ".join(f"sum({name})" for name in _ADDED)}

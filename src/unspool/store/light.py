@@ -13,13 +13,13 @@ from typing import NamedTuple
 
 from unspool.errors import UnspoolError
 from unspool.paths import project_name
-from unspool.prices.answers import Dropped
+from unspool.prices.answers import WRITTEN, Dropped
 from unspool.prices.cost import explain
 from unspool.prices.responses import Counted, Counting
 from unspool.prices.table import Price
 from unspool.prices.tally import Tally
 from unspool.read.text import Lines, whole_lines
-from unspool.store.billed import Explained, Limit, Line, Sum, Wanted, fits_project, milliseconds
+from unspool.store.billed import KEYS, Explained, Limit, Line, Sum, Wanted, fits_project, milliseconds
 from unspool.store.pricing import Pricing, together
 
 
@@ -30,9 +30,6 @@ class Text(NamedTuple):
     project: str | None
     """The key of its project."""
     lines: Iterable[Lines]
-
-
-_KEYS = {"session": "session_id", "agent": "agent_id", "project": "cwd", "branch": "branch"}
 
 
 class FileLedger:
@@ -49,15 +46,13 @@ class FileLedger:
             chosen = [counted for counted in chosen if self._is_wanted(counted, wanted)]
         if wanted.exact:
             return [self._row(counted) for counted in chosen]
-        told = [key for key in _KEYS if key in wanted.keys]
+        told = [key for key in KEYS if key in wanted.keys]
         groups: dict[tuple[str | None, ...], list[Counted[str]]] = {}
         for counted in chosen:
             one = counted.response
             key: tuple[str | None, ...] = (_quarter(one.timestamp), one.model)
             if told:
-                key += tuple(
-                    self._project(counted) if name == "project" else getattr(one, _KEYS[name]) for name in told
-                )
+                key += tuple(self._project(counted) if name == "project" else getattr(one, KEYS[name]) for name in told)
             groups.setdefault(key, []).append(counted)
         return [
             together([one.response for one in group], self._project(group[0]), self._pricing)
@@ -133,12 +128,11 @@ def text_of_file(path: Path, project: str | None) -> Text:
 
 def _quarter(timestamp: str | None) -> str:
     """Return what times of the same quarter of an hour share, as the program writes them; others stand alone."""
-    if timestamp and len(timestamp) == _WRITTEN and timestamp[-1] == "Z":
+    if timestamp and len(timestamp) == WRITTEN and timestamp[-1] == "Z":
         return timestamp[:14] + _QUARTERS.get(timestamp[14:16], timestamp[14:])
     return timestamp or ""
 
 
-_WRITTEN = len("2026-01-05T09:00:00.000Z")
 _QUARTERS = {f"{minute:02}": str(minute // 15) for minute in range(60)}
 
 

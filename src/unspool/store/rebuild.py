@@ -29,7 +29,6 @@ from unspool.store.pricing import Pricing
 from unspool.store.rows import COLUMNS, Known, Writer
 from unspool.store.sync import Wishes
 
-_KINDS = {kind.value: kind for kind in Kind}
 _LINES = frozenset(kind.value for kind in LINE_KINDS)
 
 
@@ -72,7 +71,7 @@ def salvage(folder: Path) -> tuple[int, int]:
     """
     with TemporaryDirectory(dir=folder, prefix="salvage-") as place:
         with (
-            closing(sqlite3.connect(f"file:{folder / ARCHIVE}?mode=ro", uri=True)) as damaged,
+            closing(sqlite3.connect(f"{(folder / ARCHIVE).resolve().as_uri()}?mode=ro", uri=True)) as damaged,
             closing(open_archive(Path(place))) as whole,
             transaction(whole),
         ):
@@ -133,14 +132,9 @@ def _known(database: sqlite3.Connection, writer: Writer, about: Archived) -> Kno
     row = database.execute(f"SELECT {COLUMNS} FROM sources WHERE path = ?", (about.path,)).fetchone()
     if row is None:
         found = home_around(homes(database), about.home)
-        home_id = found.id if found and found.path == about.home else _new_home(database, about.home)
+        home_id = found.id if found and found.path == about.home else writer.home(about.home)
         return writer.source(_source(about, 0), home_id)._replace(generation=max(about.generation - 1, 1))
     return Known(*row)._replace(generation=max(about.generation - 1, 1))
-
-
-def _new_home(database: sqlite3.Connection, path: str) -> int:
-    (id,) = database.execute("INSERT INTO homes (path) VALUES (?) RETURNING id", (path,)).fetchone()
-    return int(id)
 
 
 def _as_archived(batch: Batch, about: Archived, size: int) -> Batch:
@@ -153,7 +147,7 @@ def _as_archived(batch: Batch, about: Archived, size: int) -> Batch:
 def _source(about: Archived, size: int) -> Source:
     return Source(
         path=Path(about.path),
-        kind=_KINDS[about.kind],
+        kind=Kind(about.kind),
         size=size,
         modified=about.modified,
         project=about.project,

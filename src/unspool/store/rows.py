@@ -73,6 +73,11 @@ class Writer:
         self.added = 0
         self.generations = 0
 
+    def home(self, path: str) -> int:
+        """Add a folder that was asked for; return its id."""
+        (id,) = self._database.execute("INSERT INTO homes (path) VALUES (?) RETURNING id", (path,)).fetchone()
+        return int(id)
+
     def source(self, source: Source, home_id: int) -> Known:
         """Add a file that was not known. Until it has been read it has no size, so that it will be looked at again."""
         if not self._last_id:

@@ -182,6 +182,7 @@ CREATE TABLE made_with (
   name TEXT PRIMARY KEY,             -- prices; archive: that all it has was taken in
   value TEXT NOT NULL                -- the edition of them
 ) STRICT, WITHOUT ROWID;
+
 -- Side files: what Claude Code keeps beside the sessions. A file is a source; when it has changed, all its rows are
 -- replaced. Rows stay when the file is gone. Nothing here is as true as the session files are.
 --

@@ -19,6 +19,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from unspool.errors import UnspoolError
+from unspool.paths import is_text
 from unspool.prices.table import Price
 from unspool.read.files import MAX_SIDE_FILE, read_whole
 from unspool.read.scan import LINE_KINDS, Kind, Skipped, Source, Stamp, config_around
@@ -159,9 +160,7 @@ class _Work:
         self._wishes.at("missed")
 
     def _has_a_name(self, source: Source) -> bool:
-        try:
-            str(source.path).encode()
-        except UnicodeEncodeError:
+        if not is_text(source.path):
             self.failed.append(Skipped(source.path, "its name is not text"))
             return False
         return True
@@ -170,10 +169,9 @@ class _Work:
         """Return the home that the folder is in. A new one is the folder, or the config folder that it is a part of."""
         if found := home_around(self._homes, str(self._root)):
             return found.id
-        query = "INSERT INTO homes (path) VALUES (?) RETURNING id"
-        (id,) = self._database.execute(query, (str(config_around(self._root) or self._root),)).fetchone()
+        id = self.writer.home(str(config_around(self._root) or self._root))
         self._homes = homes(self._database)
-        return int(id)
+        return id
 
     def _is_whole(self, home: int) -> bool:
         """Tell whether the folder is all of its home: a part of it says nothing of the rest."""
