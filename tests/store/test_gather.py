@@ -143,3 +143,18 @@ def test_an_agent_tells_whose_it_is(tmp_path: Path) -> None:
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(NotFound):
         list(batches(Task(str(tmp_path / "a.jsonl"), "session")))
+
+
+@pytest.mark.parametrize("kind", ["session", "agent"])
+def test_a_whole_document_is_read_though_a_torn_one_follows_on_its_line(tmp_path: Path, kind: str) -> None:
+    first, second = (line.rstrip(b"\n") for line in session(assistant("ho"), assistant("he")).lines)
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(first + second[:100])
+    task = Task(str(path), kind)
+    (torn,) = batches(task)
+    assert (len(torn.answers), torn.position.offset, torn.bad) == (1, len(first), [])
+    assert joined([torn]) == first + second[:100]
+    add(path, second[100:] + b"\n")
+    (rest,) = batches(goes_on(task, torn))
+    assert (len(rest.answers), rest.position.offset, rest.bad) == (1, len(first + second) + 1, [])
+    assert joined([rest]) == second + b"\n"

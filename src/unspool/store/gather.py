@@ -4,8 +4,8 @@ Rules
   1. Only bytes after the task's position are read, and what is needed to know that the file is still that file: its
      head and the bytes before the position. If it is not, it is read from the start, as a new generation.
   2. A batch is whole: with its rows the file is known up to its position, whatever happens to the batches after it.
-  3. A line without an end is read if it is a whole document. A torn one stays for the next time; its bytes are in the
-     frames all the same.
+  3. Of a line without an end the whole documents are read. A torn one after them stays for the next time; its bytes
+     are in the frames all the same.
   4. A frame begins at every batch's position.
   5. Memory is bounded by the size of a batch and the longest line held.
 """
@@ -161,11 +161,11 @@ class _Reading:
                 self._framing.feed(data, buffer.offset)
             if buffer.offset - self._start >= BATCH or (self._framing and self._framing.weight >= BATCH // 4):
                 yield self._batch(buffer.offset, is_last=False)
+        rest = decode_lines(buffer.finish(), self._dialect)
         end = buffer.offset
-        rest = buffer.finish()
-        if rest and not any(isinstance(item, BadLine) for item in decode_lines(rest, self._dialect)):
-            self._take_lines(rest)
-            end = buffer.offset
+        if rest and isinstance(rest[-1], BadLine):
+            end = rest.pop().offset
+        self._take(rest)
         yield self._batch(end, is_last=True)
 
     def _take_lines(self, lines: list[Line | LongLine]) -> None:
