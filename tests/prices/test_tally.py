@@ -18,7 +18,15 @@ from unspool.prices.tally import Tally
 FILE = "/c/projects/-w/s1.jsonl"
 
 times = st.sampled_from(
-    [None, "", "soon", "2026-01-05T09:00:00.000Z", "2026-01-05T09:00:01.000Z", "2026-01-05T10:30:00.000+02:00"]
+    [
+        None,
+        "",
+        "soon",
+        "2026-01-05T09:00:0+.000Z",
+        "2026-01-05T09:00:00.000Z",
+        "2026-01-05T09:00:01.000Z",
+        "2026-01-05T10:30:00.000+02:00",
+    ]
 )
 usages = st.fixed_dictionaries(
     {"output_tokens": st.integers(-1, 3)},

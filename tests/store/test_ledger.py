@@ -164,3 +164,14 @@ def test_what_is_remembered_is_forgotten_when_something_changes(tmp_path: Path) 
     path.unlink()
     synced(own, root)
     assert sum(one.responses for one in sums(own, root, wanted)) == len(from_files(root)) + 1
+
+
+def test_a_damaged_time_is_none_in_whatever_company(tmp_path: Path) -> None:
+    own, root = tmp_path / "own", tmp_path / "config"
+    path = session(user("hi"), assistant("ho"), assistant("he"), id="10000000-0000-4000-8000-000000000001").save(root)
+    first, second, third = path.read_bytes().splitlines(keepends=True)
+    dot = third.index(b'"timestamp":"') + len(b'"timestamp":"2026-01-05T09:00:00')
+    path.write_bytes(first + second + third[:dot] + b"+" + third[dot + 1 :])
+    synced(own, root)
+    for found in (sums(own, root, Wanted()), from_files(root, Wanted())):
+        assert sorted((one.time is None, one.responses) for one in found) == [(False, 1), (True, 1)]

@@ -11,6 +11,7 @@ Rules
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
@@ -25,8 +26,7 @@ if TYPE_CHECKING:  # to read what was billed, the types of all lines need not be
 
 
 SYNTHETIC = "<synthetic>"
-WRITTEN = len("2026-01-05T09:00:00.000Z")
-"""How long a time is as the program writes it, in UTC: such times sort as they are."""
+_PLAIN = re.compile(r"\d{4}-[01]\d-[0-3]\dT[0-2]\d:[0-5]\d:[0-5]\d\.\d{3}Z", re.ASCII)
 MOST = 10**9
 """Tokens. No response has more; a number beyond is damage, and sums must stay within 64 bits."""
 
@@ -239,6 +239,11 @@ def _digest(line: Buffer) -> str:
     import hashlib  # only for lines that no program of Anthropic's wrote
 
     return hashlib.sha256(bytes(line).strip()).hexdigest()
+
+
+def is_plain(timestamp: str) -> bool:
+    """Tell whether a time is as the program writes it, in UTC: such times sort as they are."""
+    return _PLAIN.fullmatch(timestamp) is not None
 
 
 def stem(file: str) -> str:

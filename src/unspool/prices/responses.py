@@ -22,7 +22,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
-from unspool.prices.answers import WRITTEN, Response
+from unspool.prices.answers import Response, is_plain
 
 S = TypeVar("S", bound=int | str)
 """What a caller calls its sources: numbers or paths."""
@@ -124,7 +124,7 @@ def _rank(response: Response) -> tuple[bool, int, int, bool, bool]:
 
 def _is_earlier(timestamp: str | None, other: str | None) -> bool:
     """Compare times. As the program writes them (`2026-01-05T09:00:00.000Z`) they sort as they are."""
-    if timestamp and other and len(timestamp) == len(other) == WRITTEN and timestamp[-1] == other[-1] == "Z":
+    if timestamp and other and is_plain(timestamp) and is_plain(other):
         return timestamp < other
     return _time(timestamp) < _time(other)
 

@@ -15,13 +15,13 @@ from typing import Generic
 
 from unspool.format.shape import UNDECODABLE, Buffer
 from unspool.prices.answers import (
-    WRITTEN,
     Answer,
     Dropped,
     Response,
     Run,
     billed_line,
     content_size,
+    is_plain,
     response,
     run_of,
     stem,
@@ -113,11 +113,10 @@ def _goes_on(answer: Answer, run: Run) -> bool:
     before = run.answer
     usage, most = answer.message.usage, before.message.usage
     time, earlier = answer.timestamp, run.last
-    if not time or not earlier or len(time) != WRITTEN or len(earlier) != WRITTEN or time < earlier:
+    if not time or not earlier or time < earlier or not is_plain(time) or not is_plain(earlier):
         return False
     return (
-        time[-1] == earlier[-1] == "Z"
-        and usage is not None
+        usage is not None
         and most is not None
         and (usage.output_tokens != most.output_tokens or usage == most)
         and answer.message.model == before.message.model

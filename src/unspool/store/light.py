@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from unspool.errors import UnspoolError
 from unspool.paths import project_name
-from unspool.prices.answers import WRITTEN, Dropped
+from unspool.prices.answers import Dropped, is_plain
 from unspool.prices.cost import explain
 from unspool.prices.responses import Counted, Counting
 from unspool.prices.table import Price
@@ -128,8 +128,8 @@ def text_of_file(path: Path, project: str | None) -> Text:
 
 def _quarter(timestamp: str | None) -> str:
     """Return what times of the same quarter of an hour share, as the program writes them; others stand alone."""
-    if timestamp and len(timestamp) == WRITTEN and timestamp[-1] == "Z":
-        return timestamp[:14] + _QUARTERS.get(timestamp[14:16], timestamp[14:])
+    if timestamp and is_plain(timestamp):
+        return timestamp[:14] + _QUARTERS[timestamp[14:16]]
     return timestamp or ""
 
 
