@@ -41,6 +41,15 @@ def config_option(command: F) -> F:
     return click.option("--config-dir", metavar="PATH", callback=_config_dir, help=words)(command)
 
 
+def folders_option(command: F) -> F:
+    """Add `--config-dir` as `config_dirs`: once, several times, or before the command."""
+    words = "What to read; several times for several folders. May also stand before the command."
+    option = click.option(
+        "--config-dir", "config_dirs", metavar="PATH", multiple=True, callback=_config_dirs, help=words
+    )
+    return option(command)
+
+
 def write_json(value: Any) -> None:
     """Write a value as JSON that people can read too."""
     click.echo(json_text(value))
@@ -118,3 +127,7 @@ def width() -> int:
 
 def _config_dir(ctx: click.Context, _: click.Parameter, value: str | None) -> str | None:
     return value or ctx.find_root().obj
+
+
+def _config_dirs(ctx: click.Context, _: click.Parameter, values: tuple[str, ...]) -> tuple[str | None, ...]:
+    return values or (ctx.find_root().obj,)

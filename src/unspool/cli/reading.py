@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -120,6 +120,16 @@ def opened(how: How) -> Iterator[Opened]:
         if database is not None and not how.no_sync and not _is_current(database, root, folder, chosen, after):
             database = None
         yield Opened(root, folder, chosen, database)
+
+
+@contextmanager
+def opened_each(config_dirs: Iterable[str | None], how: How) -> Iterator[list[Opened]]:
+    """Open several folders; one that is named twice, or lies in another, is opened once."""
+    with ExitStack() as stack:
+        found = {
+            one.root: one for one in (stack.enter_context(opened(how._replace(config_dir=d))) for d in config_dirs)
+        }
+        yield [one for root, one in found.items() if not any(above in found for above in root.parents)]
 
 
 def _root(config_dir: str | None, database: sqlite3.Connection | None) -> Path:
