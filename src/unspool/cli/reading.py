@@ -208,12 +208,12 @@ def indexed(database: sqlite3.Connection, root: Path, folder: Path) -> int:
 
     with ExitStack() as stack:
         stack.enter_context(telling(folder))
+        archive = Archive(open_archive(folder))
+        stack.callback(archive.database.close)
         stack.enter_context(locked(folder))
         files = behind(database, root)
         total = sum(file.end - file.start for file in files)
         advance = stack.enter_context(output.progress(total if total > LARGE else 0, "indexing"))
-        archive = Archive(open_archive(folder))
-        stack.callback(archive.database.close)
         return index(database, lambda: archive, files, Indexing(advance, fault(os.environ)))
 
 

@@ -29,12 +29,14 @@ class Scored(NamedTuple):
 def one_of_each(found: Iterable[tuple[Scored, S]]) -> list[tuple[Scored, S]]:
     """Return what was found without what is there twice, the best first; whatever comes with each stays with it."""
     found = list(found)
-    results = {_line(one.match) for one, _ in found if one.match and one.match.passage.kind == "tool_result"}
+    results = {
+        _line(one.match): one.match.matched for one, _ in found if one.match and one.match.passage.kind == "tool_result"
+    }
     chosen: dict[object, tuple[Scored, S]] = {}
     for one, where in sorted(found, key=lambda pair: order(pair[0])):
         match = one.match
         assert match is not None
-        if match.passage.kind == "structured" and _line(match) in results:
+        if match.passage.kind == "structured" and match.matched <= results.get(_line(match), frozenset()):
             continue
         same = key(match)
         known = chosen.get(same)
@@ -55,7 +57,7 @@ def order(one: Scored) -> tuple[float, int, str, int, int]:
 def key(match: Match) -> object:
     """Return what copies of a passage have in common."""
     if match.uuid is not None:
-        return match.uuid, match.passage.kind, match.number
+        return match.uuid, match.passage.kind, match.number, match.digest
     if match.haystack.kind == "tool-result":
         return match.haystack.path
     return match.session_id, match.passage.kind, match.digest, match.timestamp

@@ -53,6 +53,8 @@ class Match(NamedTuple):
     """How often it matches."""
     length: int
     """Characters of the text."""
+    matched: frozenset[str]
+    """What in the text matches, in lower case."""
     digest: int
     """Tells texts apart."""
     uuid: str | None
@@ -67,13 +69,15 @@ class Match(NamedTuple):
 def match(asked: Asked, haystack: Haystack, place: tuple[int, int], passage: Passage, line: Json) -> Match:
     """Return a passage as a match; `place` is the line's offset and the passage's number."""
     text = passage.text
+    spans = asked.spans(text)
     return Match(
         haystack,
         *place,
         passage._replace(text=""),
-        snippet(text, asked.spans(text)),
+        snippet(text, spans),
         asked.count(text),
         len(text),
+        frozenset(text[start:end].lower() for start, end in spans),
         hash(text),
         _text(line.get("uuid")),
         _text(line.get("timestamp")),
