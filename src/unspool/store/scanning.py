@@ -215,5 +215,7 @@ def compiled(pattern: bytes | str) -> Callable[[bytes, int, int], Any]:
 
     options = re2.Options()
     options.log_errors = False
+    if isinstance(pattern, bytes):
+        options.encoding = re2.Options.Encoding.LATIN1  # a byte is a byte
     find: Callable[[bytes, int, int], Any] = re2.compile(pattern, options).search
     return find
