@@ -36,6 +36,9 @@ def database() -> sqlite3.Connection:
 @example(text="x\\nfoo", question="foo")
 @example(text="数据库", question="据库")
 @example(text="TS2345", question="2345")
+@example(text="foo", question="\\nfoo")
+@example(text="foo Bar", question="fooBar")
+@example(text="xFooBar", question="fooBar")
 def test_what_the_index_finds_is_what_is_found_in_the_text(text: str, question: str) -> None:
     wanted = words(question)
     if wanted is None:
@@ -49,6 +52,7 @@ def test_what_the_index_finds_is_what_is_found_in_the_text(text: str, question: 
 
 
 @given(text=texts, question=questions, escaped=st.booleans())
+@example(text="fooBar", question="fooBarß", escaped=False)
 def test_a_text_that_matches_is_never_passed_over_in_the_bytes(text: str, question: str, escaped: bool) -> None:
     wanted = words(question)
     if wanted is None or not wanted.count(text):

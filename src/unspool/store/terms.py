@@ -50,10 +50,12 @@ class Term(NamedTuple):
     @property
     def pattern(self) -> str:
         """The term as a regular expression, for a text of any case."""
-        phrases = [_phrase(self.words, prefix=self.prefix)]
-        if self.pieces:
-            phrases.append(_phrase(self.pieces))
-        return "|".join(phrases)
+        return _phrase(self.words, prefix=self.prefix)
+
+    @property
+    def pattern_of_parts(self) -> str:
+        """The same for the parts of identifiers in a text."""
+        return f"{self.pattern}|{_phrase(self.pieces)}" if self.pieces else self.pattern
 
 
 class Words:
@@ -64,6 +66,7 @@ class Words:
     def __init__(self, terms: tuple[Term, ...]) -> None:
         self.terms = terms
         self._patterns = [re.compile(term.pattern, re.IGNORECASE) for term in terms]
+        self._in_parts = [re.compile(term.pattern_of_parts, re.IGNORECASE) for term in terms]
 
     @property
     def expression(self) -> str:
@@ -101,7 +104,7 @@ class Words:
         if 0 in counts:
             others = parts(text)
             counts = [
-                count or len(pattern.findall(others)) for count, pattern in zip(counts, self._patterns, strict=True)
+                count or len(pattern.findall(others)) for count, pattern in zip(counts, self._in_parts, strict=True)
             ]
         return 0 if 0 in counts else sum(counts)
 
@@ -126,8 +129,9 @@ def words(asked: str) -> Words | None:
         text = bare or quoted
         prefix = bool(star) or bare.endswith("*")
         if found := tuple(word.lower() for word in _WORD.findall(text)):
-            pieces = _pieces(text) if len(found) == 1 and not prefix else ()
-            terms.append(Term(found, prefix, pieces))
+            is_name = len(found) == 1 and found[0].isascii() and not prefix
+            pieces = parts(_WORD.findall(text)[0]).lower().split() if is_name else []
+            terms.append(Term(found, prefix, tuple(pieces)))
     return Words(tuple(dict.fromkeys(terms))) if terms else None
 
 
@@ -175,11 +179,6 @@ def _class(code: int) -> int:
 
 
 _CLASSES: Final = bytes(map(_class, range(256)))
-
-
-def _pieces(text: str) -> tuple[str, ...]:
-    """Return the parts of one identifier, if it has several."""
-    return tuple(piece.lower() for piece in parts(text).split())
 
 
 def _phrase(words: tuple[str, ...], *, prefix: bool = False) -> str:
