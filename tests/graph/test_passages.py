@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import given
+from hypothesis import given, settings
 
 from tests.strategies import json_values, objects
 from unspool.graph.passages import KINDS, Passage, joined, passages, said
@@ -23,6 +23,7 @@ def texts(value: Any) -> set[str]:
             return set()
 
 
+@settings(deadline=None)
 @given(objects)
 def test_any_object_has_passages_and_the_last_may_be_structured(line: dict[str, Any]) -> None:
     found = passages(line)
@@ -31,6 +32,7 @@ def test_any_object_has_passages_and_the_last_may_be_structured(line: dict[str, 
     assert found[: len(said(line))] == said(line)
 
 
+@settings(deadline=None)
 @given(json_values)
 def test_every_text_of_an_input_is_in_its_passage(value: Any) -> None:
     block = {"type": "tool_use", "id": "a", "name": "Any", "input": {"value": value}}
@@ -38,6 +40,7 @@ def test_every_text_of_an_input_is_in_its_passage(value: Any) -> None:
     assert all(text in passage.text for text in texts(value))
 
 
+@settings(deadline=None)
 @given(json_values)
 def test_every_text_of_a_structured_result_is_in_its_passage(value: Any) -> None:
     found = passages({"type": "user", "toolUseResult": {"value": value}, "uuid": "u", "sessionId": "s"})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import chain
 
 import msgspec
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from unspool.format.entry import Entry
@@ -33,6 +33,7 @@ def entries(steps: list[list[Step]]) -> list[Entry]:
     return [item for item in decode_lines(lines) if isinstance(item, Entry)]
 
 
+@settings(deadline=None)
 @given(st.lists(st.sampled_from(STEPS), max_size=12), st.lists(st.integers(0, 30), max_size=4))
 def test_in_however_many_goes_the_prompts_are_those_of_the_whole(steps: list[list[Step]], cuts: list[int]) -> None:
     found: dict[int, str | None] = {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.strategies import json_values, objects, texts, written
@@ -50,6 +50,7 @@ def spoken_of(found: list[Said]) -> list[Said]:
     return [one for one in found if one.excerpts]
 
 
+@settings(deadline=None)
 @given(lines | objects, st.booleans())
 @example({"type": "user", "message": {"content": [{"type": "tool_result", "content": "\\" * 9000 + " x"}]}}, True)
 @example({"type": "user", "message": {"content": [{"type": "tool_result", "content": "☃ " * 9000}]}}, True)
@@ -58,6 +59,7 @@ def test_the_quick_way_finds_what_the_long_way_does(line: dict[str, Any], escape
     assert spoken_of(excerpts(data, 7)) == spoken_of(the_long_way(data))
 
 
+@settings(deadline=None)
 @given(lines)
 def test_an_excerpt_is_the_passage_or_its_ends(line: dict[str, Any]) -> None:
     data = json.dumps(line).encode()

@@ -7,7 +7,7 @@ import sqlite3
 from contextlib import closing
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from unspool.store.database import open_in_memory
@@ -31,6 +31,7 @@ def database() -> sqlite3.Connection:
     return open_in_memory()
 
 
+@settings(deadline=None)
 @given(text=texts, question=questions)
 @example(text="fooBar", question="bar")
 @example(text="x\\nfoo", question="foo")
@@ -51,6 +52,7 @@ def test_what_the_index_finds_is_what_is_found_in_the_text(text: str, question: 
     assert bool(found) == bool(wanted.count(text))
 
 
+@settings(deadline=None)
 @given(text=texts, question=questions, escaped=st.booleans())
 @example(text="fooBar", question="fooBarß", escaped=False)
 def test_a_text_that_matches_is_never_passed_over_in_the_bytes(text: str, question: str, escaped: bool) -> None:
@@ -81,6 +83,7 @@ def test_questions_as_the_index_takes_them(question: str, expression: str) -> No
     assert asked(question).expression == expression
 
 
+@settings(deadline=None)
 @given(st.text(max_size=40))
 def test_whatever_is_typed_is_no_error(question: str) -> None:
     wanted = words(question)
