@@ -78,6 +78,32 @@ def one_in_store(database: sqlite3.Connection, source_id: int, generation: int) 
     return newest if newest.generation == generation else _earlier(database, newest)[generation - 1]
 
 
+def behind_in_store(database: sqlite3.Connection, root: Path) -> list[Haystack]:
+    """Return the files of a folder that the store has read further than the index knows them."""
+    query = f"SELECT {_COLUMNS} JOIN unindexed u ON u.source_id = s.id WHERE {WITHIN}"
+    found = list(map(Haystack._make, database.execute(query, within(root))))
+    return [*found, *(earlier for one in found if one.generation > 1 for earlier in _earlier(database, one))]
+
+
+def session_in_store(database: sqlite3.Connection, root: Path, session_id: str) -> Haystack | None:
+    """Return the file of a session, rather one that is there."""
+    query = f"""SELECT {_COLUMNS} WHERE s.session_id = :session AND s.kind = 'session' AND {WITHIN}
+        ORDER BY s.gone IS NOT NULL, s.path LIMIT 1"""
+    row = database.execute(query, {**within(root), "session": session_id}).fetchone()
+    return Haystack._make(row) if row else None
+
+
+def session_in_tree(haystacks: list[Haystack], session_id: str) -> Haystack | None:
+    """Return the same of a tree."""
+    found = (one for one in haystacks if one.kind == Kind.SESSION.value)
+    return next((one for one in found if (one.session_id or stem(one.path)) == session_id), None)
+
+
+def stem(path: str) -> str:
+    """Return the name of a file of lines without its folder and ending."""
+    return path.replace("\\", "/").rpartition("/")[2].removesuffix(".jsonl")
+
+
 def _earlier(database: sqlite3.Connection, newest: Haystack) -> list[Haystack]:
     """Return a file as it was before it became another one."""
     query = "SELECT generation, offset FROM indexed WHERE source_id = ? AND generation < ?"

@@ -37,9 +37,6 @@ from unspool.store.terms import indexed, parts
 STEPS = ("indexing", "indexed")
 """The places where it may be killed: before a transaction ends, and after."""
 
-SEARCHED = (Kind.SESSION.value, Kind.AGENT.value, Kind.JOURNAL.value)
-"""Files whose lines have passages."""
-
 _SPOKEN = frozenset({"prompt", "queued"})
 """What a turn may begin with."""
 
@@ -95,36 +92,40 @@ class _Portion(msgspec.Struct):
     weight: int = 0
 
 
+_DONE = """DELETE FROM unindexed WHERE source_id = ?1 AND (SELECT s.offset <= coalesce(i.offset, 0) FROM sources s
+    LEFT JOIN indexed i ON i.source_id = s.id AND i.generation = s.generation WHERE s.id = ?1)"""
+"""Forgets a file that is indexed as far as it was read."""
+
 _encode_state = msgspec.msgpack.Encoder().encode
 _decode_state = msgspec.msgpack.Decoder(_State).decode
 
 
 def behind(database: sqlite3.Connection, root: Path) -> list[Behind]:
     """Return the files of a folder of which something is not indexed, the one changed first first."""
-    kinds = ", ".join(f"'{kind}'" for kind in SEARCHED)
     query = f"""SELECT s.id, s.generation, s.path, s.kind, coalesce(i.offset, 0), s.offset, s.device, s.inode, s.head,
-        s.boundary, s.gone, i.state FROM sources s
+        s.boundary, s.gone, i.state FROM unindexed u JOIN sources s ON s.id = u.source_id
         LEFT JOIN indexed i ON i.source_id = s.id AND i.generation = s.generation
-        WHERE {WITHIN} AND s.kind IN ({kinds}) AND s.offset > coalesce(i.offset, 0) ORDER BY s.modified, s.path"""
+        WHERE {WITHIN} ORDER BY s.modified, s.path"""
     found = []
     for id, generation, path, kind, start, end, device, inode, head, boundary, gone, state in database.execute(
         query, within(root)
-    ):
+    ).fetchall():
         position = None if gone is not None else Position(end, device, inode, head, boundary)
-        found.append(Behind(id, generation, path, kind, start, end, position, state, is_final=False))
-    return [*_given_up(database, root, kinds), *found]
+        newest = Behind(id, generation, path, kind, start, end, position, state, is_final=False)
+        found += [*_given_up(database, newest), newest]
+    return found
 
 
-def _given_up(database: sqlite3.Connection, root: Path, kinds: str) -> Iterator[Behind]:
+def _given_up(database: sqlite3.Connection, newest: Behind) -> Iterator[Behind]:
     """Yield earlier generations that were not indexed to their end: the archive has them, or nobody."""
-    query = f"SELECT id, generation, path, kind FROM sources WHERE {WITHIN} AND kind IN ({kinds}) AND generation > 1"
-    for id, generations, path, kind in database.execute(query, within(root)).fetchall():
-        known = "SELECT generation, offset, state FROM indexed WHERE source_id = ?"
-        reached = {row[0]: row[1:] for row in database.execute(known, (id,))}
-        for generation in range(1, generations):
-            offset, state = reached.get(generation, (0, b""))
-            if state is not None:
-                yield Behind(id, generation, path, kind, offset, 0, None, state, is_final=True)
+    if newest.generation == 1:
+        return
+    known = "SELECT generation, offset, state FROM indexed WHERE source_id = ?"
+    reached = {row[0]: row[1:] for row in database.execute(known, (newest.source_id,))}
+    for generation in range(1, newest.generation):
+        offset, state = reached.get(generation, (0, b""))
+        if state is not None:
+            yield newest._replace(generation=generation, start=offset, end=0, position=None, state=state, is_final=True)
 
 
 def index(
@@ -160,8 +161,7 @@ class _Work:
             if file.position is not None or not isinstance(error, NotFound):
                 return
             reached = max(file.end, reached)  # the archive was off: there is no more to come
-        if file.position is None:
-            self._reach(file, reached, taken, is_final=file.is_final)
+        self._reach(file, reached, taken, is_final=file.is_final)
 
     def _line(self, line: Line | LongLine, file: Behind, taken: _Taken) -> None:
         if type(line) is LongLine:
@@ -209,6 +209,7 @@ class _Work:
             run("DELETE FROM prompts WHERE source_id = ? AND generation = ? AND offset = ?", portion.taken_back)
             reached = [(*key, *value) for key, value in portion.reached.items()]
             run("INSERT OR REPLACE INTO indexed VALUES (?, ?, ?, ?)", reached)
+            run(_DONE, [(id,) for id, _ in portion.reached])
             self._how.at("indexing")
         self.added += len(portion.passages)
         self._how.at("indexed")

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import sqlite3
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import lru_cache
 from itertools import accumulate
@@ -21,7 +21,7 @@ from unspool.errors import UnspoolError
 from unspool.paths import project_name
 from unspool.read.scan import Kind
 from unspool.store.billed import milliseconds
-from unspool.store.haystacks import Haystack, Reader
+from unspool.store.haystacks import Haystack, Reader, stem
 from unspool.store.matches import Match
 
 
@@ -35,15 +35,12 @@ class _Starts(NamedTuple):
 class Owners:
     """The sessions of a folder."""
 
-    def __init__(self, database: sqlite3.Connection | None, haystacks: Iterable[Haystack], reader: Reader) -> None:
+    def __init__(
+        self, database: sqlite3.Connection | None, file_of: Callable[[str], Haystack | None], reader: Reader
+    ) -> None:
         self._database, self._reader = database, reader
-        self._files: dict[str, Haystack] = {}
-        for haystack in haystacks:
-            if haystack.kind == Kind.SESSION.value:
-                id = haystack.session_id or _stem(haystack.path)
-                known = self._files.get(id)
-                if known is None or (known.kept, -known.generation) > (haystack.kept, -haystack.generation):
-                    self._files[id] = haystack
+        self._file_of = lru_cache(1024)(file_of)
+        """Finds the file of a session."""
         self._starts = lru_cache(64)(self._read_starts)
         self._about = lru_cache(1024)(self._read_about)
 
@@ -51,7 +48,7 @@ class Owners:
         """Return the session that a match belongs to."""
         haystack = match.haystack
         if haystack.kind == Kind.SESSION.value:
-            return haystack.session_id or _stem(haystack.path)
+            return haystack.session_id or stem(haystack.path)
         return haystack.session_id or match.session_id
 
     def agent(self, match: Match) -> str | None:
@@ -68,7 +65,7 @@ class Owners:
     def turn(self, match: Match) -> int | None:
         """Return the number of the turn of a match."""
         session = self.session(match)
-        file = self._files.get(session or "")
+        file = self._file_of(session or "")
         haystack = match.haystack
         if file is None:
             return None
@@ -85,7 +82,7 @@ class Owners:
         """Return a match in an overflow file with the tool whose result it is."""
         from unspool.store.scanning import result_of, with_call_before
 
-        file = self._files.get(self.session(match) or "")
+        file = self._file_of(self.session(match) or "")
         if file is None:
             return match
         passage = match.passage
@@ -120,7 +117,7 @@ class Owners:
             query = "SELECT cwd FROM sessions WHERE session_id = ? AND cwd IS NOT NULL LIMIT 1"
             row = self._database.execute(query, (session,)).fetchone()
             return row[0] if row else None
-        file = self._files.get(session)
+        file = self._file_of(session)
         return None if file is None else _folder_in(self._reader, file)
 
     def _read_starts(self, haystack: Haystack, unknown: bool = False) -> _Starts:
@@ -175,7 +172,3 @@ def _each(reader: Reader, haystack: Haystack) -> Iterator[tuple[int, bytes]]:
             stop = data.find(b"\n", at, end) + 1 or end
             yield offset + at, data[at:stop]
             at = stop
-
-
-def _stem(path: str) -> str:
-    return path.replace("\\", "/").rpartition("/")[2].removesuffix(".jsonl")

@@ -26,6 +26,9 @@ from unspool.store.billed import milliseconds
 from unspool.store.gather import Batch
 from unspool.store.pricing import Pricing, priced
 
+SEARCHED = ("agent", "journal", "session")
+"""Kinds of files whose lines are indexed."""
+
 _AT_ONCE = 400
 """How many ids one query asks for."""
 
@@ -273,6 +276,8 @@ class Writer:
         if self._sources:
             query = f"INSERT OR REPLACE INTO sources ({COLUMNS}) VALUES ({_marks(len(Known._fields))})"
             self._database.executemany(query, self._sources.values())
+            grown = [(row.id,) for row in self._sources.values() if row.kind in SEARCHED]
+            self._database.executemany("INSERT OR IGNORE INTO unindexed VALUES (?)", grown)
             self._sources.clear()
         if self._unsummed:
             self._database.executemany("INSERT OR IGNORE INTO unsummed VALUES (?)", [(id,) for id in self._unsummed])

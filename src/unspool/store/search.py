@@ -20,7 +20,16 @@ from unspool.graph.passages import Json, Passage, said
 from unspool.store.billed import fits_project, milliseconds
 from unspool.store.copies import Scored, key, one_of_each, order, place
 from unspool.store.freshness import homes
-from unspool.store.haystacks import Haystack, Reader, in_store, in_tree, one_in_store
+from unspool.store.haystacks import (
+    Haystack,
+    Reader,
+    behind_in_store,
+    in_store,
+    in_tree,
+    one_in_store,
+    session_in_store,
+    session_in_tree,
+)
 from unspool.store.matches import Match, match
 from unspool.store.owners import Owners
 from unspool.store.questions import Corpus, Filters, Hit, Question
@@ -185,8 +194,7 @@ class _Search:
         """Yield what is found in lines that the index has not read yet."""
         if self._database is None or not isinstance(self._asked, Words):
             return
-        behind = [one for one in self._haystacks if one.has_lines and one.indexed < one.reached]
-        for found in self._scan(behind, only_new=True):
+        for found in self._scan(behind_in_store(self._database, self._corpus.root), only_new=True):
             if found.indexed:
                 yield self._scored(found)
 
@@ -237,7 +245,12 @@ class _Search:
 
     @cached_property
     def _owners(self) -> Owners:
-        return Owners(self._database, self._haystacks, self._reader)
+        return Owners(self._database, self._file_of, self._reader)
+
+    def _file_of(self, session: str) -> Haystack | None:
+        if self._database is not None:
+            return session_in_store(self._database, self._corpus.root, session)
+        return session_in_tree(self._haystacks, session)
 
     def _first_of(self, known: list[Scored]) -> list[Scored]:
         """Return what was found first, with its lines read: as many different ones as are asked for."""

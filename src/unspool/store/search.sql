@@ -39,3 +39,9 @@ CREATE TABLE indexed (
   state BLOB,                        -- what the lines after it need to know, as MessagePack; nothing: no more will come
   PRIMARY KEY (source_id, generation)
 ) STRICT, WITHOUT ROWID;
+
+-- Files that were read further than they are indexed, or may have been.
+CREATE TABLE unindexed (
+  source_id INTEGER PRIMARY KEY      -- the file: `sources.id`
+) STRICT;
+INSERT INTO unindexed SELECT id FROM sources WHERE kind IN ('session', 'agent', 'journal');
