@@ -22,9 +22,9 @@ import msgspec
 from unspool.format.attachments import QueuedCommand
 from unspool.format.blocks import AnyBlock, Document, Image, ToolResult, ToolUse, as_blocks
 from unspool.format.entry import Entry
-from unspool.format.message import Usage
 from unspool.format.notes import AiTitle, CustomTitle, PrLink, QueueOperation, Summary
 from unspool.format.records import Assistant, Attachment, System, User
+from unspool.format.usage import Usage
 from unspool.graph.turns import Speaker, is_prompt, is_typed, speaker, text_of, typed_text
 
 PAUSE = 300.0

@@ -223,7 +223,7 @@ class _Reading:
             modified=status.st_mtime_ns,
             lines=rows.lines,
             bytes_read=self._bytes_read,
-            answers=[one.response for one in rows.counting.counted()],
+            answers=[response for _, response in rows.counting.billed()],
             limits=[(one.offset, milliseconds(one.timestamp), one.notice) for one in rows.tally.dropped if one.notice],
             bad=rows.bad,
             history=rows.history,
