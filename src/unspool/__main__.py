@@ -31,6 +31,8 @@ def main() -> NoReturn:
 
 def _is_all_said() -> bool:
     """Tell the rest of the process that it ends; tell whether nothing is left to be done, or to be complained of."""
+    if sys.getprofile() or sys.gettrace():  # somebody measures, and will want to write down what
+        return False
     if "threading" in sys.modules and sys.modules["threading"].active_count() > 1:
         return False
     atexit._run_exitfuncs()

@@ -42,3 +42,17 @@ class Usage(Shape, frozen=True):
     speed: str | None = None
     iterations: tuple[dict[str, Any], ...] | None = None
     fallback_credit: Any = None
+
+
+class BilledUsage(Shape, frozen=True):
+    """The part of it that is billed."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cache_creation_input_tokens: int = 0
+    cache_read_input_tokens: int = 0
+    cache_creation: CacheCreation | None = None
+    server_tool_use: ServerToolUsage | None = None
+    service_tier: str | None = None
+    inference_geo: str | None = None
+    speed: str | None = None

@@ -19,9 +19,10 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 import msgspec
 
 from unspool.format.shape import UNDECODABLE, Buffer, CamelShape, Shape
-from unspool.format.usage import CacheCreation, ServerToolUsage
+from unspool.format.usage import BilledUsage, CacheCreation
 
 if TYPE_CHECKING:  # to read what was billed, the types of all lines need not be loaded
+    from unspool.format.glance import Glance
     from unspool.format.records import Assistant
 
 
@@ -82,20 +83,6 @@ class Dropped(NamedTuple):
     """What the program said in the model's place, if it was about a limit."""
 
 
-class BilledUsage(Shape, frozen=True):
-    """The part of a line's usage that is billed."""
-
-    input_tokens: int = 0
-    output_tokens: int = 0
-    cache_creation_input_tokens: int = 0
-    cache_read_input_tokens: int = 0
-    cache_creation: CacheCreation | None = None
-    server_tool_use: ServerToolUsage | None = None
-    service_tier: str | None = None
-    inference_geo: str | None = None
-    speed: str | None = None
-
-
 class BilledMessage(Shape, frozen=True):
     """The part of a message that tells what was billed."""
 
@@ -123,7 +110,7 @@ class BilledLine(CamelShape, frozen=True):
     forked_from: object = None
 
 
-Answer: TypeAlias = "Assistant | BilledLine"
+Answer: TypeAlias = "Assistant | BilledLine | Glance"
 
 billed_line: Callable[[Buffer], BilledLine] = msgspec.json.Decoder(BilledLine).decode
 

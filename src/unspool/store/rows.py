@@ -11,20 +11,22 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
 from unspool.format.patch import encode
-from unspool.graph.facts import Facts
 from unspool.paths import project_name
 from unspool.prices.answers import Response
 from unspool.prices.responses import Counting
+from unspool.read.position import Change
 from unspool.read.scan import Source
-from unspool.read.tail import Change
 from unspool.store.billed import milliseconds
 from unspool.store.gather import Batch
 from unspool.store.pricing import Pricing, priced
+
+if TYPE_CHECKING:
+    from unspool.graph.gathering import Facts
 
 _AT_ONCE = 400
 """How many ids one query asks for."""
@@ -275,8 +277,9 @@ class Writer:
             self._database.executemany(query, self._sources.values())
             self._sources.clear()
         if self._unsummed:
-            self._database.executemany("INSERT OR IGNORE INTO unsummed VALUES (?)", [(id,) for id in self._unsummed])
-            self._database.execute("DELETE FROM remembered")
+            add = "INSERT OR IGNORE INTO unsummed VALUES (?)"
+            if self._database.executemany(add, [(id,) for id in self._unsummed]).rowcount:
+                self._database.execute("DELETE FROM remembered")
             self._unsummed.clear()
         for table, waiting in self._waiting.items():
             self._database.executemany(f"INSERT OR REPLACE INTO {table} VALUES ({_marks(len(waiting[0]))})", waiting)

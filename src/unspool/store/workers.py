@@ -49,8 +49,6 @@ class Got(msgspec.Struct, frozen=True, tag=True):
 
 Found: TypeAlias = Batch | Failed
 _encode = msgspec.msgpack.Encoder().encode
-_decode_found = msgspec.msgpack.Decoder(Got | Failed).decode
-_decode_tasks = msgspec.msgpack.Decoder(list[Task]).decode
 
 
 def gathered(tasks: Sequence[tuple[int, Task]], workers: int | None = None) -> Iterator[Found]:
@@ -87,7 +85,7 @@ def _bundles(tasks: Sequence[tuple[int, Task]]) -> list[list[Task]]:
 def _by_workers(bundles: list[list[Task]], workers: int) -> Iterator[Found]:
     from multiprocessing.connection import wait
 
-    hands = _hands(min(workers, len(bundles)))
+    hands, decode = _hands(min(workers, len(bundles))), msgspec.msgpack.Decoder(Got | Failed).decode
     try:
         waiting = [_encode(bundle) for bundle in reversed(bundles)]
         busy = {hand.connection: 0 for hand in hands}
@@ -96,7 +94,7 @@ def _by_workers(bundles: list[list[Task]], workers: int) -> Iterator[Found]:
         while any(busy.values()):
             for ready in wait([connection for connection, count in busy.items() if count]):
                 connection = cast("Connection", ready)
-                said = _decode_found(connection.recv_bytes())
+                said = decode(connection.recv_bytes())
                 if isinstance(said, Failed):
                     yield said
                 elif said.batch is not None:
@@ -153,9 +151,10 @@ def _work(connection: Connection, others: list[Connection]) -> None:
     """Read what is asked for until nobody asks any more."""
     for other in others:  # copies of the asker's own ends: held open here, they would hide that it has gone
         other.close()
+    decode = msgspec.msgpack.Decoder(list[Task]).decode
     with suppress(EOFError, BrokenPipeError, ConnectionResetError, KeyboardInterrupt):
         while True:
-            for task in _decode_tasks(connection.recv_bytes()):
+            for task in decode(connection.recv_bytes()):
                 for found in _found(task):
                     connection.send_bytes(_encode(found if isinstance(found, Failed) else Got(found)))
             connection.send_bytes(_encode(Got()))
