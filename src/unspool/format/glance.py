@@ -37,8 +37,8 @@ class GlanceMessage(Shape, frozen=True):
     content: str | tuple[GlanceBlock, ...] = ""
 
 
-class Kind(CamelShape, frozen=True):
-    """What kind of thing something is: an attachment by its type, an origin by its kind."""
+class Label(CamelShape, frozen=True):
+    """What kind of thing something is: an attachment or progress by its type, an origin by its kind."""
 
     type: str | None = None
     kind: str | None = None
@@ -64,10 +64,11 @@ class Glance(CamelShape, frozen=True):
     forked_from: object = None
     is_api_error_message: bool = False
     is_compact_summary: bool = False
-    origin: Kind | None = None
+    origin: Label | None = None
     subtype: str | None = None
     operation: str | None = None
-    attachment: Kind | None = None
+    attachment: Label | None = None
+    data: Label | None = None
 
 
 glance: Callable[[Buffer], Glance] = msgspec.json.Decoder(Glance).decode

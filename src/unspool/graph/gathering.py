@@ -117,24 +117,15 @@ class Gathering(msgspec.Struct, omit_defaults=True):
 
     def take_glance(self, place: int, line: Glance) -> bool:
         """Look at a line; tell whether a glance was enough. If not, nothing of it was taken."""
-        match line.type:
-            case "assistant":
-                self.see(line)
-                self.answer(place, line)
-                self._blocks(line.message.content)
-            case "user":
-                self.see(line)
-                self._glance_at_prompt(place, line)
-            case "system" if line.subtype == "compact_boundary":
-                return False
-            case "attachment" if line.attachment and line.attachment.type == "queued_command":
-                return False
-            case "queue-operation" if line.operation == "enqueue":
-                return False
-            case kind if kind in _TOLD:
-                return False
-            case _:
-                self.see(line)
+        kind = line.type
+        if kind in _TOLD and _wants_more(line):
+            return False
+        self.see(line)
+        if kind == "assistant":
+            self.answer(place, line)
+            self._blocks(line.message.content)
+        elif kind == "user":
+            self._glance_at_prompt(place, line)
         return True
 
     def _glance_at_prompt(self, place: int, line: Glance) -> None:
@@ -326,9 +317,21 @@ class Gathering(msgspec.Struct, omit_defaults=True):
 
 
 _SPECIAL = ("acompact", "aprompt_suggestion", "aside_question", "asession_memory", "aextract_memories", "aauto_dream")
-_TOLD = frozenset({"custom-title", "ai-title", "summary", "pr-link"})
-"""Types of notes that a glance does not read."""
+_TOLD = frozenset({"system", "attachment", "queue-operation", "custom-title", "ai-title", "summary", "pr-link"})
+"""Types of lines that may say what a glance does not read."""
 _IMAGES = frozenset({"image", "document"})
+
+
+def _wants_more(line: Glance) -> bool:
+    match line.type:
+        case "system":
+            return line.subtype == "compact_boundary"
+        case "attachment":
+            return line.attachment is not None and line.attachment.type == "queued_command"
+        case "queue-operation":
+            return line.operation == "enqueue"
+        case _:
+            return True
 
 
 def _prompt_tokens(usage: Usage | BilledUsage) -> int:

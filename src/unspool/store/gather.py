@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from unspool.format.glance import glance
+from unspool.format.glance import Label, glance
 from unspool.format.shape import UNDECODABLE
 from unspool.graph.gathering import Facts, Gathering
 from unspool.prices.answers import Response, billed_line
@@ -193,7 +193,7 @@ class _Reading:
                 seen = glance(line.data) if type(line) is Line else None
             except UNDECODABLE:
                 seen = None
-            if seen is None or (seen.type == "progress" and _may_bill(line)) or not gather(line.offset, seen):
+            if seen is None or (seen.data and _may_bill(seen.data, line)) or not gather(line.offset, seen):
                 self._take(self._decoded([line]))
                 continue
             rows.lines += 1
@@ -286,6 +286,6 @@ class _Reading:
         return position_at(self._file, offset)
 
 
-def _may_bill(line: Line | LongLine) -> bool:
+def _may_bill(told: Label, line: Line | LongLine) -> bool:
     """Tell whether a progress line may repeat an agent's answer."""
-    return type(line) is not Line or b'"usage"' in bytes(line.data)
+    return told.type == "agent_progress" and (type(line) is not Line or b'"usage"' in bytes(line.data))

@@ -38,7 +38,7 @@ STEPS = ("refilled", "looked", "read", "archived", "written", "counted", "commit
 comes once for each file that a new store takes from the archive."""
 
 _LINES = frozenset(kind.value for kind in LINE_KINDS)
-_PORTION = 8 * 1024 * 1024
+_PORTION = 32 * 1024 * 1024
 """Bytes of files that are written in one transaction, at least."""
 _FILES = 256
 """Files at most."""
