@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from unspool.format.patch import encode
+from unspool.format.stringify import encode
 from unspool.paths import project_name
 from unspool.prices.answers import Response
 from unspool.prices.responses import Counting
