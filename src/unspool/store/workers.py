@@ -8,6 +8,7 @@ Rules
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Iterator, Sequence
@@ -129,6 +130,7 @@ def _hands(count: int) -> list[_Hand]:
     import unspool.read.tail  # noqa: F401  # what a line may want that is more than glanced at, once for all of them
 
     forks = sys.platform == "linux"
+    gc.freeze()  # else each would look through all that was loaded here, and have its own copy of it in the end
     context = multiprocessing.get_context("fork") if forks else multiprocessing.get_context("spawn")
     hands: list[_Hand] = []
     for _ in range(count):
