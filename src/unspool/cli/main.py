@@ -8,7 +8,6 @@ Rules
 
 from __future__ import annotations
 
-import gc
 import os
 import sys
 from importlib import import_module
@@ -77,7 +76,6 @@ def unspool(ctx: click.Context, config_dir: str | None) -> None:
 
 def main() -> NoReturn:
     """Run the command line and exit."""
-    gc.set_threshold(100_000)  # a command makes many objects and few cycles; looking for them takes up to 6 % of it
     try:
         code = unspool.main(prog_name="unspool", standalone_mode=False)
     except UnspoolError as error:

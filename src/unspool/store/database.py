@@ -91,6 +91,17 @@ def transaction(database: sqlite3.Connection) -> Iterator[None]:
 
 
 @contextmanager
+def snapshot(database: sqlite3.Connection) -> Iterator[None]:
+    """Read several times from one state, whoever writes meanwhile."""
+    database.execute("BEGIN")
+    try:
+        yield
+    finally:
+        if database.in_transaction:
+            database.execute("ROLLBACK")
+
+
+@contextmanager
 def telling(folder: Path) -> Iterator[None]:
     """Say in our words what SQLite cannot do with the files of a store."""
     try:
