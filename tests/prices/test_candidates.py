@@ -59,12 +59,8 @@ def test_every_line_that_could_bill_is_found_whole_and_in_order(lines: list[byte
 
 
 def _could_bill(line: bytes) -> bool:
-    """Tell whether a line has a key `usage`; in the middle of a user's long line, as the program writes it (rule 3)."""
-    keys = [match.start() for match in re.finditer(rb'(?<!\\)"usage"', line)]
-    users = line.find(b'"type":"user","message":{"role":"user"', 0, 1024)
-    if len(line) <= 4096 or users < 0 or b'"usage":{"input_tokens":' in line:
-        return bool(keys)
-    return any(key < users or key >= len(line) - 1024 for key in keys)
+    """Tell whether a line has a key `usage`."""
+    return re.search(rb'(?<!\\)"usage"', line) is not None
 
 
 @pytest.mark.parametrize("answer", [WRITTEN, SPACED, REORDERED], ids=["written", "spaced", "reordered"])
@@ -74,17 +70,14 @@ def test_what_was_appended_to_a_users_line_without_a_line_end_is_found(answer: b
         assert found(user(5000) + b"\n" + line + b"\n" + user(5000)) == [line + b"\n"]
 
 
-def test_an_answer_between_two_long_lines_of_a_user_counts_though_no_line_end_is_there() -> None:
-    text = user(100_000) + WRITTEN + user(100_000) + b"\n"
+@pytest.mark.parametrize("answer", [WRITTEN, SPACED, REORDERED], ids=["written", "spaced", "reordered"])
+def test_an_answer_between_two_long_lines_of_a_user_counts_though_no_line_end_is_there(answer: bytes) -> None:
+    text = user(100_000) + answer + user(100_000) + b"\n"
     counting = Counting[str]()
     tally = Tally(counting, FILE, FILE)
     tally.take_text(0, text, 0, len(text))
     tally.finish()
     assert [(one.input, one.output) for _, one in counting.billed()] == [(1, 2)]
-
-
-def test_long_lines_of_a_user_are_not_looked_at() -> None:
-    assert found(user(10_000) + b"\n" + user(10_000, quoted) + b"\n") == []
 
 
 def _cut(text: bytes) -> list[bytes]:

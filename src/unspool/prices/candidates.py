@@ -5,10 +5,8 @@ Rules
      program writes one.
   2. The usage of nearly every answer begins as the program writes it, and a long needle is found twice as fast as a
      short one. So the lines with that beginning are found first, and those between them searched for the short one.
-  3. A line may have had others appended to it, without a line end between them: what its first bytes say is not said
-     of all of it. A long line that begins as a user's is searched whole for an answer as the program writes it, and its
-     beginning and end for any other. What would be missed is an answer that another program wrote, after a user's line
-     and with more than 1 KB after it, and no line end on either side.
+  3. What the first bytes of a line say is not said of all of it: others may have been appended without a line end. So
+     every byte is searched. (To look only at the ends of users' lines would save a fifteenth of a first report.)
 """
 
 from __future__ import annotations
@@ -19,11 +17,6 @@ _WRITTEN = b'"usage":{"input_tokens":'
 """The beginning of a usage object in all 4,329 lines of the files at hand that Claude Code wrote."""
 _ANY = b'"usag'
 """Without the end, whose quotation mark is everywhere, it is found a tenth faster."""
-_USER = b'"type":"user","message":{"role":"user"'
-"""Stands before what makes a line long."""
-_LONG = 4096
-"""Bytes. Shorter lines are searched as fast as it would take to look at their ends."""
-_HEAD = _TAIL = 1024
 
 
 def candidates(data: bytes, start: int, stop: int) -> Iterator[tuple[int, int]]:
@@ -31,7 +24,7 @@ def candidates(data: bytes, start: int, stop: int) -> Iterator[tuple[int, int]]:
     find, rfind = data.find, data.rfind
     while (found := find(_WRITTEN, start, stop)) >= 0:
         begin = rfind(b"\n", start, found) + 1 or start
-        if begin != start and (begin - start > _LONG or find(_ANY, start, begin) >= 0):
+        if begin != start:
             yield from _between(data, start, begin)
         start = find(b"\n", found, stop) + 1 or stop
         yield begin, start
@@ -40,14 +33,8 @@ def candidates(data: bytes, start: int, stop: int) -> Iterator[tuple[int, int]]:
 
 def _between(data: bytes, start: int, stop: int) -> Iterator[tuple[int, int]]:
     """Yield those of lines in which no usage begins as the program writes it."""
-    find = data.find
-    while start < stop:
-        end = find(b"\n", start, stop) + 1 or stop
-        users = find(_USER, start, start + _HEAD) if end - start > _LONG else -1
-        if users < 0:
-            is_candidate = find(_ANY, start, end) >= 0
-        else:
-            is_candidate = find(_ANY, end - _TAIL, end) >= 0 or find(_ANY, start, users) >= 0
-        if is_candidate:
-            yield start, end
-        start = end
+    find, rfind = data.find, data.rfind
+    while (found := find(_ANY, start, stop)) >= 0:
+        begin = rfind(b"\n", start, found) + 1 or start
+        start = find(b"\n", found, stop) + 1 or stop
+        yield begin, start

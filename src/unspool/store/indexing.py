@@ -24,8 +24,8 @@ from unspool.format.entry import Entry
 from unspool.graph.starts import Starts
 from unspool.read.files import open_regular
 from unspool.read.lines import Line, LineBuffer, LongLine
+from unspool.read.position import Change, Position, changed
 from unspool.read.scan import Kind
-from unspool.read.tail import Change, Position, changed
 from unspool.read.text import LIMITS, read_at
 from unspool.store.archive import Archive
 from unspool.store.billed import milliseconds
