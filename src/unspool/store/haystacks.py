@@ -60,34 +60,38 @@ class Haystack(NamedTuple):
 
 
 _COLUMNS: Final = """s.path, s.kind, s.project, s.session_id, s.agent_id, s.modified, max(s.size, s.offset), s.id,
-    s.generation, s.offset, coalesce(i.offset, 0), s.gone IS NOT NULL FROM sources s
-    LEFT JOIN indexed i ON i.source_id = s.id AND i.generation = s.generation"""
+    s.generation, s.offset, coalesce(i.offset, 0), s.gone IS NOT NULL"""
+_INDEXED: Final = "LEFT JOIN indexed i ON i.source_id = s.id AND i.generation = s.generation"
 
 
 def in_store(database: sqlite3.Connection, root: Path) -> list[Haystack]:
     """Return what the store knows of a folder: files that are there, that were there, and as they were before."""
     kinds = ", ".join(f"'{kind}'" for kind in _KINDS)
-    query = f"SELECT {_COLUMNS} WHERE {WITHIN} AND s.kind IN ({kinds})"
+    query = f"SELECT {_COLUMNS} FROM sources s {_INDEXED} WHERE {WITHIN} AND s.kind IN ({kinds})"
     found = list(map(Haystack._make, database.execute(query, within(root))))
     return [*found, *(earlier for one in found if one.generation > 1 for earlier in _earlier(database, one))]
 
 
 def one_in_store(database: sqlite3.Connection, source_id: int, generation: int) -> Haystack:
     """Return one generation of a file that the store knows."""
-    newest = Haystack._make(database.execute(f"SELECT {_COLUMNS} WHERE s.id = ?", (source_id,)).fetchone())
+    query = f"SELECT {_COLUMNS} FROM sources s {_INDEXED} WHERE s.id = ?"
+    newest = Haystack._make(database.execute(query, (source_id,)).fetchone())
     return newest if newest.generation == generation else _earlier(database, newest)[generation - 1]
 
 
 def behind_in_store(database: sqlite3.Connection, root: Path) -> list[Haystack]:
     """Return the files of a folder that the store has read further than the index knows them."""
-    query = f"SELECT {_COLUMNS} JOIN unindexed u ON u.source_id = s.id WHERE {WITHIN}"
+    # A CROSS JOIN has SQLite begin with the few.
+    query = f"""SELECT {_COLUMNS} FROM unindexed u CROSS JOIN sources s ON s.id = u.source_id {_INDEXED}
+        WHERE {WITHIN}"""
     found = list(map(Haystack._make, database.execute(query, within(root))))
     return [*found, *(earlier for one in found if one.generation > 1 for earlier in _earlier(database, one))]
 
 
 def session_in_store(database: sqlite3.Connection, root: Path, session_id: str) -> Haystack | None:
     """Return the file of a session, rather one that is there."""
-    query = f"""SELECT {_COLUMNS} WHERE s.session_id = :session AND s.kind = 'session' AND {WITHIN}
+    query = f"""SELECT {_COLUMNS} FROM sources s {_INDEXED}
+        WHERE s.session_id = :session AND s.kind = 'session' AND {WITHIN}
         ORDER BY s.gone IS NOT NULL, s.path LIMIT 1"""
     row = database.execute(query, {**within(root), "session": session_id}).fetchone()
     return Haystack._make(row) if row else None

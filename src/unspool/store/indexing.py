@@ -103,7 +103,7 @@ _decode_state = msgspec.msgpack.Decoder(_State).decode
 def behind(database: sqlite3.Connection, root: Path) -> list[Behind]:
     """Return the files of a folder of which something is not indexed, the one changed first first."""
     query = f"""SELECT s.id, s.generation, s.path, s.kind, coalesce(i.offset, 0), s.offset, s.device, s.inode, s.head,
-        s.boundary, s.gone, i.state FROM unindexed u JOIN sources s ON s.id = u.source_id
+        s.boundary, s.gone, i.state FROM unindexed u CROSS JOIN sources s ON s.id = u.source_id
         LEFT JOIN indexed i ON i.source_id = s.id AND i.generation = s.generation
         WHERE {WITHIN} ORDER BY s.modified, s.path"""
     found = []

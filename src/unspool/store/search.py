@@ -258,8 +258,8 @@ class _Search:
         found: list[Scored] = []
         keys = set[object]()
         for one in known:
-            if limit is not None and len(keys) >= limit and one.score < found[-1].score:
-                break
+            if limit is not None and len(keys) >= limit and (one.score < found[-1].score or len(found) >= 2 * limit):
+                break  # copies of a line have one score, and the best of them is wanted
             match = one.match or self._read(one.row)
             if one.match is None and not self._is_wanted(match):
                 continue

@@ -13,7 +13,7 @@ Rules
 from __future__ import annotations
 
 import re
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
 from typing import Final, NamedTuple
 
 _UNSPACED: Final = (
@@ -21,8 +21,12 @@ _UNSPACED: Final = (
 )
 """Scripts that put no blanks between words."""
 
-_WORD = re.compile(f"[{_UNSPACED}]|[^\\W_{_UNSPACED}]+")
-_ALONE = re.compile(f"[{_UNSPACED}]")
+_ANY: Final = r"[^\W_]"
+"""Letters and digits."""
+_SPACED: Final = f"[^\\W_{_UNSPACED}]"
+"""Those of scripts with blanks between words."""
+
+_WORD = re.compile(r"[^\W_]+")
 _ASKED = re.compile(r'"([^"]*)"?(\*?)|([^\s"]+)')
 _PIECE = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _AFTER_ESCAPE = re.compile(r"\\[nrt]([^\W_]+)")
@@ -48,9 +52,14 @@ class Term(NamedTuple):
         return f'({phrase} OR parts : "{" ".join(self.pieces)}")' if self.pieces else phrase
 
     @property
+    def is_unspaced(self) -> bool:
+        """Whether it has words of scripts without blanks."""
+        return any(map(_is_alone, self.words))
+
+    @property
     def pattern(self) -> str:
         """The term as a regular expression, for a text of any case."""
-        return _phrase(self.words, prefix=self.prefix)
+        return _phrase(self.words, _SPACED if self.is_unspaced else _ANY, prefix=self.prefix)
 
     @property
     def pattern_of_parts(self) -> str:
@@ -65,8 +74,22 @@ class Words:
 
     def __init__(self, terms: tuple[Term, ...]) -> None:
         self.terms = terms
-        self._patterns = [re.compile(term.pattern, re.IGNORECASE) for term in terms]
-        self._in_parts = [re.compile(term.pattern_of_parts, re.IGNORECASE) for term in terms]
+
+    @cached_property
+    def _patterns(self) -> list[re.Pattern[str]]:
+        return [re.compile(term.pattern, re.IGNORECASE) for term in self.terms]
+
+    @cached_property
+    def _in_parts(self) -> list[re.Pattern[str]]:
+        return [re.compile(term.pattern_of_parts, re.IGNORECASE) for term in self.terms]
+
+    def _places(self, text: str) -> list[list[re.Match[str]]]:
+        """Return where each term is in a text."""
+        apart = text if text.isascii() else _alone().sub(" ", text)  # a word ends where another script begins
+        return [
+            list(pattern.finditer(text if term.is_unspaced else apart))
+            for term, pattern in zip(self.terms, self._patterns, strict=True)
+        ]
 
     @property
     def expression(self) -> str:
@@ -100,7 +123,7 @@ class Words:
 
     def count(self, text: str) -> int:
         """Return how often the terms are in a text: not at all if one is missing."""
-        counts = [len(pattern.findall(text)) for pattern in self._patterns]
+        counts = list(map(len, self._places(text)))
         if 0 in counts:
             others = parts(text)
             counts = [
@@ -110,9 +133,10 @@ class Words:
 
     def spans(self, text: str) -> list[tuple[int, int]]:
         """Return where in a text the terms are, in order; of a part of an identifier about where."""
-        found = [match.span() for pattern in self._patterns for match in pattern.finditer(text)]
-        for term, pattern in zip(self.terms, self._patterns, strict=True):
-            if not pattern.search(text):
+        places = self._places(text)
+        found = [match.span() for some in places for match in some]
+        for term, some in zip(self.terms, places, strict=True):
+            if not some:
                 loose = r"[\W_]*".join(re.escape(word) for word in term.words)
                 found += [match.span() for match in re.finditer(loose, text, re.IGNORECASE)]
         return sorted(found)
@@ -128,16 +152,16 @@ def words(asked: str) -> Words | None:
     for quoted, star, bare in _ASKED.findall(asked):
         text = bare or quoted
         prefix = bool(star) or bare.endswith("*")
-        if found := tuple(word.lower() for word in _WORD.findall(text)):
+        if found := tuple(_words_of(text)):
             is_name = len(found) == 1 and found[0].isascii() and not prefix
-            pieces = parts(_WORD.findall(text)[0]).lower().split() if is_name else []
+            pieces = parts("".join(_WORD.findall(text))).lower().split() if is_name else []
             terms.append(Term(found, prefix, tuple(pieces)))
     return Words(tuple(dict.fromkeys(terms))) if terms else None
 
 
 def indexed(text: str) -> str:
     """Return a text as it goes into the index: each character of scripts without blanks by itself."""
-    return text if text.isascii() else _ALONE.sub(r" \g<0> ", text)
+    return text if text.isascii() else _alone().sub(r" \g<0> ", text)
 
 
 def parts(text: str) -> str:
@@ -181,15 +205,29 @@ def _class(code: int) -> int:
 _CLASSES: Final = bytes(map(_class, range(256)))
 
 
-def _phrase(words: tuple[str, ...], *, prefix: bool = False) -> str:
+def _words_of(text: str) -> list[str]:
+    return [word.lower() for word in _WORD.findall(indexed(text))]
+
+
+def _is_alone(word: str) -> bool:
+    return not word.isascii() and _alone().match(word) is not None
+
+
+@cache
+def _alone() -> re.Pattern[str]:
+    """Return a pattern of characters that are words by themselves; to make it takes longer than most searches."""
+    return re.compile(f"[{_UNSPACED}]")
+
+
+def _phrase(words: tuple[str, ...], letters: str = _ANY, *, prefix: bool = False) -> str:
     pattern = ""
     for before, word in zip(("", *words), words, strict=False):
         if not before:
-            pattern = "" if _ALONE.match(word) else f"(?<![^\\W_{_UNSPACED}])"
+            pattern = "" if _is_alone(word) else f"(?<!{letters})"
         else:
-            pattern += r"[\W_]*" if _ALONE.match(word) or _ALONE.match(before) else r"[\W_]+"
+            pattern += r"[\W_]*" if _is_alone(word) or _is_alone(before) else r"[\W_]+"
         pattern += re.escape(word)
-    return pattern if prefix or _ALONE.match(words[-1]) else f"{pattern}(?![^\\W_{_UNSPACED}])"
+    return pattern if prefix or _is_alone(words[-1]) else f"{pattern}(?!{letters})"
 
 
 def _escaped(word: str) -> bytes:
