@@ -13,7 +13,10 @@ import pytest
 from unspool.cli.main import _COMMANDS
 
 ROOT = Path(__file__).parents[1]
-DOCUMENTS = [ROOT / "README.md", *(ROOT / "docs" / f"{name}.md" for name in ("guide", "usage", "settings", "archive"))]
+DOCUMENTS = [
+    ROOT / "README.md",
+    *(ROOT / "docs" / f"{name}.md" for name in ("guide", "usage", "search", "settings", "archive")),
+]
 ALL = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]
 
 
