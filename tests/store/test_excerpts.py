@@ -47,7 +47,7 @@ def the_long_way(line: bytes) -> list[Said]:
 
 
 def spoken_of(found: list[Said]) -> list[Said]:
-    return [one for one in found if one.excerpts]
+    return [one for one in found if one.excerpts or one.may_begin]
 
 
 @settings(deadline=None)
@@ -60,6 +60,18 @@ def test_the_quick_way_finds_what_the_long_way_does(line: dict[str, Any], escape
 
 
 @settings(deadline=None)
+@given(lines, st.data())
+def test_damaged_bytes_are_read_the_long_way(line: dict[str, Any], data: st.DataObject) -> None:
+    damaged = bytearray(written(line))
+    for _ in range(data.draw(st.integers(1, 3))):
+        damaged[data.draw(st.integers(0, len(damaged) - 1))] = data.draw(st.integers(0, 255))
+    quick, long = (spoken_of(way) for way in (excerpts(bytes(damaged), 7), the_long_way(bytes(damaged))))
+    assert [(one.offset, one.timestamp, len(one.excerpts)) for one in quick] == [
+        (one.offset, one.timestamp, len(one.excerpts)) for one in long
+    ]
+
+
+@settings(deadline=None)
 @given(lines)
 def test_an_excerpt_is_the_passage_or_its_ends(line: dict[str, Any]) -> None:
     data = json.dumps(line).encode()
@@ -67,8 +79,22 @@ def test_an_excerpt_is_the_passage_or_its_ends(line: dict[str, Any]) -> None:
         for excerpt in one.excerpts:
             passage = said(value)[excerpt.number]
             assert excerpt.kind == passage.kind
-            whole = f"{passage.text[:HEAD]}\n{passage.text[-TAIL:]}" if is_cut(passage) else passage.text
-            assert excerpt.text == whole
+            if not is_cut(passage):
+                assert excerpt.text == passage.text
+                continue
+            head, _, tail = excerpt.text.rpartition("\n")
+            assert passage.text.startswith(head)
+            assert passage.text.endswith(tail)
+            assert len(head) <= HEAD
+            assert len(tail) <= TAIL
+
+
+@settings(deadline=None)
+@given(st.text("ab ß数\n", min_size=HEAD + TAIL + 1, max_size=2 * (HEAD + TAIL)))
+def test_no_word_is_cut_in_two(words: str) -> None:
+    line = {"type": "user", "message": {"content": [{"type": "tool_result", "content": words}]}}
+    ((one,),) = (said.excerpts for said in excerpts(json.dumps(line).encode(), 0))
+    assert set(one.text.split()) <= set(words.split())
 
 
 def test_lines_that_are_no_lines_have_nothing_to_index() -> None:

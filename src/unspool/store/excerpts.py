@@ -10,17 +10,19 @@ Rules
 
 from __future__ import annotations
 
+from string import ascii_letters, digits
 from typing import Final, NamedTuple
 
 import msgspec
 
-from unspool.format.plain import spoken
+from unspool.format.plain import Json, spoken
 from unspool.format.shape import ABSENT, UNDECODABLE, Buffer
 from unspool.graph.passages import Passage, joined, said, target_of
 
 HEAD, TAIL = 400, 200
 """Characters of a tool's result that are indexed."""
 
+_LETTERS: Final = ascii_letters + digits
 _LONG: Final = 16 * (HEAD + TAIL)
 """Bytes of a result of which head and tail are decoded by themselves; a character is at most 12 of them."""
 
@@ -44,6 +46,8 @@ class Said(NamedTuple):
     offset: int
     timestamp: str | None
     excerpts: list[Excerpt]
+    may_begin: bool
+    """Whether a turn may begin with it: somebody speaks, if only by a picture."""
 
 
 class _Block(msgspec.Struct, gc=False):
@@ -84,12 +88,14 @@ def excerpts(line: Buffer, offset: int) -> list[Said]:
     """Return what is indexed of a line."""
     try:
         found = _decode_line(line)
-    except UNDECODABLE:
-        return _the_long_way(line, offset)
-    if found.type in _SILENT or (found.type in _RARE and _RARE[found.type] not in bytes(line)):
-        return []
-    quickly = _conversation(found)
-    return [Said(offset, found.timestamp, quickly)] if quickly is not None else _the_long_way(line, offset)
+        if found.type in _SILENT or (found.type in _RARE and _RARE[found.type] not in bytes(line)):
+            return []
+        if (quickly := _conversation(found)) is not None:
+            may_begin = found.type == "user" and _is_more_than_results(quickly)
+            return [Said(offset, found.timestamp, quickly, may_begin)]
+    except UNDECODABLE:  # the line, or what was left encoded in it
+        pass
+    return _the_long_way(line, offset)
 
 
 def _the_long_way(line: Buffer, offset: int) -> list[Said]:
@@ -97,8 +103,20 @@ def _the_long_way(line: Buffer, offset: int) -> list[Said]:
     for at, value in spoken(line, offset):
         stamp = value.get("timestamp")
         taken = [_of(number, passage) for number, passage in enumerate(said(value))]
-        found.append(Said(at, stamp if isinstance(stamp, str) else None, taken))
+        found.append(Said(at, stamp if isinstance(stamp, str) else None, taken, _may_begin(value, taken)))
     return found
+
+
+def _may_begin(value: Json, taken: list[Excerpt]) -> bool:
+    kind = value.get("type")
+    if kind == "attachment":
+        attachment = value.get("attachment")
+        return isinstance(attachment, dict) and attachment.get("type") == "queued_command"
+    return kind == "queue-operation" or (kind == "user" and _is_more_than_results(taken))
+
+
+def _is_more_than_results(found: list[Excerpt]) -> bool:
+    return not found or any(one.kind != "tool_result" for one in found)
 
 
 def is_cut(passage: Passage) -> bool:
@@ -107,7 +125,7 @@ def is_cut(passage: Passage) -> bool:
 
 
 def _of(number: int, passage: Passage) -> Excerpt:
-    text = f"{passage.text[:HEAD]}\n{passage.text[-TAIL:]}" if is_cut(passage) else passage.text
+    text = _joined(passage.text, passage.text) if is_cut(passage) else passage.text
     return Excerpt(number, passage.kind, text, passage.call, passage.tool, passage.target, passage.failed)
 
 
@@ -158,6 +176,16 @@ def _ends(content: msgspec.Raw) -> str | None:
         if first > 0 and last >= 0:
             begins, ends = _decode_text(b'"%b"' % head[:first]), _decode_text(b'"%b"' % tail[last:])
             if len(begins) >= HEAD and len(ends) >= TAIL:
-                return f"{begins[:HEAD]}\n{ends[-TAIL:]}"
+                return _joined(begins, ends)
     text = _decode_text(content)
-    return text if len(text) <= HEAD + TAIL else f"{text[:HEAD]}\n{text[-TAIL:]}"
+    return text if len(text) <= HEAD + TAIL else _joined(text, text)
+
+
+def _joined(begins: str, ends: str) -> str:
+    """Return head and tail of a text, without the words that were cut in two: nobody wrote what is left of them."""
+    head, tail = begins[:HEAD].rstrip(_LETTERS), ends[-TAIL:].lstrip(_LETTERS)
+    while head and head[-1].isalnum():
+        head = head[:-1]
+    while tail and tail[0].isalnum():
+        tail = tail[1:]
+    return f"{head}\n{tail}"

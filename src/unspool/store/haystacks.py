@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -88,19 +88,21 @@ def behind_in_store(database: sqlite3.Connection, root: Path) -> list[Haystack]:
     return [*found, *(earlier for one in found if one.generation > 1 for earlier in _earlier(database, one))]
 
 
-def session_in_store(database: sqlite3.Connection, root: Path, session_id: str) -> Haystack | None:
-    """Return the file of a session, rather one that is there."""
+def session_in_store(database: sqlite3.Connection, root: Path, session_id: str, near: str) -> Haystack | None:
+    """Return the file of a session: of several the one nearest to another file, rather one that is there."""
     query = f"""SELECT {_COLUMNS} FROM sources s {_INDEXED}
-        WHERE s.session_id = :session AND s.kind = 'session' AND {WITHIN}
-        ORDER BY s.gone IS NOT NULL, s.path LIMIT 1"""
-    row = database.execute(query, {**within(root), "session": session_id}).fetchone()
-    return Haystack._make(row) if row else None
+        WHERE s.session_id = :session AND s.kind = 'session' AND {WITHIN} ORDER BY s.gone IS NOT NULL, s.path"""
+    found = map(Haystack._make, database.execute(query, {**within(root), "session": session_id}))
+    return _nearest(found, near)
 
 
-def session_in_tree(haystacks: list[Haystack], session_id: str) -> Haystack | None:
+def session_in_tree(haystacks: list[Haystack], session_id: str, near: str) -> Haystack | None:
     """Return the same of a tree."""
-    found = (one for one in haystacks if one.kind == Kind.SESSION.value)
-    return next((one for one in found if (one.session_id or stem(one.path)) == session_id), None)
+    return _nearest((one for one in haystacks if one.kind == "session" and one.session_id == session_id), near)
+
+
+def _nearest(found: Iterable[Haystack], near: str) -> Haystack | None:
+    return max(found, key=lambda one: len(os.path.commonpath([one.path, near])), default=None)
 
 
 def stem(path: str) -> str:

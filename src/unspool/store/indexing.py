@@ -37,9 +37,6 @@ from unspool.store.terms import indexed, parts
 STEPS = ("indexing", "indexed")
 """The places where it may be killed: before a transaction ends, and after."""
 
-_SPOKEN = frozenset({"prompt", "queued"})
-"""What a turn may begin with."""
-
 _PORTION = 16 * 1024 * 1024
 """Characters that are written in one transaction, at least."""
 _CALLS = 1000
@@ -183,7 +180,8 @@ class _Work:
     def _line(self, line: memoryview, offset: int, file: Behind, taken: _Taken) -> None:
         portion, begins, id = self._portion, False, self._last_id
         add, index = portion.passages.append, portion.words.append
-        for at, timestamp, found in excerpts(line, offset):
+        for at, timestamp, found, may_begin in excerpts(line, offset):
+            begins = begins or may_begin
             time = _time(timestamp) if found else None
             for number, kind, text, call, tool, target, failed in found:
                 if call:
@@ -192,8 +190,6 @@ class _Work:
                 add((id, file.source_id, file.generation, at, number, kind, tool, target, failed, time))
                 index((id, indexed(text), parts(text) if kind != "tool_result" else None))
                 portion.weight += len(text)
-                if kind in _SPOKEN:
-                    begins = True
         self._last_id = id
         if begins:
             taken.look(line, offset)

@@ -36,11 +36,11 @@ class Owners:
     """The sessions of a folder."""
 
     def __init__(
-        self, database: sqlite3.Connection | None, file_of: Callable[[str], Haystack | None], reader: Reader
+        self, database: sqlite3.Connection | None, file_of: Callable[[str, str], Haystack | None], reader: Reader
     ) -> None:
         self._database, self._reader = database, reader
-        self._file_of = lru_cache(1024)(file_of)
-        """Finds the file of a session."""
+        self._file_of = file_of
+        """Finds the file of a session, near another file."""
         self._starts = lru_cache(64)(self._read_starts)
         self._about = lru_cache(1024)(self._read_about)
 
@@ -58,15 +58,14 @@ class Owners:
 
     def places(self, match: Match) -> tuple[str | None, str | None, str | None]:
         """Return the project of a match: its name, its folder, its key."""
-        folder = self._about(self.session(match)) or match.cwd
+        file = self._file(match)
+        folder = (self._about(file) if file else None) or match.cwd
         key = match.haystack.project
         return project_name(folder, key), folder, key
 
     def turn(self, match: Match) -> int | None:
         """Return the number of the turn of a match."""
-        session = self.session(match)
-        file = self._file_of(session or "")
-        haystack = match.haystack
+        file, haystack = self._file(match), match.haystack
         if file is None:
             return None
         if haystack.kind == Kind.SESSION.value:
@@ -82,7 +81,7 @@ class Owners:
         """Return a match in an overflow file with the tool whose result it is."""
         from unspool.store.scanning import result_of, with_call_before
 
-        file = self._file_of(self.session(match) or "")
+        file = self._file(match)
         if file is None:
             return match
         passage = match.passage
@@ -109,16 +108,20 @@ class Owners:
         except UnspoolError:
             return None
 
-    def _read_about(self, session: str | None) -> str | None:
+    def _file(self, match: Match) -> Haystack | None:
+        """Return the file of the session that a match belongs to."""
+        if match.haystack.kind == Kind.SESSION.value:
+            return match.haystack
+        session = self.session(match)
+        return self._file_of(session, match.haystack.path) if session else None
+
+    def _read_about(self, file: Haystack) -> str | None:
         """Return the folder that a session works in."""
-        if session is None:
-            return None
-        if self._database is not None:
-            query = "SELECT cwd FROM sessions WHERE session_id = ? AND cwd IS NOT NULL LIMIT 1"
-            row = self._database.execute(query, (session,)).fetchone()
-            return row[0] if row else None
-        file = self._file_of(session)
-        return None if file is None else _folder_in(self._reader, file)
+        if self._database is None:
+            return _folder_in(self._reader, file)
+        query = "SELECT cwd FROM sessions WHERE source_id = ?"
+        row = self._database.execute(query, (file.source_id,)).fetchone()
+        return row[0] if row else None
 
     def _read_starts(self, haystack: Haystack, unknown: bool = False) -> _Starts:
         if self._database is None or unknown or haystack.indexed < haystack.reached:

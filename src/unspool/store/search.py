@@ -247,10 +247,10 @@ class _Search:
     def _owners(self) -> Owners:
         return Owners(self._database, self._file_of, self._reader)
 
-    def _file_of(self, session: str) -> Haystack | None:
+    def _file_of(self, session: str, near: str) -> Haystack | None:
         if self._database is not None:
-            return session_in_store(self._database, self._corpus.root, session)
-        return session_in_tree(self._haystacks, session)
+            return session_in_store(self._database, self._corpus.root, session, near)
+        return session_in_tree(self._haystacks, session, near)
 
     def _first_of(self, known: list[Scored]) -> list[Scored]:
         """Return what was found first, with its lines read: as many different ones as are asked for."""
