@@ -26,7 +26,7 @@ _COMMANDS = {
     "stats": ("stats", "Count what is in a session, or in all of them."),
     "usage": ("usage", "Add up tokens and cost: by day, session, model, 5-hour block and more."),
     "sql": ("sql", "Ask in SQL: sessions, messages, tool calls, files, responses and their cost."),
-    "export": ("export", "Write a session out: byte for byte, as data, or to read."),
+    "export": ("export", "Write a session out: byte for byte, as data, or to read; or all of them as tables."),
     "restore": ("restore", "Put a session back in place, byte for byte, from the archive."),
     "sync": ("sync", "Bring the store up to date with a config folder."),
     "doctor": ("doctor", "Say what is in the data: what is known, unknown, damaged or missing."),

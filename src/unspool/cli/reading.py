@@ -227,16 +227,7 @@ def _wishes(chosen: Settings, stack: ExitStack, *, deep: bool) -> Wishes:
     )
 
 
-def edition(chosen: Settings) -> str:
-    """Return what names the prices that sums are made with."""
-    from unspool.prices.edition import DIGEST, VERSION
-
-    own = "".join(f" {price!r}" for price in chosen.prices)
-    if own:
-        import hashlib
-
-        own = f" {hashlib.sha256(own.encode()).hexdigest()}"
-    return f"{VERSION} {DIGEST}{own}"
+edition = settings.edition
 
 
 def _is_priced(database: sqlite3.Connection, chosen: Settings) -> bool:

@@ -53,9 +53,9 @@ def clean_text(text: str) -> str:
 
 def clean_json(text: str) -> str:
     """Return JSON whose strings a database takes."""
-    if "\\u" in text:
-        text = _ESCAPES.sub(lambda found: found[0] if found[1] or found[0] == r"\\" else r"\ufffd", text)
-    return clean_text(text)
+    if "\\u" not in text:
+        return text
+    return _ESCAPES.sub(lambda found: found[0] if found[1] or found[0] == r"\\" else r"\ufffd", text)
 
 
 def fitting(number: int | None, bits: int) -> int | None:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, cast
 import msgspec
 
 from unspool.errors import NotFound, Unreadable, UnspoolError
+from unspool.format.entry import Item
 from unspool.read.files import open_regular
 from unspool.read.lines import LineBuffer
 from unspool.read.tail import decode_lines
@@ -124,21 +125,27 @@ def _derive(task: Task, rows: Rows, folder: Path) -> int:
     place = Place(task.path, task.kind, task.session_id, task.agent_id)
     first = (task.revision, task.source_id)
     derivation = Derivation(place, lambda table, row: rows.add(table, first + row))
-    buffer, read = LineBuffer(), 0
-    for data in _pieces(task, folder):
-        read += len(data)
-        for item in decode_lines(buffer.feed(data)):
+    read = 0
+    for length, items in pieces(task, folder):
+        read += length
+        for item in items:
             derivation.take(item)
-        rows.weight += len(data)
+        rows.weight += length
         if rows.weight >= CHUNK:
             rows.flush()
-    for item in decode_lines(buffer.finish()):
-        derivation.take(item)
     derivation.finish()
     return read
 
 
-def _pieces(task: Task, folder: Path) -> Iterator[bytes]:
+def pieces(task: Task, folder: Path) -> Iterator[tuple[int, list[Item]]]:
+    """Yield what a file holds, as far as the store knows it: how many bytes were read, and items."""
+    buffer = LineBuffer()
+    for data in _bytes(task, folder):
+        yield len(data), decode_lines(buffer.feed(data))
+    yield 0, decode_lines(buffer.finish())
+
+
+def _bytes(task: Task, folder: Path) -> Iterator[bytes]:
     """Yield the bytes of a file as far as the store knows them, from the archive if it has gone."""
     try:
         with open_regular(task.path) as file:

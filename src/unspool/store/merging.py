@@ -49,7 +49,7 @@ def merged(columns: Path, manifest: Manifest, names: Collection[str], into: str)
             target = f"{into}/{table}.0.parquet"
             engine.execute(
                 f"""COPY (SELECT * FROM read_parquet($paths) WHERE revision IN (SELECT unnest($revisions)))
-                TO '{quoted(str(columns / target))}' (FORMAT parquet, COMPRESSION zstd, COMPRESSION_LEVEL 6)""",
+                TO '{quoted(str(columns / target))}' (FORMAT parquet, COMPRESSION zstd, COMPRESSION_LEVEL 3)""",
                 {"paths": paths, "revisions": revisions},
             )
             files.append(_finished(columns, target, table))

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from arro3.core import Array
 
 MISSING = "install it with: pip install 'unspool[sql]'"
-_LEVEL = "zstd(6)"
+_LEVEL = "zstd(3)"
 
 
 class File(msgspec.Struct, frozen=True):
@@ -96,14 +96,14 @@ def _schema(name: str) -> Any:
 
 
 @cache
-def _types() -> dict[str, tuple[Any, Any, Callable[[Any], Any] | None]]:
+def _types() -> dict[str, tuple[Any, Any, Callable[[Any], Any]]]:
     """Return for each type of SQL what it is in the file, what it is built as, and what makes values fit."""
     from arro3.core import DataType
 
     whole, short = DataType.int64(), DataType.int32()
     return {
         "VARCHAR": (DataType.utf8(), DataType.utf8(), clean_text),
-        "JSON": (DataType.utf8(), DataType.utf8(), clean_json),
+        "JSON": (DataType.utf8(), DataType.utf8(), clean_text),
         "BIGINT": (whole, whole, lambda number: fitting(number, 64)),
         "INTEGER": (short, short, lambda number: fitting(number, 32)),
         "TIMESTAMP": (DataType.timestamp("us"), whole, lambda number: fitting(number, 64)),
@@ -117,10 +117,12 @@ def _array(column: Column, values: list[Any]) -> Array:
     from arro3.core import Array
 
     kept, built, fit = _types()[column.type]
-    if column.type == "JSON" or (column.type == "VARCHAR" and any("\0" in value for value in values if value)):
-        values = [value if value is None else fit(value) for value in values]  # type: ignore[misc]
+    if column.type == "JSON":
+        values = [value if value is None else clean_json(value) for value in values]
+    elif column.type == "VARCHAR" and any("\0" in value for value in values if value):
+        values = [value if value is None else clean_text(value) for value in values]
     try:
         array = Array(values, built)
     except (UnicodeEncodeError, OverflowError, TypeError, ValueError):
-        array = Array([value if value is None else fit(value) for value in values], built)  # type: ignore[misc]
+        array = Array([value if value is None else fit(value) for value in values], built)
     return array if kept == built else array.cast(kept)

@@ -124,3 +124,7 @@ CREATE TABLE prices (
   cache_write_5m_micros BIGINT, cache_write_1h_micros BIGINT, web_search_micros BIGINT, us_factor DOUBLE,
   fast_factor DOUBLE, own BOOLEAN, source VARCHAR
 );
+
+-- Only in exports that ask for it.
+
+CREATE TABLE raw_lines (source_id INTEGER, "offset" BIGINT, raw VARCHAR);
