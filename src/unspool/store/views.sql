@@ -159,7 +159,7 @@ SELECT
   sum(web_searches)::BIGINT AS web_searches, sum(cost_micros)::BIGINT AS cost_micros,
   sum(unpriced_tokens)::BIGINT AS unpriced_tokens, sum(estimated_output_tokens)::BIGINT AS estimated_output_tokens,
   sum(estimated_cost_micros)::BIGINT AS estimated_cost_micros,
-  list_sort(list(DISTINCT model) FILTER (model <> '')) AS models
+  coalesce(list_sort(list(DISTINCT model) FILTER (model <> '')), []) AS models
 FROM responses GROUP BY ALL ORDER BY date NULLS LAST;
 
 CREATE VIEW claude_conversations AS
