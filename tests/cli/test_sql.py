@@ -587,3 +587,12 @@ def test_a_prompt_completes_and_tells_of_tables(terminal: Terminal) -> None:
     terminal.see("no such command")
     terminal.type("\x04")
     assert terminal.end() == 0
+
+
+def test_doctor_tells_how_large_the_column_files_are(run: Run, demo: Path, tmp_path: Path) -> None:
+    assert json.loads(run("doctor", demo, "--json").out)["store"]["column_bytes"] == 0
+    asked(run, "SELECT 1", "--config-dir", demo)
+    own = tmp_path / "home" / ".local" / "share" / "unspool" / "columns"
+    size = sum(path.stat().st_size for path in own.rglob("*") if path.is_file())
+    assert json.loads(run("doctor", demo, "--json").out)["store"]["column_bytes"] == size
+    assert "; the columns for SQL " in run("doctor", demo).out
