@@ -112,7 +112,7 @@ Bash,16,2,
             err="",
         )
     )
-    assert run("sql", "SELECT 1 WHERE false", "--format", "json", "--config-dir", demo) == (0, "[]\n", "")
+    assert run("sql", "SELECT 1 WHERE false", "--json", "--config-dir", demo) == (0, "[]\n", "")
     assert run("sql", "SELECT 1 AS a WHERE false", "--format", "csv", "--config-dir", demo) == (0, "a\n", "")
 
 
@@ -587,6 +587,15 @@ def test_a_prompt_completes_and_tells_of_tables(terminal: Terminal) -> None:
     terminal.see("no such command")
     terminal.type("\x04")
     assert terminal.end() == 0
+
+
+def test_the_name_of_the_data_folder_does_no_harm(run: Run, demo: Path, tmp_path: Path) -> None:
+    for name in ("it's here", "a; DROP", "ü 漢"):
+        code, out, err = run("sql", "SELECT 1 AS a", "--json", "--config-dir", demo, UNSPOOL_HOME=str(tmp_path / name))
+        assert (code, json.loads(out), err) == (0, [{"a": 1}], "")
+    code, out, err = run("sql", "SELECT 1", "--config-dir", demo, UNSPOOL_HOME=str(tmp_path / "a[b]*"))
+    assert (code, out) == (5, "")
+    assert "for a pattern" in err
 
 
 def test_doctor_tells_how_large_the_column_files_are(run: Run, demo: Path, tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from unspool.errors import UnspoolError, Usage
     help="End a query that takes longer; 0: any time it takes.",
 )  # fmt: skip
 @reading.options
+@output.json_option
 @output.folders_option
 @click.pass_context
 def sql(
@@ -31,6 +32,7 @@ def sql(
     timeout: float,
     no_sync: bool,
     no_store: bool,
+    as_json: bool,
     config_dirs: tuple[str | None, ...],
 ) -> None:
     """Ask in SQL: sessions, messages, tool calls, files, responses and their cost.
@@ -42,7 +44,7 @@ def sql(
     from unspool.store.query import Ended, Engine, Limits
 
     how, limits = reading.How(None, no_sync, no_store), Limits(deadline=timeout or None)
-    if query is None and not sys.stdin.isatty():
+    if query is None and not (sys.stdin.isatty() and sys.stdout.isatty()):
         query = sys.stdin.read()
     for attempt in (1, 2):
         with (
@@ -51,7 +53,7 @@ def sql(
         ):
             try:
                 if query is not None:
-                    write(engine, query, form, target)
+                    write(engine, query, "json" if as_json else form, target)
                 else:
                     from unspool.cli.sql_prompt import prompt
 

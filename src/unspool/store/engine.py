@@ -13,12 +13,14 @@ import os
 import resource
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from unspool.format.shape import UNDECODABLE
 from unspool.store.utc import only_utc
 from unspool.store.wire import ARROW, OBJECTS, Answer, Ask, Begin, Done, Failed, Header, Ready, receive, send
 
@@ -87,7 +89,8 @@ def _give_up_rights(begin: Begin) -> None:
     from unspool.store.landlock import restrict
 
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_AS, (begin.memory, begin.memory))
+    with suppress(ValueError, OSError):  # macOS takes no limit of address space; DuckDB's own holds there
+        resource.setrlimit(resource.RLIMIT_AS, (begin.memory, begin.memory))
     restrict([begin.folder])
 
 
@@ -179,13 +182,16 @@ def _rows(connection: duckdb.DuckDBPyConnection, ask: Ask) -> Iterator[Answer]:
 
 
 def _on_one_line(json: str) -> msgspec.Raw | str:
-    """Return JSON that is put into the answer as it is; what cannot be read, as text."""
-    if "\n" not in json and "\r" not in json:
-        return msgspec.Raw(json.encode())
+    """Return JSON that is put into the answer as it is; what others could not read, NaN in it for one, as text."""
     try:
-        return msgspec.Raw(msgspec.json.encode(msgspec.json.decode(json)))
-    except (msgspec.MsgspecError, RecursionError):
+        if "\n" in json or "\r" in json:
+            return msgspec.Raw(msgspec.json.encode(msgspec.json.decode(json)))
+        return msgspec.Raw(bytes(_checked(json)))
+    except UNDECODABLE:
         return json
+
+
+_checked: Callable[[str], msgspec.Raw] = msgspec.json.Decoder(msgspec.Raw).decode
 
 
 def _arrow(connection: duckdb.DuckDBPyConnection, query: str) -> Iterator[Answer]:

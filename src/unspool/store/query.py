@@ -17,11 +17,13 @@ import sys
 import time
 from collections.abc import Iterator
 from types import TracebackType
-from typing import IO, NamedTuple
+from typing import IO, TYPE_CHECKING, NamedTuple
 
 from unspool.errors import Refused, Unreadable, Usage
-from unspool.store.views import Setup
 from unspool.store.wire import Answer, Ask, Begin, Done, Failed, Header, Ready, send, told
+
+if TYPE_CHECKING:
+    from unspool.store.views import Setup
 
 MEMORY = 2 << 30
 """Bytes of address space; DuckDB may use half of it for data."""

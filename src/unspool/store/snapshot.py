@@ -10,11 +10,12 @@ from __future__ import annotations
 import hashlib
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from unspool.prices.table import LONG, ONCE, Price, Rates, prices
 from unspool.store.cells import days, micros
-from unspool.store.rows import NAMES
+
+if TYPE_CHECKING:
+    from unspool.prices.table import Price, Rates
 
 Row = tuple[object, ...]
 
@@ -95,6 +96,8 @@ def whole(database: sqlite3.Connection, table: str, known: Sequence[Known]) -> l
 
 def price_rows(own: Sequence[Price]) -> Iterator[Row]:
     """Yield what models cost."""
+    from unspool.prices.table import LONG, prices
+
     for price in (*own, *prices()):
         for above, rates in ((0, price.rates), *([(LONG, price.long)] if price.long else [])):
             yield _price(price, above, rates, own=price in own)
@@ -168,12 +171,13 @@ _MADE: dict[str, Callable[[Row], Row]] = {
 
 
 def _price(price: Price, above: int, rates: Rates, *, own: bool) -> Row:
+    from unspool.prices.table import ONCE
+
     micros = [rate * 100 for rate in rates]
     factors = (price.us / ONCE, price.fast / ONCE)
     return (price.model, days(price.since), above, *micros, price.web_search, *factors, own, price.source)
 
 
-_ANSWERS = tuple(name for name in NAMES if name not in ("home_id", "timestamp", "counted_at", "size"))
 _ANSWER_CELLS = (
     "source_id", "id", "generation", "counted", "offset", "time", "session_id", "agent_id", "project", "cwd", "branch",
     "version", "model", "input_tokens", "output_tokens", "cache_read_tokens", "cache_write_5m_tokens",
@@ -181,3 +185,5 @@ _ANSWER_CELLS = (
     "estimated_cost_micros", "copies", "is_sidechain", "retold", "speed", "service_tier", "inference_geo",
 )  # fmt: skip
 """The columns of `answers` in `parts.sql`, as the store calls them."""
+_ANSWERS = (*(name for name in _ANSWER_CELLS if name not in ("is_sidechain", "retold")), "marks")
+"""What is asked of the store for them."""

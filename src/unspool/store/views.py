@@ -13,6 +13,7 @@ from datetime import tzinfo
 from pathlib import Path
 from typing import NamedTuple
 
+from unspool.errors import Refused
 from unspool.store.manifest import Current, Manifest
 from unspool.store.merging import quoted
 from unspool.store.snapshot import WHOLE
@@ -41,6 +42,9 @@ class Setup(NamedTuple):
 
 def setup(columns: Path, manifest: Manifest, scope: Scope, zone: tzinfo | None) -> Setup:
     """Return the statements that make every table."""
+    if any(mark in str(columns) for mark in "*?[]{}"):
+        message = f"DuckDB would take the name of the store's folder for a pattern: `{columns.parent}`"
+        raise Refused(message, hint="let `$UNSPOOL_HOME` be a folder without any of * ? [ ] { } in its path")
     files: dict[str, list[str]] = {table: [] for table in parts()}
     for file in manifest.files():
         files[file.table].append(str(columns / file.name))
