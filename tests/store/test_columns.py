@@ -308,3 +308,40 @@ def test_whatever_lines_hold_every_table_can_be_read(place: Path, lines: list[ob
             if table.name == "entries":
                 dicts = [line for line in lines if isinstance(line, dict)]
                 assert len(found) >= 2 * len(dicts)
+
+
+def test_a_file_that_cannot_be_read_costs_no_other_and_is_tried_again(many: Columns) -> None:
+    many.sync()
+    path = path_of(many, ids(20)[5])
+    beside = path.rename(path.with_suffix(".kept"))
+    path.symlink_to(beside)  # a link is not followed
+    done = many.derive()
+    assert [failed for failed, _ in done.failed] == [str(path)]
+    assert many.rows("SELECT count(DISTINCT session_id) FROM messages") == [(19,)]
+    path.unlink()
+    beside.rename(path)
+    assert many.derive().files_derived == 1
+    assert many.rows("SELECT count(DISTINCT session_id) FROM messages") == [(20,)]
+    assert many.derive() == Refreshed()
+
+
+def test_a_refresh_that_ends_midway_is_gone_on_with(tmp_path: Path) -> None:
+    long = "\n".join(f"line {number}" for number in range(30_000))
+    for id in ids(60):
+        turns = [user("go"), assistant(tool_use("Bash", command="make")), tool_result(long + id)]
+        session(*turns * 3, id=id).save(tmp_path / "config")
+    columns = Columns(tmp_path / "own", tmp_path / "config")
+    columns.refresh()
+    for path in columns.place.glob("parts/*/lines.0.parquet"):
+        path.unlink()
+
+    def give_up(step: str) -> None:
+        if step == "published":
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        columns.derive(PLAIN._replace(at=give_up))
+    done = columns.derive()
+    assert 0 < done.files_derived < 60
+    assert columns.rows("SELECT count(DISTINCT session_id) FROM messages") == [(60,)]
+    assert everything(columns) == anew(columns)

@@ -71,6 +71,8 @@ class Made(msgspec.Struct, frozen=True):
     derived: list[Task]
     failed: list[tuple[str, str]]
     bytes_read: int
+    weight: int
+    """Of all its files: one that failed midway has left rows that are not current."""
 
 
 class Rows:
@@ -117,7 +119,8 @@ def made(bundle: Bundle) -> Made:
             rows.flush()
     rows.flush()
     sync_folder(place)
-    return Made(bundle.part, rows.files, derived, failed, read)
+    weight = sum(task.offset + 1 for task in bundle.tasks)
+    return Made(bundle.part, rows.files, derived, failed, read, weight)
 
 
 def _derive(task: Task, rows: Rows, folder: Path) -> int:

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 _ROWS = 1000
 """Rows that are fetched at once."""
 _MEGABYTE = 1 << 20
-_EXPLAIN = "explain"
 
 
 def main() -> None:
@@ -146,7 +145,8 @@ def _explained(query: str) -> str | None:
 
     text = query.encode()
     starts = [start for start, kind in duckdb.tokenize(query) if kind != duckdb.token_type.comment]
-    words = [text[start:end].split()[0].lower() for start, end in zip(starts, [*starts[1:], len(text)], strict=True)]
+    spans = zip(starts, [*starts[1:], len(text)], strict=True)
+    words = [(text[start:end].split() or [b""])[0].lower() for start, end in spans]
     if words[:1] != [b"explain"]:
         return None
     depth = 0

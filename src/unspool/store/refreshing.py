@@ -28,6 +28,7 @@ class Refresh:
         self._columns = folder / FOLDER
         self._known = snapshot.sources(database)
         self._number, self._token = 0, secrets.token_hex(4)
+        self._before, held.kinds = held.kinds, {}  # what is published before the end is not all there is
 
     def do(self) -> Refreshed:
         """Do all there is to do."""
@@ -43,7 +44,9 @@ class Refresh:
         written = self._tables()
         at("tables")
         failed = tuple(one for made in done for one in made.failed)
-        held.kinds, held.edition = {} if failed else snapshot.kinds(self._known), self._asked.edition
+        held.edition = self._asked.edition
+        if not failed:  # they are to be tried again
+            held.kinds = snapshot.kinds(self._known)
         self._drop_dead()
         merged = self._merge()
         at("merged")
@@ -90,7 +93,7 @@ class Refresh:
         """Let the manifest name a part."""
         sync_folder(self._columns / "parts")
         name = made.part.removeprefix("parts/")
-        self._held.parts[name] = Part(made.files, sum(task.offset + 1 for task in made.derived))
+        self._held.parts[name] = Part(made.files, made.weight)
         for task in made.derived:
             current = Current(task.source_id, task.generation, task.offset, task.revision, name)
             self._held.lines[task.path] = current
@@ -125,8 +128,8 @@ class Refresh:
 
     def _tables(self) -> int:
         """Write the tables that are written whole, if they may have changed."""
-        held, now, written = self._held, snapshot.kinds(self._known), 0
-        changed = {kind for kind in {*now, *held.kinds} if now.get(kind) != held.kinds.get(kind)}
+        held, now, before, written = self._held, snapshot.kinds(self._known), self._before, 0
+        changed = {kind for kind in {*now, *before} if now.get(kind) != before.get(kind)}
         for table, kinds in snapshot.WHOLE.items():
             if table in held.tables and not (changed & set(kinds) if kinds else changed):
                 continue
