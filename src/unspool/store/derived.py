@@ -18,18 +18,18 @@ import msgspec
 
 from unspool.format import blocks as b
 from unspool.format.attachments import QueuedCommand
-from unspool.format.entry import BadLine, Entry, Item
+from unspool.format.entry import Entry, Item
 from unspool.format.envelope import Unknown
 from unspool.format.message import Message
 from unspool.format.notes import QueueOperation
 from unspool.format.patch import encode
 from unspool.format.records import Assistant, Attachment, Progress, System, User
 from unspool.format.shape import ABSENT
-from unspool.graph.turns import Speaker, prompts, speaker, text_of
+from unspool.graph.turns import Speaker, prompts, speaker
 from unspool.store.cells import micros
 from unspool.store.derived_agents import AgentLines
 from unspool.store.derived_blocks import block_row, joined
-from unspool.store.derived_calls import Calls, Out, Where, has_text
+from unspool.store.derived_calls import Calls, Out, Where
 from unspool.store.verbatim import Written, written
 
 _NO_TIME = -(1 << 63)
@@ -84,14 +84,11 @@ class Derivation:
         self._spoken: list[Entry] = []
         self._offsets, self._times = array("q"), array("q")
         self._reported: set[tuple[str | None, str]] = set()
-        self.bad = 0
 
     def take(self, item: Item) -> None:
-        """Take the next item of the file."""
+        """Take the next item of the file. Bad lines are the store's to tell."""
         if isinstance(item, Entry):
             self._entry(item)
-        elif isinstance(item, BadLine):
-            self.bad += 1
 
     def finish(self) -> None:
         """Write what could not be told before the end."""
@@ -157,7 +154,7 @@ class Derivation:
         key = message.id if is_answer and message.id else f"line {entry.offset}"
         told = self._messages.get(key)
         if told is None:
-            light = Entry(entry.offset, b"", _without_result(record))
+            light = Entry(entry.offset, b"", _light(record))
             id = (message.id if is_answer else None) or record.uuid or f"line {entry.offset}"
             told = self._messages[key] = _Told(
                 id=id,
@@ -181,11 +178,11 @@ class Derivation:
 
     def _hear(self, entry: Entry, record: User) -> None:
         """Keep what tells prompts from all else that is said in the user's name."""
+        words = tuple(block for block in record.message.blocks if isinstance(block, b.Text))
         if speaker(record) is not Speaker.RESULT:
-            self._spoken.append(Entry(entry.offset, b"", _without_result(record)))
-        elif has_text(record.message.blocks):
-            content = (b.ToolResult(), b.Text(text=text_of(record.message.blocks)))
-            self._spoken.append(Entry(entry.offset, b"", User(message=Message(content=content))))
+            self._spoken.append(Entry(entry.offset, b"", _light(record, words)))
+        elif words:
+            self._spoken.append(Entry(entry.offset, b"", _light(record, (b.ToolResult(), *words))))
 
     def _note(self, entry: Entry) -> None:
         match entry.record:
@@ -318,13 +315,12 @@ def _is_again(told: _Told, record: Assistant) -> bool:
     return False
 
 
-def _without_result(record: User | Assistant) -> User | Assistant:
-    """Return a record that holds on to none of the bytes it was read from, but for its words."""
+def _light(record: User | Assistant, content: tuple[b.AnyBlock, ...] = ()) -> User | Assistant:
+    """Return a record that holds on to none of the bytes it was read from, with no other content than this."""
+    message = Message(content=content)
     if isinstance(record, User):
-        if isinstance(record.message.content, str) or speaker(record) is not Speaker.RESULT:
-            return msgspec.structs.replace(record, tool_use_result=ABSENT)
-        return msgspec.structs.replace(record, tool_use_result=ABSENT, message=Message())
-    return msgspec.structs.replace(record, message=Message())
+        return msgspec.structs.replace(record, tool_use_result=ABSENT, message=message)
+    return msgspec.structs.replace(record, message=message)
 
 
 def _kind(entry: Entry) -> tuple[str | None, str | None]:

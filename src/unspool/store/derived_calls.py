@@ -15,7 +15,7 @@ import msgspec
 
 from unspool.format import results
 from unspool.format.agent_tools import AgentInput
-from unspool.format.blocks import Image, Text, ToolResult, ToolUse
+from unspool.format.blocks import Image, ToolResult, ToolUse
 from unspool.format.inputs import parse as parse_input
 from unspool.format.shape import UNDECODABLE, CamelShape
 from unspool.graph.calls import between
@@ -204,8 +204,3 @@ def _lines_changed(given: _Given) -> tuple[int | None, int | None]:
     if not lines:
         return None, None
     return sum(line.startswith("+") for line in lines), sum(line.startswith("-") for line in lines)
-
-
-def has_text(blocks: tuple[object, ...]) -> bool:
-    """Tell whether any of some blocks has words."""
-    return any(isinstance(block, Text) and block.text for block in blocks)
