@@ -12,6 +12,7 @@ import os
 import re
 import sys
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 
 from unspool.errors import NotFound, Refused
@@ -71,6 +72,7 @@ def project_key(cwd: str) -> str:
     return f"{key[:_KEY_LIMIT]}-{_base36(abs(number))}"
 
 
+@lru_cache(256)  # a folder's name is asked for with every response in it
 def project_name(cwd: str | None, key: str | None) -> str | None:
     """Return a project's name: the last part of the folder it works in, else the key of its place.
 

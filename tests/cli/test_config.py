@@ -26,6 +26,7 @@ setting       value  default  meaning
 archive       on     on       keep raw lines, compressed, when their files are gone
 timezone      local  local    whose days: `Europe/Berlin`, `UTC`, `+05:30`, `local`
 background    on     on       let the first sync of a large folder go on by itself
+indexing      on     on       keep an index of words, so that a search answers at once
 prices.MODEL                  dollars a million tokens: {"input": 3, "output": 15}
 nothing is set; TMP/own/settings.json will hold what is
 """)
@@ -44,6 +45,7 @@ setting         value                        default  meaning
 archive         off                          on       keep raw lines, compressed, when their files…
 timezone        -05:30                       local    whose days: `Europe/Berlin`, `UTC`, `+05:30`,…
 background      on                           on       let the first sync of a large folder go on by…
+indexing        on                           on       keep an index of words, so that a search answ…
 prices.glm-4.7  {"input": 0.6, "output": 2}           dollars a million tokens: {"input": 3, "outpu…
 in TMP/own/settings.json
 """)
@@ -57,6 +59,7 @@ def test_the_json_has_values_defaults_and_meanings(config: Callable[..., Ran], t
         ("archive", True, True),
         ("timezone", "local", "local"),
         ("background", False, True),
+        ("indexing", True, True),
     ]
     assert all(row["meaning"] for row in data["settings"])
     assert json.loads(config("background", "--json").out) == data["settings"][2]
@@ -83,7 +86,7 @@ def test_keys_of_another_version_are_named(config: Callable[..., Ran], tmp_path:
             2,
             snapshot("""\
 unspool: no such setting: `colour`
-hint: there are archive, timezone, background, prices.MODEL
+hint: there are archive, timezone, background, indexing, prices.MODEL
 """),
         ),
         (
@@ -91,7 +94,7 @@ hint: there are archive, timezone, background, prices.MODEL
             2,
             snapshot("""\
 unspool: no such setting: `colour`
-hint: there are archive, timezone, background, prices.MODEL
+hint: there are archive, timezone, background, indexing, prices.MODEL
 """),
         ),
         (
@@ -99,7 +102,7 @@ hint: there are archive, timezone, background, prices.MODEL
             2,
             snapshot("""\
 unspool: no such setting: `--nope`
-hint: there are archive, timezone, background, prices.MODEL
+hint: there are archive, timezone, background, indexing, prices.MODEL
 """),
         ),
         (
@@ -147,7 +150,7 @@ hint: the built-in table has the price, if the model is in it
             2,
             snapshot("""\
 unspool: no such setting: `colour`
-hint: there are archive, timezone, background, prices.MODEL
+hint: there are archive, timezone, background, indexing, prices.MODEL
 """),
         ),
         (

@@ -61,6 +61,7 @@ store
   files    1 (0 gone, 0 older versions)
   size     N kB, and the archive N kB
   archive  on, 2.5 kB kept
+  index    0 texts, 2.5 kB to go
   state    sound
 """)
 
@@ -104,6 +105,7 @@ store
   files    1 (0 gone, 0 older versions)
   size     N kB, and the archive N kB
   archive  on, 455 bytes kept
+  index    0 texts, 449 bytes to go
   state    sound
 """)
 
@@ -171,7 +173,7 @@ def test_the_store_is_brought_up_to_date_and_told_of(run: Run, tmp_path: Path) -
     store = data["store"]
     assert store["folder"] == str(tmp_path / "u")
     assert (store["sound"], store["message"], store["hint"], store["synced"]) == (True, None, None, True)
-    assert (store["version"], store["archive"], store["files"], store["gone_files"]) == (1, True, 1, 0)
+    assert (store["version"], store["archive"], store["files"], store["gone_files"]) == (2, True, 1, 0)
     assert store["raw_bytes"] == length
     assert 0 < store["archived_bytes"] < length
     assert min(store["store_bytes"], store["archive_bytes"]) > 0

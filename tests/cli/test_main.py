@@ -37,6 +37,7 @@ Commands:
   show     Show a session: what was asked, what was done, what came of it.
   stats    Count what is in a session, or in all of them.
   usage    Add up tokens and cost: by day, session, model, 5-hour block and more.
+  search   Find words in prompts, answers, tool results, plans and all the rest.
   sql      Ask in SQL: sessions, messages, tool calls, files, responses and their cost.
   export   Write a session out: byte for byte, as data, or to read; or all of them as tables.
   restore  Put a session back in place, byte for byte, from the archive.

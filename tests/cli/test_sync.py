@@ -55,7 +55,7 @@ def without(text: str, tmp_path: Path) -> str:
 
 def test_a_sync_says_what_it_did(run: Run, world: World) -> None:
     out = done(run("sync", "--config-dir", world.root)).out
-    assert out.startswith("files            3 (3 changed, 0 gone)\nread             ")
+    assert out.startswith("files             3 (3 changed, 0 gone)\nread              ")
     assert out.splitlines()[-1].startswith("took")
     report = data(run, "sync", "--json", "--config-dir", world.root)
     assert {name: value for name, value in report.items() if "seconds" not in name and name != "peak_rss_bytes"} == {
@@ -67,6 +67,7 @@ def test_a_sync_says_what_it_did(run: Run, world: World) -> None:
         "generations": 0,
         "gone": 0,
         "failed": [],
+        "passages_added": 0,
     }
 
 
@@ -149,12 +150,12 @@ def test_a_store_of_a_newer_unspool_is_refused_and_made_again_if_asked(
     done(run("sync", "--config-dir", world.root))
     world.synced()
     with closing(sqlite3.connect(own / "store.db", isolation_level=None)) as database:
-        database.execute("PRAGMA user_version = 2")
+        database.execute("PRAGMA user_version = 3")
     refused = run("ls", "--config-dir", world.root)
     assert (refused.code, refused.out) == (5, "")
     assert refused.err.replace(str(own), "OWN").splitlines() == snapshot(
         [
-            "unspool: `OWN/store.db` was made by a newer unspool (tables 2, this one knows 1)",
+            "unspool: `OWN/store.db` was made by a newer unspool (tables 3, this one knows 2)",
             "hint: upgrade unspool; `unspool sync --rebuild` makes it again from the files and the archive; "
             "`--no-store` does without it",
         ]

@@ -31,6 +31,7 @@ from tests.faults.world import (
     tables,
 )  # fmt: skip
 from unspool.cli.reading import edition
+from unspool.store import indexing
 from unspool.store.settings import Settings
 from unspool.store.sync import STEPS, Wishes
 
@@ -39,7 +40,8 @@ A_LIFE = 25
 """Kills until a new store is begun."""
 MANY = 300
 """Files at first: more than one transaction takes."""
-SURE = ["looked", "read", "archived", "written", "counted", "committed", "missed", "done"]
+EVERY = (*STEPS, *indexing.STEPS)
+SURE = ["looked", "read", "archived", "written", "counted", "committed", "missed", "done", *indexing.STEPS]
 
 
 def test_a_sync_that_is_killed_anywhere_loses_nothing_and_doubles_nothing(tmp_path: Path, tally: Tally) -> None:
@@ -100,7 +102,7 @@ class Life:
         """Run a sync that is to be killed; it may end before it comes to that step."""
         rest = [step for step in SURE if step not in self._tally.steps]
         is_new = not (self._program.folder / "store.db").exists()
-        step = "refilled" if is_new and self._world.seen else self._chance.choice(rest or STEPS)
+        step = "refilled" if is_new and self._world.seen else self._chance.choice(rest or EVERY)
         often = self._chance.choice([1, 1, 2, self._chance.randint(1, MANY)] if step == "refilled" else [1, 1, 2])
         before = self._done
         code = self._sync(UNSPOOL_KILL_AT=f"{step}:{often}")

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 from unspool.store.archive import Archive
 from unspool.store.database import open_archive, open_store
+from unspool.store.indexing import behind, index
 from unspool.store.listing import listed
 from unspool.store.sync import Report, Wishes, sync
 from unspool.testing.build import assistant, note, session, text, tool_result, tool_use, user
@@ -232,9 +233,11 @@ PLAIN = Wishes()
 
 
 def synced(folder: Path, root: Path, wishes: Wishes = PLAIN) -> Report:
-    """Bring a store up to date, in this process."""
+    """Bring a store and its index up to date, in this process."""
     with closing(open_store(folder)) as database, closing(open_archive(folder)) as archive:
-        return sync(database, Archive(archive), root, wishes)
+        report = sync(database, Archive(archive), root, wishes)
+        index(database, lambda: Archive(archive), behind(database, root))
+        return report
 
 
 def archived(folder: Path) -> dict[str, list[bytes]]:
@@ -280,13 +283,22 @@ def tables(folder: Path) -> dict[str, list[tuple[Any, ...]]]:
         "history": "SELECT path, h.generation, h.offset, display FROM history h JOIN sources ON source_id = sources.id",
         "todos": "SELECT path, t.position, t.content FROM todos t JOIN sources ON source_id = sources.id",
         "plans": "SELECT path, p.content FROM plans p JOIN sources ON source_id = sources.id",
+        "indexed": "SELECT path, i.generation, i.offset, i.state IS NULL FROM indexed i JOIN sources "
+        "ON source_id = sources.id",
+        "prompts": "SELECT path, p.generation, p.offset, p.time FROM prompts p JOIN sources ON source_id = sources.id",
+        "passages": f"SELECT {_PASSAGE}, tool, target, failed, time FROM passages p JOIN sources "
+        "ON source_id = sources.id",
+        "words": f"SELECT {_PASSAGE}, term, col, count(*) FROM temp.instances JOIN passages p ON p.id = doc "
+        f"JOIN sources ON source_id = sources.id GROUP BY {_PASSAGE}, term, col",
     }
     with closing(sqlite3.connect(folder / "store.db")) as database:
+        database.execute("CREATE VIRTUAL TABLE temp.instances USING fts5vocab (main, words, instance)")
         found = {name: sorted(database.execute(query).fetchall(), key=repr) for name, query in queries.items()}
     found["sessions"] = [(path, *rest) for path, _, *rest in found["sessions"]]
     return found
 
 
+_PASSAGE = "path, p.generation, p.offset, p.number, p.kind"
 _ANSWER = (
     "id", "copies", "offset", "time", "model", "session_id", "agent_id", "project", "input_tokens", "output_tokens",
     "cache_read_tokens", "final", "estimated_output_tokens", "cost_micros",
@@ -299,6 +311,8 @@ def check_integrity(folder: Path) -> None:
         with closing(sqlite3.connect(folder / name)) as database:
             assert database.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
             assert database.execute("PRAGMA foreign_key_check").fetchall() == []
+            if name == "store.db":
+                database.execute("INSERT INTO words (words) VALUES ('integrity-check')")
 
 
 def check(world: World, folder: Path, fresh: Path) -> None:

@@ -13,7 +13,7 @@ from typing import Any, get_args
 import msgspec
 import pytest
 
-from unspool.format import message, notes, records
+from unspool.format import message, notes, records, usage
 from unspool.format.attachments import KnownAttachment
 from unspool.format.blocks import KnownBlock
 from unspool.format.progress import KnownProgress
@@ -30,10 +30,10 @@ LINES, BLOCKS, ATTACHMENTS, PROGRESS = map(tagged, (KnownRecord, KnownBlock, Kno
 PARTS: dict[str, type[Any]] = {
     "user.message": message.Message,
     "assistant.message": message.Message,
-    "assistant.usage": message.Usage,
-    "usage.cache_creation": message.CacheCreation,
-    "usage.server_tool_use": message.ServerToolUsage,
-    "usage.output_tokens_details": message.OutputDetails,
+    "assistant.usage": usage.Usage,
+    "usage.cache_creation": usage.CacheCreation,
+    "usage.server_tool_use": usage.ServerToolUsage,
+    "usage.output_tokens_details": usage.OutputDetails,
     "compactMetadata": records.CompactMetadata,
     "user.origin": records.Origin,
     "user.thinkingMetadata": records.ThinkingMetadata,

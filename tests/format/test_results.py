@@ -24,11 +24,11 @@ from unspool.format.file_tools import (
     TextFile,
     UnchangedFile,
 )
-from unspool.format.message import Usage
 from unspool.format.plan_tools import StatusChange, Task, TaskListResult, TaskUpdateResult
 from unspool.format.results import TOOLS, KnownResult, ListResult, OtherResult, TextResult
 from unspool.format.shape import ABSENT
 from unspool.format.shell_tools import BashResult, Commit, GitOperation
+from unspool.format.usage import Usage
 from unspool.format.web_tools import Hit, Hits, WebSearchResult
 
 FACTS = Path(__file__).parent / "facts" / "tool_results.tsv"

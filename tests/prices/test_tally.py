@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from unspool.format.codec import decode
 from unspool.format.entry import Entry
 from unspool.prices.answers import Dropped, Response
-from unspool.prices.entries import EntryTally, of_entry
+from unspool.prices.entries import of_entry, take_entry
 from unspool.prices.responses import Counted, Counting, unique
 from unspool.prices.tally import Tally
 
@@ -108,9 +108,9 @@ def test_text_is_counted_as_its_entries_are(lines: list[bytes], before: int) -> 
 def test_entries_are_counted_one_by_one(lines: list[bytes]) -> None:
     text = b"\n".join(lines)
     counting = Counting[str]()
-    tally = EntryTally(counting, FILE, FILE)
+    tally = Tally(counting, FILE, FILE)
     for entry in entries(text):
-        tally.take_entry(entry)
+        take_entry(tally, entry)
     tally.finish()
     counted, dropped = the_long_way(text)
     assert ordered(list(counting.counted())) == ordered(counted)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from unspool.errors import Refused, Unreadable, UnspoolError, Unwritable
-from unspool.store.database import VERSION, is_locked, locked, open_archive, open_store, telling, transaction
+from unspool.store.database import STORE, VERSIONS, is_locked, locked, open_archive, open_store, telling, transaction
 
 
 def modes(folder: Path) -> set[int]:
@@ -31,15 +31,15 @@ def test_folder_and_files_are_for_the_user_alone(tmp_path: Path) -> None:
 def test_a_store_that_was_not_finished_is_finished(tmp_path: Path) -> None:
     (tmp_path / "store.db").touch()
     with closing(open_store(tmp_path)) as database:
-        assert database.execute("PRAGMA user_version").fetchone() == (VERSION,)
+        assert database.execute("PRAGMA user_version").fetchone() == (VERSIONS[STORE],)
         assert database.execute("SELECT count(*) FROM sources").fetchone() == (0,)
 
 
 def test_a_store_of_a_newer_unspool_is_left_as_it_is_and_named(tmp_path: Path) -> None:
-    for open_it in (open_store, open_archive):
+    for open_it, knows in ((open_store, 2), (open_archive, 1)):
         with closing(open_it(tmp_path)) as database:
             database.execute("PRAGMA user_version = 99")
-        with pytest.raises(Refused, match=r"made by a newer unspool \(tables 99, this one knows 1\)") as refused:
+        with pytest.raises(Refused, match=rf"made by a newer unspool \(tables 99, this one knows {knows}\)") as refused:
             open_it(tmp_path)
         assert "upgrade unspool" in (refused.value.hint or "")
         assert ("--rebuild" in (refused.value.hint or "")) == (open_it is open_store)

@@ -166,6 +166,29 @@ def test_what_is_remembered_is_forgotten_when_something_changes(tmp_path: Path) 
     assert sum(one.responses for one in sums(own, root, wanted)) == len(from_files(root)) + 1
 
 
+def test_while_some_files_grow_what_was_added_up_of_the_others_holds(tmp_path: Path) -> None:
+    own, root = tmp_path / "own", tmp_path / "config"
+    paths = [
+        session(user("hi"), assistant("ho"), id=id, start=f"2026-01-{number + 1:02}T09:00:00.000Z").save(root)
+        for number, id in enumerate([*S, *(one.replace("8000", "9000") for one in S)])
+    ]
+    synced(own, root)
+    wanted, more = Wanted(days=()), session(user("more"), *(assistant("and more") for _ in range(20)), id=S[0])
+    lines = [line for line in more.data.splitlines(keepends=True) if b'"usage"' in line]
+    for step, line in enumerate(lines):
+        with paths[step % 3 if step < 6 else step % len(paths)].open("ab") as file:
+            file.write(line)
+        synced(own, root)
+        for _ in range(2):
+            found = sums(own, root, wanted)
+            assert sum(one.responses for one in found) == len(from_files(root))
+            assert sum(one.cost_micros for one in found) == sum(one.cost_micros for one in from_files(root))
+        assert sums(own, root) == from_files(root)
+    paths[0].write_bytes(paths[1].read_bytes())
+    synced(own, root)
+    assert sum(one.responses for one in sums(own, root, wanted)) == len(sums(own, root))
+
+
 def test_a_damaged_time_is_none_in_whatever_company(tmp_path: Path) -> None:
     own, root = tmp_path / "own", tmp_path / "config"
     path = session(user("hi"), assistant("ho"), assistant("he"), id="10000000-0000-4000-8000-000000000001").save(root)

@@ -33,7 +33,7 @@ def put(folder: Path, value: Any) -> Path:
 
 def test_without_a_file_there_are_defaults(tmp_path: Path) -> None:
     assert read(tmp_path / "none") == read(tmp_path) == Settings()
-    assert Settings() == (True, None, (), True, ())
+    assert Settings() == (True, None, (), True, True, ())
 
 
 def test_what_is_set_is_read(tmp_path: Path) -> None:

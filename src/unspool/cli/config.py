@@ -33,7 +33,8 @@ def config(key: str | None, value: str | None, unset: str | None, as_json: bool)
     """Show the settings, or change one.
 
     Without KEY all of them are listed; with it, its value is printed; with VALUE, it is set. Keys: archive (on, off),
-    timezone (a zone), background (on, off), prices.MODEL (JSON). They are kept in settings.json in $UNSPOOL_HOME.
+    timezone (a zone), background (on, off), indexing (on, off), prices.MODEL (JSON). They are kept in settings.json in
+    $UNSPOOL_HOME.
     """
     folder = data_folder(os.environ)
     if unset is not None and key is not None:

@@ -108,6 +108,9 @@ def _show_condition(state: Condition, report: StoreReport) -> None:
     pairs.append(("size", sizes))
     kept = "" if state.raw_bytes is None else f", {output.size(state.raw_bytes)} kept"
     pairs.append(("archive", f"{'on' if state.archive else 'off'}{kept}"))
+    if state.passages is not None:
+        waiting = f", {output.size(state.unindexed_bytes)} to go" if state.unindexed_bytes else ""
+        pairs.append(("index", f"{output.amount(state.passages, 'text')}{waiting}"))
     sound = "sound" if report.synced else "sound; this folder is not in it yet"
     pairs.append(("state", sound if state.sound else str(state.message)))
     if state.hint:

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import os
-import signal
 from collections.abc import Callable, Mapping
 
 
@@ -15,6 +14,8 @@ def fault(environment: Mapping[str, str]) -> Callable[[str], None]:
     step, _, number = environment.get("UNSPOOL_KILL_AT", "").partition(":")
     if not step:
         return lambda _: None
+    import signal
+
     left = [int(number or 1)]
 
     def reached(name: str) -> None:

@@ -8,7 +8,6 @@ Rules
 
 from __future__ import annotations
 
-import gc
 import os
 import sys
 from importlib import import_module
@@ -25,6 +24,7 @@ _COMMANDS = {
     "show": ("show", "Show a session: what was asked, what was done, what came of it."),
     "stats": ("stats", "Count what is in a session, or in all of them."),
     "usage": ("usage", "Add up tokens and cost: by day, session, model, 5-hour block and more."),
+    "search": ("search", "Find words in prompts, answers, tool results, plans and all the rest."),
     "sql": ("sql", "Ask in SQL: sessions, messages, tool calls, files, responses and their cost."),
     "export": ("export", "Write a session out: byte for byte, as data, or to read; or all of them as tables."),
     "restore": ("restore", "Put a session back in place, byte for byte, from the archive."),
@@ -77,7 +77,6 @@ def unspool(ctx: click.Context, config_dir: str | None) -> None:
 
 def main() -> NoReturn:
     """Run the command line and exit."""
-    gc.set_threshold(100_000)  # a command makes many objects and few cycles; looking for them takes up to 6 % of it
     try:
         code = unspool.main(prog_name="unspool", standalone_mode=False)
     except UnspoolError as error:

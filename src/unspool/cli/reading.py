@@ -26,7 +26,7 @@ from unspool.errors import NotFound, Unwritable
 from unspool.paths import absolute, config_folder, data_folder, existing, is_text
 from unspool.store import settings
 from unspool.store.database import is_locked, locked, open_archive, open_store, telling
-from unspool.store.freshness import Freshness, compare, home_around, homes, is_filled, is_synced
+from unspool.store.freshness import Freshness, compare, home_around, homes, is_filled, is_synced, unindexed
 
 if TYPE_CHECKING:
     from unspool.home import Home
@@ -201,6 +201,39 @@ def synced(
             for failed in rebuild(database, archive, wishes, folder):
                 warn(f"not all of `{failed.path}` could be taken from the archive: {failed.reason}")
         return sync(database, archive, root, wishes, freshness)
+
+
+def indexed(database: sqlite3.Connection, root: Path, folder: Path) -> int:
+    """Bring the text index up to date, with a progress bar if it takes long; return how many passages were added."""
+    from unspool.cli import output
+    from unspool.cli.faults import fault
+    from unspool.store.archive import Archive
+    from unspool.store.indexing import Indexing, behind, index
+
+    with ExitStack() as stack:
+        stack.enter_context(telling(folder))
+        archive = Archive(open_archive(folder))
+        stack.callback(archive.database.close)
+        stack.enter_context(locked(folder))
+        files = behind(database, root)
+        total = sum(file.end - file.start for file in files)
+        advance = stack.enter_context(output.progress(total if total > LARGE else 0, "indexing"))
+        return index(database, lambda: archive, files, Indexing(advance, fault(os.environ)))
+
+
+def index_or_go_on(opened: Opened) -> None:
+    """Bring the text index up to date if that does not take long and nobody else is at it; else leave it for later."""
+    assert opened.database is not None
+    if not opened.settings.indexing:
+        return
+    behind = unindexed(opened.database, opened.root)
+    if behind > LARGE and opened.settings.background:
+        _go_on_in_background(opened.root, opened.folder)
+    elif behind and not is_locked(opened.folder):
+        try:
+            indexed(opened.database, opened.root, opened.folder)
+        except Unwritable as error:
+            warn(f"{error.message}; searching without the index")
 
 
 def _wishes(chosen: Settings, stack: ExitStack, *, deep: bool) -> Wishes:

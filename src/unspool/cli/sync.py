@@ -43,10 +43,11 @@ def sync(deep: bool, rebuild: bool, in_background: bool, as_json: bool, config_d
         database = open_store(folder)
         try:
             report = reading.synced(database, root, folder, chosen, deep=deep)
+            passages = reading.indexed(database, root, folder) if chosen.indexing else 0
         finally:
             database.close()
     if as_json:
-        data = report._asdict()
+        data = report._asdict() | {"passages_added": passages}
         data["failed"] = [{"path": str(one.path), "reason": one.reason} for one in report.failed]
         output.write_json(data)
         return
@@ -55,6 +56,7 @@ def sync(deep: bool, rebuild: bool, in_background: bool, as_json: bool, config_d
             ("files", f"{report.files_seen:,} ({report.files_changed:,} changed, {report.gone:,} gone)"),
             ("read", f"{output.size(report.bytes_read)}, {output.amount(report.lines_parsed, 'line')}"),
             ("rows", f"{report.rows_added:,}"),
+            ("passages indexed", f"{passages:,}"),
             ("new generations", f"{report.generations:,}"),
             ("took", f"{report.seconds:.2f} s, {report.cpu_seconds:.2f} s of CPU"),
         ],

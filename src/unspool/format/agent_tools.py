@@ -6,8 +6,8 @@ from typing import Any, TypeAlias
 
 from msgspec import field
 
-from unspool.format.message import Usage
 from unspool.format.shape import CamelShape, Shape
+from unspool.format.usage import Usage
 
 
 class AgentInput(Shape, frozen=True):

@@ -9,7 +9,6 @@ Rules
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Final, TypeAlias
 
@@ -17,6 +16,9 @@ import msgspec
 
 from unspool.errors import Refused
 from unspool.format import json_text
+from unspool.format.stringify import encode
+
+__all__ = ["REMOVE", "Path", "Remove", "encode", "patch"]
 
 Path: TypeAlias = tuple[str | int, ...]
 """The way to a value: `("message", "content", 0, "text")`."""
@@ -29,22 +31,12 @@ class Remove(msgspec.Struct, frozen=True):
 REMOVE: Final = Remove()
 """Given as a value: the member or element goes."""
 
-_SURROGATE = re.compile("[\ud800-\udfff]")
-
 
 def patch(line: bytes, changes: Mapping[Path, object]) -> bytes:
     """Return the line with these values changed, one after the other."""
     for path, value in changes.items():
         line = _change(line, path, value)
     return line
-
-
-def encode(value: object) -> bytes:
-    """Return a value as the compact JSON that JavaScript's `JSON.stringify` writes."""
-    try:
-        return msgspec.json.encode(value)
-    except UnicodeEncodeError:  # a lone surrogate: legal in JSON as an escape, not in UTF-8
-        return _encode_by_hand(value)
 
 
 def _change(line: bytes, path: Path, value: object) -> bytes:
@@ -112,19 +104,3 @@ def _remove(line: bytes, slots: list[json_text.Slot], index: int) -> bytes:
 
 def _missing(path: Path) -> Refused:
     return Refused(f"no such value in the line: `{'.'.join(map(str, path))}`")
-
-
-def _encode_by_hand(value: object) -> bytes:
-    match value:
-        case str():
-            clean = _SURROGATE.split(value)
-            marks = [f"\\u{ord(mark):04x}".encode() for mark in _SURROGATE.findall(value)] + [b""]
-            pieces = [msgspec.json.encode(piece)[1:-1] + mark for piece, mark in zip(clean, marks, strict=True)]
-            return b'"' + b"".join(pieces) + b'"'
-        case dict():
-            inner = (_encode_by_hand(key) + b":" + _encode_by_hand(item) for key, item in value.items())
-            return b"{" + b",".join(inner) + b"}"
-        case list() | tuple():
-            return b"[" + b",".join(map(_encode_by_hand, value)) + b"]"
-        case _:
-            return msgspec.json.encode(value)

@@ -19,8 +19,8 @@ import msgspec
 
 from unspool.format.blocks import AnyBlock
 from unspool.format.entry import Entry
-from unspool.format.message import Usage
 from unspool.format.records import Assistant, User
+from unspool.format.usage import Usage
 
 
 class Placed(NamedTuple):

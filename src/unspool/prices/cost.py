@@ -52,19 +52,27 @@ class Explanation(NamedTuple):
 
 def cost(response: Response, price: Price | None, output: int | None = None) -> int:
     """Return what a response cost, in micro-dollars; 0 without a price. `output`: as if it had so many tokens."""
+    return costs(response, price, response.output if output is None else output)[1]
+
+
+def costs(response: Response, price: Price | None, output: int) -> tuple[int, int]:
+    """Return what a response cost, and what it would have with another output, in micro-dollars."""
     if price is None:
-        return 0
-    if output is None:
-        output = response.output
-    rates = price.long if price.long and response.prompt > LONG else price.rates
-    tokens = (
-        response.input * rates.input
-        + output * rates.output
-        + response.cache_read * rates.cache_read
-        + response.cache_write_5m * rates.cache_write_5m
-        + response.cache_write_1h * rates.cache_write_1h
-    )
-    return _rounded(tokens * _factor(response, price) + response.web_searches * price.web_search * _MICRO)
+        return 0, 0
+    fresh, read, said = response.input, response.cache_read, response.output
+    short, long = response.cache_write_5m, response.cache_write_1h
+    rates = price.long if price.long and fresh + read + short + long > LONG else price.rates
+    prompt_rate, output_rate, read_rate, short_rate, long_rate = rates
+    prompt = fresh * prompt_rate + read * read_rate + short * short_rate + long * long_rate
+    us = price.us if response.inference_geo == "us" else ONCE
+    factor = us * price.fast if response.speed == "fast" else us * ONCE
+    searches = response.web_searches * price.web_search * _MICRO
+    # Rounded half to even: this is asked of every response of a folder.
+    micros, rest = divmod((prompt + said * output_rate) * factor + searches, _MICRO)
+    counted = micros + (rest * 2 + micros % 2 > _MICRO)
+    if output == said:
+        return counted, counted
+    return counted, _rounded((prompt + output * output_rate) * factor + searches)
 
 
 def explain(response: Response, price: Price | None) -> Explanation:

@@ -40,15 +40,12 @@ BILLED = frozenset({Assistant, Progress})
 """The types of records that may tell of a response."""
 
 
-class EntryTally(Tally[S]):
-    """Takes the entries of one file."""
-
-    def take_entry(self, entry: Entry) -> None:
-        """Take a line that has been decoded."""
-        if type(entry.record) is Assistant:
-            self.take(entry.record, entry.raw, entry.offset)
-        elif (found := of_entry(entry, self.file)) is not None:
-            self.add(found)
+def take_entry(tally: Tally[S], entry: Entry) -> None:
+    """Take a line that has been decoded."""
+    if type(entry.record) is Assistant:
+        tally.take(entry.record, entry.raw, entry.offset)
+    elif (found := of_entry(entry, tally.file)) is not None:
+        tally.add(found)
 
 
 def _retold(offset: int, told: Progress, data: AgentProgress, home: str) -> Response | Dropped | None:

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, NamedTuple, TypeAlias, TypeVar
 
 from msgspec.structs import replace
 
@@ -42,21 +42,35 @@ class Counting(Generic[S]):
     """Takes responses from any number of sources and keeps each once."""
 
     def __init__(self) -> None:
-        self._groups: dict[str, _Group[S]] = {}
+        self._groups: dict[str, _Once[S] | _Group[S]] = {}
 
     def add(self, source: S, response: Response, others: Sequence[int] = ()) -> None:
         """Take what a line, or a whole file, says of a response; `others` are lines that were merged into it before."""
         group = self._groups.get(response.id)
         if group is None:
-            group = self._groups[response.id] = _Group(source, response)
-        else:
-            group.add(source, response)
-        if others:
-            group.others += [(source, offset) for offset in others]
+            self._groups[response.id] = (source, response, others)
+            return
+        if isinstance(group, tuple):
+            group = self._groups[response.id] = _Group(*group)
+        group.add(source, response, others)
+
+    def billed(self) -> Iterator[tuple[S, Response]]:
+        """Yield each response once, in the order they first appeared, with the source of the line that counts."""
+        for group in self._groups.values():
+            yield group[:2] if isinstance(group, tuple) else group.billed()
 
     def counted(self) -> Iterator[Counted[S]]:
-        """Yield each response once, in the order they first appeared."""
-        return (group.counted() for group in self._groups.values())
+        """Yield the same, with the lines that were merged."""
+        for group in self._groups.values():
+            if isinstance(group, tuple):
+                source, response, others = group
+                yield Counted(source, response, tuple((source, offset) for offset in others))
+            else:
+                yield Counted(*group.billed(), tuple(sorted(group.others)))
+
+
+_Once: TypeAlias = tuple[S, Response, Sequence[int]]
+"""What is known of a response that was told of once, as most are; with nothing to compare, no more is needed."""
 
 
 def unique(found: Iterable[tuple[S, Response]]) -> list[Counted[S]]:
@@ -72,16 +86,15 @@ class _Group(Generic[S]):
 
     __slots__ = ("_best", "_earliest", "_final", "_sizes", "_source", "others")
 
-    def __init__(self, source: S, response: Response) -> None:
+    def __init__(self, source: S, response: Response, others: Sequence[int]) -> None:
         self._source, self._best = source, response
         self._earliest, self._final = response.timestamp, response.final
-        self.others: list[tuple[S, int]] = []
-        self._sizes: dict[S, int] | None = None
-        """The size in each source; nothing while there is one answer."""
+        self.others: list[tuple[S, int]] = [(source, offset) for offset in others]
+        self._sizes: dict[S, int] = {source: response.size}
+        """The size in each source."""
 
-    def add(self, source: S, response: Response) -> None:
-        if self._sizes is None:
-            self._sizes = {self._source: self._best.size}
+    def add(self, source: S, response: Response, others: Sequence[int]) -> None:
+        self.others += [(source, offset) for offset in others]
         if _before(source, response, self._source, self._best):
             self.others.append((self._source, self._best.offset))
             self._source, self._best = source, response
@@ -92,12 +105,9 @@ class _Group(Generic[S]):
         self._final = self._final or response.final
         self._sizes[source] = self._sizes.get(source, 0) + response.size
 
-    def counted(self) -> Counted[S]:
-        if self._sizes is None:
-            return Counted(self._source, self._best, tuple(self.others))
+    def billed(self) -> tuple[S, Response]:
         size = 0 if self._final else max(self._sizes.values())
-        response = replace(self._best, timestamp=self._earliest, final=self._final, size=size)
-        return Counted(self._source, response, tuple(sorted(self.others)))
+        return self._source, replace(self._best, timestamp=self._earliest, final=self._final, size=size)
 
 
 def _before(source: S, response: Response, other_source: S, other: Response) -> bool:

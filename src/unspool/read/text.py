@@ -39,16 +39,24 @@ class Lines(NamedTuple):
     """Where the last one ends."""
 
 
-def whole_lines(path: Path | str, limits: Limits = LIMITS) -> Iterator[Lines]:
-    """Yield the lines of a file, many at a time; those that are too long are left out."""
+def whole_lines(
+    path: Path | str, limits: Limits = LIMITS, start: int = 0, left_out: list[tuple[int, int]] | None = None
+) -> Iterator[Lines]:
+    """Yield the lines of a file from a line's start on, many at a time.
+
+    Those that are too long are left out; where they are and how long goes into the list, if there is one.
+    """
     with open_regular(path) as file:
-        reached, held, length = 0, list[bytes](), 0
+        reached, held, length = start, list[bytes](), 0
         while data := read_at(file, reached, limits.piece, path):
             first = data.find(b"\n") + 1 if length else 0
             end = data.rfind(b"\n") + 1
-            if first and length <= limits.line:
-                line = b"".join([*held, data[:first]])
-                yield Lines(reached - length, line, 0, len(line))
+            if first:
+                if length <= limits.line:
+                    line = b"".join([*held, data[:first]])
+                    yield Lines(reached - length, line, 0, len(line))
+                elif left_out is not None:
+                    left_out.append((reached - length, length + first))
             if end > first:
                 yield Lines(reached, data, first, end)
             if end:
@@ -59,6 +67,8 @@ def whole_lines(path: Path | str, limits: Limits = LIMITS) -> Iterator[Lines]:
         if held and length:
             line = b"".join(held)
             yield Lines(reached - length, line, 0, len(line))
+        elif length and left_out is not None:
+            left_out.append((reached - length, length))
 
 
 def read_at(file: int, offset: int, length: int, path: Path | str) -> bytes:

@@ -14,25 +14,34 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Final
 
 from unspool.errors import Refused, Unreadable, UnspoolError, Unwritable
 
-VERSION = 1
-"""Of the tables. A store of another version is brought to this one by `_MIGRATIONS`, or refused."""
-
 STORE, ARCHIVE, LOCK = "store.db", "archive.db", "sync.lock"
+VERSIONS: Final = {STORE: 2, ARCHIVE: 1}
+"""Of the tables. A database of an earlier version is brought to this one by `_MIGRATIONS`; a later one is refused."""
+
 PATIENCE = 600.0
 """Seconds to wait for another process."""
 
-_MIGRATIONS: dict[int, str] = {}
-"""What brings the tables of a version to the next."""
+_SCRIPTS: Final = ("schema.sql", "search.sql")
+_MIGRATIONS: Final = {(STORE, 1): "search.sql"}
+"""The script that brings the tables of a version to the next."""
 
 _REBUILD = "`unspool sync --rebuild` makes it again from the files and the archive; `--no-store` does without it"
 
 
 def open_store(folder: Path) -> sqlite3.Connection:
     """Open the store in a folder; make it if there is none."""
-    return _open(folder, STORE, ("schema.sql",), durable=False)
+    return _open(folder, STORE, _SCRIPTS, durable=False)
+
+
+def open_in_memory() -> sqlite3.Connection:
+    """Make an empty store that ends with the process."""
+    database = sqlite3.connect(":memory:", isolation_level=None)
+    database.executescript("".join(map(_script, _SCRIPTS)))
+    return database
 
 
 def open_archive(folder: Path) -> sqlite3.Connection:
@@ -82,6 +91,17 @@ def transaction(database: sqlite3.Connection) -> Iterator[None]:
 
 
 @contextmanager
+def snapshot(database: sqlite3.Connection) -> Iterator[None]:
+    """Read several times from one state, whoever writes meanwhile."""
+    database.execute("BEGIN")
+    try:
+        yield
+    finally:
+        if database.in_transaction:
+            database.execute("ROLLBACK")
+
+
+@contextmanager
 def telling(folder: Path) -> Iterator[None]:
     """Say in our words what SQLite cannot do with the files of a store."""
     try:
@@ -107,17 +127,17 @@ def _open(folder: Path, name: str, scripts: tuple[str, ...], *, durable: bool) -
             _make(folder, name, scripts)
             database = _connect(path, durable=durable)
             found = database.execute("PRAGMA user_version").fetchone()[0]
-        if found > VERSION:
+        if found > VERSIONS[name]:
             database.close()
             refuse_newer(path, found)
-        _migrate(database, found)
+        _migrate(database, name, found)
     return database
 
 
 def refuse_newer(path: Path, found: int) -> None:
     """Say that a database was made by a newer unspool. An archive cannot be made again."""
-    if found > VERSION:
-        message = f"`{path}` was made by a newer unspool (tables {found}, this one knows {VERSION})"
+    if found > VERSIONS[path.name]:
+        message = f"`{path}` was made by a newer unspool (tables {found}, this one knows {VERSIONS[path.name]})"
         raise Refused(message, hint=f"upgrade unspool; {_REBUILD if path.name == STORE else _ELSEWHERE}")
 
 
@@ -136,19 +156,35 @@ def _make(folder: Path, name: str, scripts: tuple[str, ...]) -> None:
         try:
             database.execute("PRAGMA journal_mode = WAL")
             if database.execute("PRAGMA user_version").fetchone()[0] == 0:
-                statements = "\n".join((Path(__file__).parent / script).read_text("utf-8") for script in scripts)
-                database.executescript(f"BEGIN IMMEDIATE; {statements} PRAGMA user_version = {VERSION}; COMMIT;")
+                statements = "\n".join(map(_script, scripts))
+                version = f"PRAGMA user_version = {VERSIONS[name]};"
+                database.executescript(f"BEGIN IMMEDIATE; {statements} {version} COMMIT;")
         finally:
             database.close()
 
 
-def _migrate(database: sqlite3.Connection, found: int) -> None:
-    for version in range(found, VERSION):
+def _migrate(database: sqlite3.Connection, name: str, found: int) -> None:
+    """Bring tables to today's version, one by one; another process may be at it, or have done it meanwhile."""
+    for version in range(found, VERSIONS[name]):
         with transaction(database):
             if database.execute("PRAGMA user_version").fetchone()[0] == version:
-                for statement in _MIGRATIONS[version].split(";\n"):
+                for statement in _statements(_script(_MIGRATIONS[name, version])):
                     database.execute(statement)
                 database.execute(f"PRAGMA user_version = {version + 1}")
+
+
+def _script(name: str) -> str:
+    return (Path(__file__).parent / name).read_text("utf-8")
+
+
+def _statements(script: str) -> Iterator[str]:
+    """Yield the statements of a script: `executescript` would end the transaction."""
+    held = ""
+    for line in script.splitlines(keepends=True):
+        held += line
+        if sqlite3.complete_statement(held):
+            yield held
+            held = ""
 
 
 def _make_folder(folder: Path) -> None:

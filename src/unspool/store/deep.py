@@ -9,8 +9,8 @@ import msgspec
 from msgspec.structs import replace
 
 from unspool.errors import UnspoolError
-from unspool.graph.facts import Gathering
-from unspool.read.tail import START
+from unspool.graph.gathering import Gathering
+from unspool.read.position import START
 from unspool.store.archive import Archive
 from unspool.store.gather import Task, batches
 from unspool.store.rows import Known

@@ -71,6 +71,14 @@ def within(root: Path) -> dict[str, str]:
     return {"root": str(root), "first": folder, "after": folder[:-1] + chr(ord(os.sep) + 1)}
 
 
+def unindexed(database: sqlite3.Connection, root: Path) -> int:
+    """Return how many bytes of a folder were read, and are not in the text index."""
+    query = f"""SELECT coalesce(sum(s.offset - coalesce(i.offset, 0)), 0) FROM unindexed u
+        CROSS JOIN sources s ON s.id = u.source_id
+        LEFT JOIN indexed i ON i.source_id = s.id AND i.generation = s.generation WHERE {WITHIN}"""
+    return int(database.execute(query, within(root)).fetchone()[0])
+
+
 class HomeRow(NamedTuple):
     """A folder that was asked for: a row of `homes`."""
 

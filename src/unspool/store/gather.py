@@ -8,30 +8,33 @@ Rules
      are in the frames all the same.
   4. A frame begins at every batch's position.
   5. Memory is bounded by the size of a batch and the longest line held.
+  6. Of most lines a glance is enough. What decodes the others whole is loaded when there is one.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from unspool.format.codec import HISTORY, SESSION
-from unspool.format.entry import BadLine, Entry, Item
+from unspool.format.glance import Label, glance
 from unspool.format.shape import UNDECODABLE
-from unspool.graph.facts import Facts, Gathering
+from unspool.graph.gathering import Facts, Gathering
 from unspool.prices.answers import Response, billed_line
-from unspool.prices.entries import BILLED, EntryTally
 from unspool.prices.responses import Counting
+from unspool.prices.tally import Tally
 from unspool.read.files import open_regular
 from unspool.read.lines import Line, LineBuffer, LongLine
+from unspool.read.position import SAMPLE, START, Change, Position, changed, position_at, position_in
 from unspool.read.scan import Kind, Source
-from unspool.read.tail import SAMPLE, START, Change, Position, changed, decode_lines, position_at, position_in
 from unspool.read.text import LIMITS, read_at
 from unspool.store.billed import milliseconds
 from unspool.store.frames import Frame, Framing
+
+if TYPE_CHECKING:
+    from unspool.format.entry import Entry, Item
 
 BATCH = 16 * 1024 * 1024
 """Bytes of lines after which a batch ends; of frames a quarter of it."""
@@ -111,7 +114,7 @@ class _Rows:
     def __init__(self, file: str) -> None:
         self.lines = 0
         self.counting = Counting[int]()
-        self.tally = EntryTally(self.counting, 0, file)
+        self.tally = Tally(self.counting, 0, file)
         self.bad: list[tuple[int, int, str]] = []
         self.history: list[Any] = []
         self.owners: dict[str, None] = {}
@@ -133,7 +136,6 @@ class _Reading:
         self._start = task.position.offset if goes_on else 0
         self._gathering = _decode_state(task.state) if goes_on and task.state else Gathering()
         self._framing = Framing(self._start) if task.archived else None
-        self._dialect = HISTORY if task.kind == Kind.HISTORY.value else SESSION
         self._bytes_read = 2 * min(SAMPLE, task.position.offset)
         self._rows = _Rows(task.named or task.path)
         self._is_first = True
@@ -161,18 +163,46 @@ class _Reading:
                 self._framing.feed(data, buffer.offset)
             if buffer.offset - self._start >= BATCH or (self._framing and self._framing.weight >= BATCH // 4):
                 yield self._batch(buffer.offset, is_last=False)
-        rest = decode_lines(buffer.finish(), self._dialect)
-        end = buffer.offset
+        rest = buffer.finish()
+        end = self._take_unfinished(rest, buffer.offset) if rest else buffer.offset
+        yield self._batch(end, is_last=True)
+
+    def _take_unfinished(self, lines: list[Line | LongLine], end: int) -> int:
+        """Take the whole documents of a line without an end; return where the torn one begins."""
+        from unspool.format.entry import BadLine
+
+        rest = self._decoded(lines)
         if rest and isinstance(rest[-1], BadLine):
             end = rest.pop().offset
         self._take(rest)
-        yield self._batch(end, is_last=True)
+        return end
 
     def _take_lines(self, lines: list[Line | LongLine]) -> None:
-        """Take lines. Of an agent's, only what was billed matters, and whose it is: they need not be decoded whole."""
-        if self._task.kind != Kind.AGENT.value:
-            self._take(decode_lines(lines, self._dialect))
-            return
+        match self._task.kind:
+            case Kind.SESSION.value:
+                self._take_glances(lines)
+            case Kind.AGENT.value:
+                self._take_agents(lines)
+            case _:
+                self._take(self._decoded(lines))
+
+    def _take_glances(self, lines: list[Line | LongLine]) -> None:
+        rows, take, gather = self._rows, self._rows.tally.take, self._gathering.take_glance
+        for line in lines:
+            try:
+                seen = glance(line.data) if type(line) is Line else None
+            except UNDECODABLE:
+                seen = None
+            if seen is None or (seen.data and _may_bill(seen.data, line)) or not gather(line.offset, seen):
+                self._take(self._decoded([line]))
+                continue
+            rows.lines += 1
+            if seen.type == "assistant":
+                assert type(line) is Line
+                take(seen, line.data, line.offset)
+
+    def _take_agents(self, lines: list[Line | LongLine]) -> None:
+        """Take lines of an agent: only what was billed matters, and whose it is."""
         rows, tally = self._rows, self._rows.tally
         for line in lines:
             try:
@@ -180,7 +210,7 @@ class _Reading:
             except UNDECODABLE:
                 answer = None
             if answer is None or answer.type == "progress":
-                self._take(decode_lines([line], self._dialect))
+                self._take(self._decoded([line]))
                 continue
             assert type(line) is Line
             rows.lines += 1
@@ -189,21 +219,30 @@ class _Reading:
             if answer.type == "assistant":
                 tally.take(answer, line.data, line.offset)
 
+    def _decoded(self, lines: list[Line | LongLine]) -> list[Item]:
+        from unspool.format.codec import HISTORY, SESSION
+        from unspool.read.tail import decode_lines
+
+        return decode_lines(lines, HISTORY if self._task.kind == Kind.HISTORY.value else SESSION)
+
     def _take(self, items: list[Item]) -> None:
+        from unspool.format.entry import BadLine, Entry
+        from unspool.graph.facts import take
+        from unspool.prices.entries import BILLED, take_entry
+
         rows, kind = self._rows, self._task.kind
-        gather = self._gathering.take if kind == Kind.SESSION.value else None
         for item in items:
             if type(item) is Entry:
                 rows.lines += 1
-                if gather:
-                    gather(item)
+                if kind == Kind.SESSION.value:
+                    take(self._gathering, item)
                 elif kind == Kind.HISTORY.value:
                     rows.take_history(item)
                     continue
                 elif item.record.session_id:
                     rows.owners[item.record.session_id] = None
                 if type(item.record) in BILLED:
-                    rows.tally.take_entry(item)
+                    take_entry(rows.tally, item)
             elif isinstance(item, BadLine):
                 rows.lines += 1
                 rows.bad.append((item.offset, item.length, item.reason))
@@ -223,7 +262,7 @@ class _Reading:
             modified=status.st_mtime_ns,
             lines=rows.lines,
             bytes_read=self._bytes_read,
-            answers=[one.response for one in rows.counting.counted()],
+            answers=[response for _, response in rows.counting.billed()],
             limits=[(one.offset, milliseconds(one.timestamp), one.notice) for one in rows.tally.dropped if one.notice],
             bad=rows.bad,
             history=rows.history,
@@ -245,3 +284,8 @@ class _Reading:
             return position_in(self._first, offset, self._status)
         self._bytes_read += 2 * min(SAMPLE, offset)
         return position_at(self._file, offset)
+
+
+def _may_bill(told: Label, line: Line | LongLine) -> bool:
+    """Tell whether a progress line may repeat an agent's answer."""
+    return told.type == "agent_progress" and (type(line) is not Line or b'"usage"' in bytes(line.data))

@@ -29,7 +29,7 @@ from unspool.read.scan import Kind, Source, Tree
 from unspool.store.archive import Archive
 from unspool.store.billed import Ledger, Wanted
 from unspool.store.database import ARCHIVE, STORE, telling
-from unspool.store.freshness import WITHIN, within
+from unspool.store.freshness import WITHIN, unindexed, within
 
 KEPT_DAYS: Final = 30
 """How long Claude Code keeps a session that has not changed, if its settings do not say."""
@@ -70,6 +70,10 @@ class Condition(NamedTuple):
     gone_files: int | None
     generations: int | None
     """How often a file became another one: generations above the first."""
+    passages: int | None
+    """Texts in the index."""
+    unindexed_bytes: int | None
+    """What was read, and is not in the index yet."""
 
 
 class Leaving(NamedTuple):
@@ -132,7 +136,7 @@ class StatsDifference(msgspec.Struct, frozen=True):
 def condition(folder: Path, *, archive: bool, complaint: UnspoolError | None = None) -> Condition:
     """Look a store over, every page of it. `complaint` is what was wrong when it was to be used."""
     told = [complaint] if complaint else []
-    store: tuple[int | None, ...] = (None,) * 5
+    store: tuple[int | None, ...] = (None,) * 7
     sizes: tuple[int | None, ...] = (None,) * 2
     try:
         store = _counts(folder)
@@ -142,7 +146,7 @@ def condition(folder: Path, *, archive: bool, complaint: UnspoolError | None = N
         sizes = _sizes(folder)
     except UnspoolError as error:
         told.append(error)
-    version, folders, files, gone, generations = store
+    version, folders, files, gone, generations, passages, unindexed = store
     return Condition(
         folder=str(folder),
         sound=not told,
@@ -159,6 +163,8 @@ def condition(folder: Path, *, archive: bool, complaint: UnspoolError | None = N
         files=files,
         gone_files=gone,
         generations=generations,
+        passages=passages,
+        unindexed_bytes=unindexed,
     )
 
 
@@ -321,15 +327,16 @@ _LENGTH = "SELECT coalesce(sum(length), 0) FROM frames WHERE source_id = ?"
 
 
 def _counts(folder: Path) -> tuple[int | None, ...]:
-    """Return the version of the store, and how many folders, files, gone files and later generations it knows."""
+    """Return the version of the store; its folders, files, gone files and later generations; how its index is."""
     with _reading(folder, STORE) as database:
         if database is None:
-            return None, 0, 0, 0, 0
+            return None, 0, 0, 0, 0, 0, 0
         _check(database, folder / STORE, "makes it again from the files and the archive")
         (version,) = database.execute("PRAGMA user_version").fetchone()
         (homes,) = database.execute("SELECT count(*) FROM homes").fetchone()
         query = "SELECT count(*), count(gone), coalesce(sum(generation - 1), 0) FROM sources"
-        return (version, homes, *database.execute(query).fetchone())
+        (passages,) = database.execute("SELECT count(*) FROM passages").fetchone()
+        return (version, homes, *database.execute(query).fetchone(), passages, unindexed(database, Path("/")))
 
 
 def _sizes(folder: Path) -> tuple[int | None, ...]:

@@ -3,6 +3,8 @@
 Rules
   1. A report covers the folder it was asked for. Where that is a home, the marks in `answers` say what counts; in a
      part of a home, or around several, what counts is found anew among the files that are there.
+  2. What was added up is remembered without the files in `unsummed`, whose answers are added up anew: a session that
+     goes on changes nothing else. The writer forgets it when another file joins them.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ from unspool.store.billed import (
     fits_project,
     milliseconds,
 )
-from unspool.store.database import transaction
+from unspool.store.database import snapshot, transaction
 from unspool.store.freshness import WITHIN, homes, within
 
 if TYPE_CHECKING:
@@ -46,11 +48,24 @@ _SUMMED = (
     "sum(estimated_cost_micros)",
 )
 
+_GROWING = 8
+"""Files whose answers are added up anew each time, so that what was added up of all others holds while they grow."""
 _ADDED = Sum._fields[Sum._fields.index("responses") :]
 _ADD_UP = f"""INSERT INTO spent
     SELECT source_id, home_id, min(time), {", ".join(KEYS.values())}, model, {", ".join(_SUMMED)} FROM answers
     WHERE counted = 1 AND source_id IN unsummed
     GROUP BY source_id, time / {QUARTER}, {", ".join(KEYS.values())}, model"""
+
+
+def _questions(wanted: Wanted, home: int, keys: Sequence[str]) -> tuple[str, str]:
+    """Return what asks for the sums of a home: one question for what has settled, one for the files that grow."""
+    groups = ", ".join([*_grain(wanted), *(key for key in keys if key != "NULL"), "model"])
+    columns = f"min(time), {', '.join(keys)}, model"
+    settled = f"""SELECT {columns}, {", ".join(f"sum({name})" for name in _ADDED)} FROM spent
+        WHERE home_id = {home} AND source_id NOT IN unsummed GROUP BY {groups}"""
+    growing = f"""SELECT {columns}, {", ".join(_SUMMED)} FROM answers
+        WHERE counted = 1 AND home_id = {home} AND source_id IN unsummed GROUP BY {groups}"""
+    return settled, growing
 
 
 def _grain(wanted: Wanted) -> list[str]:
@@ -80,12 +95,9 @@ class StoreLedger:
         if home is None:
             return self._lines().sums(wanted)
         keys = [column if key in wanted.keys else "NULL" for key, column in KEYS.items()]
-        if wanted._replace(keys=frozenset(), days=None) == Wanted():
-            groups = [*_grain(wanted), *(key for key in keys if key != "NULL"), "model"]
-            query = f"""SELECT min(time), {", ".join(keys)}, model, {", ".join(f"sum({name})" for name in _ADDED)}
-                FROM spent WHERE home_id = {home} GROUP BY {", ".join(groups)}"""
-            if (rows := self._remembered(query)) is not None:
-                return list(map(Sum._make, rows))
+        is_whole = wanted._replace(keys=frozenset(), days=None) == Wanted()
+        if is_whole and (sums := self._remembered(*_questions(wanted, home, keys))) is not None:
+            return sums
         where, values = "counted = 1 AND home_id = ?", [home]
         if wanted.since is not None:
             where, values = where + " AND time >= ?", [*values, wanted.since]
@@ -97,29 +109,32 @@ class StoreLedger:
             WHERE {where}{chosen} GROUP BY {", ".join(groups)}"""
         return list(map(Sum._make, self._database.execute(query, [*values, *names])))
 
-    def _remembered(self, query: str) -> list[list[Any]] | None:
-        """Return what a query of `spent` gives, asked once until something changes; nothing if that cannot be kept."""
+    def _remembered(self, settled: str, growing: str) -> list[Sum] | None:
+        """Return what two questions give, the first asked once while that holds; nothing if it cannot be kept."""
         import json
 
-        known = self._database.execute("SELECT answer FROM remembered WHERE question = ?", (query,)).fetchone()
-        if known is not None:
-            rows: list[list[Any]] = json.loads(known[0])
-            return rows
+        rows: list[list[Any]]
+        with snapshot(self._database):
+            known = self._database.execute("SELECT answer FROM remembered WHERE question = ?", (settled,)).fetchone()
+            if known is not None:
+                rows = json.loads(known[0])
+                return [*map(Sum._make, rows), *map(Sum._make, self._database.execute(growing))]
         try:
             with transaction(self._database):
                 self._add_up()
-                rows = [list(row) for row in self._database.execute(query)]
-                self._database.execute("INSERT OR REPLACE INTO remembered VALUES (?, ?)", (query, json.dumps(rows)))
+                rows = [list(row) for row in self._database.execute(settled)]
+                self._database.execute("INSERT OR REPLACE INTO remembered VALUES (?, ?)", (settled, json.dumps(rows)))
+                return [*map(Sum._make, rows), *map(Sum._make, self._database.execute(growing))]
         except sqlite3.OperationalError:  # the store cannot be written: the answers themselves will do
             return None
-        return rows
 
     def _add_up(self) -> None:
-        """Bring `spent` up to date."""
-        if self._database.execute("SELECT 1 FROM unsummed LIMIT 1").fetchone():
+        """Bring `spent` up to date, unless all that is missing is a few files: those may be growing still."""
+        if self._database.execute("SELECT count(*) FROM unsummed").fetchone()[0] > _GROWING:
             self._database.execute("DELETE FROM spent WHERE source_id IN unsummed")
             self._database.execute(_ADD_UP)
             self._database.execute("DELETE FROM unsummed")
+            self._database.execute("DELETE FROM remembered")
 
     def limits(self) -> list[Limit]:
         """Return when limits were reached."""

@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 from unspool.errors import UnspoolError
 from unspool.paths import project_name
-from unspool.prices.answers import Dropped, is_plain
+from unspool.prices.answers import Dropped, Response, is_plain
 from unspool.prices.cost import explain
-from unspool.prices.responses import Counted, Counting
+from unspool.prices.responses import Counting
 from unspool.prices.table import Price
 from unspool.prices.tally import Tally
 from unspool.read.text import Lines, whole_lines
@@ -41,23 +41,23 @@ class FileLedger:
 
     def sums(self, wanted: Wanted) -> list[Sum]:
         """Return the responses wanted, those of a quarter of an hour as one where that is allowed."""
-        chosen = self._read.counted
+        chosen = self._read.counting.billed()
         if (wanted.project, wanted.since, wanted.until) != (None, None, None):
-            chosen = [counted for counted in chosen if self._is_wanted(counted, wanted)]
+            chosen = (one for one in chosen if self._is_wanted(*one, wanted))
         if wanted.exact:
-            return [self._row(counted) for counted in chosen]
+            return [self._row(*one) for one in chosen]
         told = [key for key in KEYS if key in wanted.keys]
-        groups: dict[tuple[str | None, ...], list[Counted[str]]] = {}
-        for counted in chosen:
-            one = counted.response
+        groups: dict[tuple[str | None, ...], tuple[str, list[Response]]] = {}
+        for source, one in chosen:
             key: tuple[str | None, ...] = (_quarter(one.timestamp), one.model)
             if told:
-                key += tuple(self._project(counted) if name == "project" else getattr(one, KEYS[name]) for name in told)
-            groups.setdefault(key, []).append(counted)
-        return [
-            together([one.response for one in group], self._project(group[0]), self._pricing)
-            for group in groups.values()
-        ]
+                of = self._project(source, one) if "project" in told else None
+                key += tuple(of if name == "project" else getattr(one, KEYS[name]) for name in told)
+            if (group := groups.get(key)) is None:
+                groups[key] = (source, [one])
+            else:
+                group[1].append(one)
+        return [together(group, self._project(source, group[0]), self._pricing) for source, group in groups.values()]
 
     def limits(self) -> list[Limit]:
         """Return when limits were reached."""
@@ -66,10 +66,11 @@ class FileLedger:
     def explain(self, wanted: Wanted) -> Explained:
         """Return which lines were counted, merged and dropped, and why."""
         explained = Explained([], [], [])
-        for counted in self._read.counted:
-            if not self._is_wanted(counted, wanted):
+        for counted in self._read.counting.counted():
+            best = counted.response
+            if not self._is_wanted(counted.source, best, wanted):
                 continue
-            best, row = counted.response, self._row(counted)
+            row = self._row(counted.source, best)
             why = "; ".join(explain(best, self._pricing.price(best)).reasons)
             explained.counted.append(Line(counted.source, best.offset, why, best.id, best, row.cost_micros))
             explained.merged.extend(
@@ -83,20 +84,20 @@ class FileLedger:
         )
         return explained
 
-    def _row(self, counted: Counted[str]) -> Sum:
-        return together([counted.response], self._project(counted), self._pricing)
+    def _row(self, source: str, one: Response) -> Sum:
+        return together([one], self._project(source, one), self._pricing)
 
-    def _project(self, counted: Counted[str]) -> str | None:
-        return project_name(counted.response.cwd, self._read.projects[counted.source])
+    def _project(self, source: str, one: Response) -> str | None:
+        return project_name(one.cwd, self._read.projects[source])
 
-    def _is_wanted(self, counted: Counted[str], wanted: Wanted) -> bool:
+    def _is_wanted(self, source: str, one: Response, wanted: Wanted) -> bool:
         if wanted.project is not None:
-            key = self._read.projects[counted.source]
-            if not fits_project(wanted.project, self._project(counted), counted.response.cwd, key):
+            key = self._read.projects[source]
+            if not fits_project(wanted.project, self._project(source, one), one.cwd, key):
                 return False
         if wanted.since is None and wanted.until is None:
             return True
-        return _in_time(milliseconds(counted.response.timestamp), wanted)
+        return _in_time(milliseconds(one.timestamp), wanted)
 
     @cached_property
     def _read(self) -> _Read:
@@ -111,11 +112,11 @@ class FileLedger:
             tally.finish()
             dropped += [(text.file, one) for one in tally.dropped]
         limits = [Limit(milliseconds(one.timestamp), one.notice) for _, one in dropped if one.notice]
-        return _Read(list(counting.counted()), dropped, limits, projects)
+        return _Read(counting, dropped, limits, projects)
 
 
 class _Read(NamedTuple):
-    counted: list[Counted[str]]
+    counting: Counting[str]
     dropped: list[tuple[str, Dropped]]
     limits: list[Limit]
     projects: dict[str, str | None]

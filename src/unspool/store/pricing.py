@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from unspool.prices.answers import Response
-from unspool.prices.cost import cost
+from unspool.prices.cost import costs
 from unspool.prices.table import Price, price
 from unspool.store.billed import Sum, milliseconds
 
@@ -45,19 +45,20 @@ class Priced(NamedTuple):
 
 def priced(response: Response, pricing: Pricing) -> Priced:
     """Return what a response cost, and what it would have cost with the output it probably had."""
-    price = pricing.price(response)
-    micros = probable = cost(response, price)
-    output = response.output
-    if not response.final and (guess := estimated_output(response)) != output:
-        output, probable = guess, cost(response, price, guess)
+    price, output = pricing.price(response), estimated_output(response)
+    micros, probable = costs(response, price, output)
     return Priced(micros, output, probable, 0 if price else response.prompt + response.output)
 
 
 def together(responses: Sequence[Response], project: str | None, pricing: Pricing) -> Sum:
     """Return responses of one quarter of an hour, project, model and so on as a row."""
     estimated = fresh = output = read = short = long = searches = micros = unpriced = probably = probable_micros = 0
+    price = pricing.price(responses[0])  # they share their model and their day
     for one in responses:
-        amount, guess, probable, without = priced(one, pricing)
+        guess = estimated_output(one)
+        amount, probable = costs(one, price, guess)
+        if price is None:
+            unpriced += one.prompt + one.output
         fresh += one.input
         output += one.output
         read += one.cache_read
@@ -65,7 +66,6 @@ def together(responses: Sequence[Response], project: str | None, pricing: Pricin
         long += one.cache_write_1h
         searches += one.web_searches
         micros += amount
-        unpriced += without
         estimated += not one.final
         probably += guess
         probable_micros += probable

@@ -19,8 +19,8 @@ from tempfile import NamedTemporaryFile, TemporaryDirectory
 from msgspec.structs import replace
 
 from unspool.errors import UnspoolError
+from unspool.read.position import Change
 from unspool.read.scan import LINE_KINDS, Kind, Skipped, Source
-from unspool.read.tail import Change
 from unspool.store.archive import Archive, Archived
 from unspool.store.database import ARCHIVE, STORE, open_archive, refuse_newer, transaction
 from unspool.store.freshness import home_around, homes

@@ -11,20 +11,26 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from unspool.format.patch import encode
-from unspool.graph.facts import Facts
+from unspool.format.stringify import encode
 from unspool.paths import project_name
 from unspool.prices.answers import Response
 from unspool.prices.responses import Counting
+from unspool.read.position import Change
 from unspool.read.scan import Source
-from unspool.read.tail import Change
 from unspool.store.billed import milliseconds
 from unspool.store.gather import Batch
 from unspool.store.pricing import Pricing, priced
+from unspool.store.repeats import Repeats, repeats_in
+
+if TYPE_CHECKING:
+    from unspool.graph.gathering import Facts
+
+SEARCHED = ("agent", "journal", "session")
+"""Kinds of files whose lines are indexed."""
 
 _AT_ONCE = 400
 """How many ids one query asks for."""
@@ -70,6 +76,8 @@ class Writer:
         self._last_id = 0
         self._unsummed: set[int] = set()
         """Files whose sums are to be made again."""
+        self._repeats: dict[int, Repeats] = {}
+        """The responses of homes that had none before: only those that are met twice need to be looked up."""
         self.added = 0
         self.generations = 0
 
@@ -151,6 +159,9 @@ class Writer:
 
     def recount(self, home_id: int, ids: Collection[str]) -> None:
         """See to it that of the responses that several files of a home have one counts."""
+        self._recount(home_id, self._repeats[home_id].again(ids) if home_id in self._repeats else ids)
+
+    def _recount(self, home_id: int, ids: Collection[str]) -> None:
         self.flush()
         several = "AND home_id = ? GROUP BY id HAVING count(*) > 1"
         for some in _portions(ids, _AT_ONCE):
@@ -169,7 +180,7 @@ class Writer:
         ]
         self._unsummed.update(int(str(row[1])) for row in rows)
         self._database.executemany(f"INSERT OR REPLACE INTO answers VALUES ({_marks(len(NAMES))})", rows)
-        self.recount(home_id, {str(row[0]) for row in rows if row[NAMES.index("copies")] != 1})
+        self._recount(home_id, {str(row[0]) for row in rows if row[NAMES.index("copies")] != 1})
 
     def _count(self, home_id: int, id: str) -> None:
         """Choose among the files that have a response; the one that counts is dated by the earliest line of all."""
@@ -199,6 +210,9 @@ class Writer:
             found = [self._merged(known.id, generation, response) for response in found]
         if found:
             self._unsummed.add(known.id)
+            if known.home_id not in self._repeats:
+                self._repeats[known.home_id] = repeats_in(self._database, known.home_id)
+            self._repeats[known.home_id].meet(found)
             self._add("answers", [_row(place, response, known.project, self._pricing) for response in found])
 
     def _merged(self, source_id: int, generation: int, response: Response) -> Response:
@@ -273,10 +287,13 @@ class Writer:
         if self._sources:
             query = f"INSERT OR REPLACE INTO sources ({COLUMNS}) VALUES ({_marks(len(Known._fields))})"
             self._database.executemany(query, self._sources.values())
+            grown = [(row.id,) for row in self._sources.values() if row.kind in SEARCHED]
+            self._database.executemany("INSERT OR IGNORE INTO unindexed VALUES (?)", grown)
             self._sources.clear()
         if self._unsummed:
-            self._database.executemany("INSERT OR IGNORE INTO unsummed VALUES (?)", [(id,) for id in self._unsummed])
-            self._database.execute("DELETE FROM remembered")
+            add = "INSERT OR IGNORE INTO unsummed VALUES (?)"
+            if self._database.executemany(add, [(id,) for id in self._unsummed]).rowcount:
+                self._database.execute("DELETE FROM remembered")
             self._unsummed.clear()
         for table, waiting in self._waiting.items():
             self._database.executemany(f"INSERT OR REPLACE INTO {table} VALUES ({_marks(len(waiting[0]))})", waiting)

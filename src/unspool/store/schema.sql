@@ -31,6 +31,7 @@ CREATE TABLE sources (
 ) STRICT;
 CREATE INDEX sources_by_home ON sources (home_id);
 CREATE INDEX sources_by_session ON sources (session_id);
+CREATE INDEX sources_not_archived ON sources (path) WHERE archived = 0; -- few, if any
 
 -- What one file says of one billed response: its lines made one (`prices/responses.py`). Several files may have the
 -- same response; the one that counts in a home is marked, and has the time and the cost.
@@ -76,7 +77,7 @@ CREATE INDEX answers_by_id ON answers (id);
 CREATE VIEW responses AS SELECT * FROM answers WHERE counted = 1;
 
 -- The responses that count, added up by file, quarter of an hour and what reports tell apart. Made from `answers` when
--- a report asks for it, for the files in `unsummed`; it may be emptied at any time if these are all put there.
+-- a report asks for it and many files are in `unsummed`; it may be emptied at any time if these are all put there.
 CREATE TABLE spent (
   source_id INTEGER NOT NULL,        -- the file: `sources.id`
   home_id INTEGER NOT NULL,          -- the folder: `homes.id`
@@ -101,12 +102,13 @@ CREATE TABLE spent (
 ) STRICT;
 CREATE INDEX spent_by_source ON spent (source_id);
 
--- Files whose rows in `spent` are out of date.
+-- Files whose rows in `spent` are out of date: their answers are added up when a report asks.
 CREATE TABLE unsummed (
   source_id INTEGER PRIMARY KEY      -- the file: `sources.id`
 ) STRICT;
 
--- Answers to questions that reports ask again and again. Emptied whenever anything in `answers` changes.
+-- Answers to questions that reports ask again and again, of the files that are not in `unsummed`. Emptied when another
+-- one is put there.
 CREATE TABLE remembered (
   question TEXT PRIMARY KEY,         -- the query
   answer TEXT NOT NULL               -- its rows, as JSON

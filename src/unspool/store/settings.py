@@ -39,6 +39,8 @@ class Settings(NamedTuple):
     """The zone of reports; none is the machine's own."""
     prices: tuple[Price, ...] = ()
     background: bool = True
+    indexing: bool = True
+    """Whether the words of what was read are indexed."""
     unknown: tuple[str, ...] = ()
     """Keys of the file that this version does not know."""
 
@@ -48,6 +50,7 @@ MEANINGS: Final[Mapping[str, str]] = MappingProxyType(
         "archive": "keep raw lines, compressed, when their files are gone",
         "timezone": "whose days: `Europe/Berlin`, `UTC`, `+05:30`, `local`",
         "background": "let the first sync of a large folder go on by itself",
+        "indexing": "keep an index of words, so that a search answers at once",
         "prices.MODEL": 'dollars a million tokens: {"input": 3, "output": 15}',
     }
 )
@@ -65,6 +68,7 @@ def read(folder: Path) -> Settings:
             timezone=_timezone(values),
             prices=_prices(values),
             background=_flag(values, "background", default=True),
+            indexing=_flag(values, "indexing", default=True),
             unknown=tuple(sorted(key for key in values if key not in Settings._fields[:-1])),
         )
     except Usage as error:
@@ -124,7 +128,7 @@ def change(folder: Path, key: str, value: str | None) -> None:
 
 def check(key: str) -> None:
     """Refuse a key that there is not."""
-    if key in ("archive", "timezone", "background") or key.removeprefix(PRICES) not in ("", key):
+    if key in ("archive", "timezone", "background", "indexing") or key.removeprefix(PRICES) not in ("", key):
         return
     raise Usage(f"no such setting: `{key}`", hint=f"there are {', '.join(MEANINGS)}")
 

@@ -22,8 +22,8 @@ from unspool.errors import UnspoolError
 from unspool.paths import is_text
 from unspool.prices.table import Price
 from unspool.read.files import MAX_SIDE_FILE, read_whole
+from unspool.read.position import Change, Position
 from unspool.read.scan import LINE_KINDS, Kind, Skipped, Source, Stamp, config_around
-from unspool.read.tail import Change, Position
 from unspool.store.archive import Archive, Archived
 from unspool.store.database import transaction
 from unspool.store.frames import frames_of
@@ -38,7 +38,7 @@ STEPS = ("refilled", "looked", "read", "archived", "written", "counted", "commit
 comes once for each file that a new store takes from the archive."""
 
 _LINES = frozenset(kind.value for kind in LINE_KINDS)
-_PORTION = 8 * 1024 * 1024
+_PORTION = 32 * 1024 * 1024
 """Bytes of files that are written in one transaction, at least."""
 _FILES = 256
 """Files at most."""

@@ -8,6 +8,7 @@ Rules
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Iterator, Sequence
@@ -30,27 +31,29 @@ _BUNDLE = 2 * 1024 * 1024
 """Bytes of files that a worker is given at once: a task a message would cost more than it does."""
 _TASKS = 64
 """Tasks that it is given at once at most: empty files have no bytes."""
+_MUCH = 1024 * 1024
+"""Bytes of frames after which a worker does not wait for the end of a bundle: what it holds, it holds twice."""
 _AHEAD = 32 * 1024
 """Bytes of a message that a pipe surely takes while nobody reads from it."""
 
 
-class Failed(msgspec.Struct, frozen=True, tag=True):
+class Failed(msgspec.Struct, frozen=True):
     """A file that could not be read."""
 
     path: str
     reason: str
 
 
-class Got(msgspec.Struct, frozen=True, tag=True):
-    """What a worker says: a batch, or nothing more for now."""
+class Got(msgspec.Struct, frozen=True):
+    """What a worker says: all of a bundle, or a part of it that is much already."""
 
-    batch: Batch | None = None
+    batches: list[Batch]
+    failed: list[Failed]
+    is_last: bool
 
 
 Found: TypeAlias = Batch | Failed
 _encode = msgspec.msgpack.Encoder().encode
-_decode_found = msgspec.msgpack.Decoder(Got | Failed).decode
-_decode_tasks = msgspec.msgpack.Decoder(list[Task]).decode
 
 
 def gathered(tasks: Sequence[tuple[int, Task]], workers: int | None = None) -> Iterator[Found]:
@@ -87,7 +90,7 @@ def _bundles(tasks: Sequence[tuple[int, Task]]) -> list[list[Task]]:
 def _by_workers(bundles: list[list[Task]], workers: int) -> Iterator[Found]:
     from multiprocessing.connection import wait
 
-    hands = _hands(min(workers, len(bundles)))
+    hands, decode = _hands(min(workers, len(bundles))), msgspec.msgpack.Decoder(Got).decode
     try:
         waiting = [_encode(bundle) for bundle in reversed(bundles)]
         busy = {hand.connection: 0 for hand in hands}
@@ -96,15 +99,13 @@ def _by_workers(bundles: list[list[Task]], workers: int) -> Iterator[Found]:
         while any(busy.values()):
             for ready in wait([connection for connection, count in busy.items() if count]):
                 connection = cast("Connection", ready)
-                said = _decode_found(connection.recv_bytes())
-                if isinstance(said, Failed):
-                    yield said
-                elif said.batch is not None:
-                    yield said.batch
-                else:
+                said = decode(connection.recv_bytes())
+                if said.is_last:  # it has more to do before what it found is written
                     busy[connection] -= 1
                     while _give(connection, waiting, busy[connection]):
                         busy[connection] += 1
+                yield from said.failed
+                yield from said.batches
     except (EOFError, BrokenPipeError, ConnectionResetError):
         message = "a process that was reading files was ended from outside"
         raise Unreadable(message, hint="what was written is whole; the next sync goes on from there") from None
@@ -124,7 +125,12 @@ def _hands(count: int) -> list[_Hand]:
     """Start processes. A fork has everything loaded already; elsewhere than on Linux it is not safe."""
     import multiprocessing
 
+    import unspool.graph.facts
+    import unspool.prices.entries
+    import unspool.read.tail  # noqa: F401  # what a line may want that is more than glanced at, once for all of them
+
     forks = sys.platform == "linux"
+    gc.freeze()  # else each would look through all that was loaded here, and have its own copy of it in the end
     context = multiprocessing.get_context("fork") if forks else multiprocessing.get_context("spawn")
     hands: list[_Hand] = []
     for _ in range(count):
@@ -153,11 +159,28 @@ def _work(connection: Connection, others: list[Connection]) -> None:
     """Read what is asked for until nobody asks any more."""
     for other in others:  # copies of the asker's own ends: held open here, they would hide that it has gone
         other.close()
+    decode = msgspec.msgpack.Decoder(list[Task]).decode
     with suppress(EOFError, BrokenPipeError, ConnectionResetError, KeyboardInterrupt):
         while True:
-            for task in _decode_tasks(connection.recv_bytes()):
-                for found in _found(task):
-                    connection.send_bytes(_encode(found if isinstance(found, Failed) else Got(found)))
-            connection.send_bytes(_encode(Got()))
+            for got in _gathered(decode(connection.recv_bytes())):
+                connection.send_bytes(_encode(got))
     if sys.platform == "linux":
         os._exit(0)  # what was inherited with the fork is not ours to close
+
+
+def _gathered(tasks: Sequence[Task]) -> Iterator[Got]:
+    """Yield what the files of a bundle say, as little of it at once as memory wants and as much as it allows."""
+    batches: list[Batch] = []
+    failed: list[Failed] = []
+    weight = 0
+    for task in tasks:
+        for found in _found(task):
+            if isinstance(found, Failed):
+                failed.append(found)
+                continue
+            batches.append(found)
+            weight += sum(len(frame.data) for frame in found.frames)
+            if weight > _MUCH or not found.is_last:
+                yield Got(batches, failed, is_last=False)
+                batches, failed, weight = [], [], 0
+    yield Got(batches, failed, is_last=True)

@@ -1,0 +1,224 @@
+"""`unspool search`: words, or a pattern, found wherever they are."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from unspool.cli import output, reading
+from unspool.cli.times import moment
+from unspool.display import clean_line
+from unspool.errors import NothingFound, Usage
+from unspool.graph.passages import KINDS
+from unspool.store import terms
+from unspool.store.database import open_archive
+from unspool.store.matches import AFTER, BEFORE
+from unspool.store.questions import Corpus, Filters, Hit, Question
+from unspool.store.search import search as searched
+
+if TYPE_CHECKING:
+    from unspool.store.archive import Archive
+    from unspool.store.patterns import Pattern
+
+SHOWN: Final = 20
+"""Hits that a person is shown, if no number is named."""
+
+_SHORT: Final = {"tool": "tool_input", "result": "tool_result"}
+
+
+@click.command()
+@click.argument("words", nargs=-1)
+@click.option("--regex", metavar="PATTERN", help="Search raw bytes for a pattern (of re2) instead, without the index.")
+@click.option("--in", "kinds", metavar="KIND,…", help=f"Only in these: {', '.join([*_SHORT, *KINDS])}.")
+@click.option("--tool", metavar="NAME", help="Only in what went into this tool and came out of it.")
+@click.option("--path", "target", metavar="GLOB", help="Only in tool calls on such files, as in `*.py` or `src/*`.")
+@click.option("--project", metavar="TEXT", help="Only of this project: its name, a part of its path, or its key.")
+@click.option("--session", metavar="SESSION", help="Only in this session and its agents.")
+@click.option("--since", metavar="WHEN", help="Only since then: a date, or `12h`, `7d`, `2w` ago.")
+@click.option("--until", metavar="WHEN", help="Only until then; a date means the end of that day.")
+@click.option("--errors", is_flag=True, help="Only in results of failed tool calls, and errors of the API.")
+@click.option(
+    "--limit", metavar="N", type=click.IntRange(min=0), help=f"The best N. Default: {SHOWN}, with --json all; 0: all."
+)
+@click.option("--indexed", is_flag=True, help="Only what the index knows: at once, without the middle of long results.")
+@reading.options
+@output.json_option
+@output.folders_option
+def search(
+    words: tuple[str, ...],
+    *,
+    regex: str | None,
+    kinds: str | None,
+    tool: str | None,
+    target: str | None,
+    project: str | None,
+    session: str | None,
+    since: str | None,
+    until: str | None,
+    errors: bool,
+    limit: int | None,
+    indexed: bool,
+    no_sync: bool,
+    no_store: bool,
+    as_json: bool,
+    config_dirs: tuple[str | None, ...],
+) -> None:
+    """Find words in prompts, answers, tool results, plans and all the rest.
+
+    All WORDS must be in the same text. "Two words" in quotation marks follow each other; `word*` is the beginning of a
+    word. Names are found whole and by their parts: `user` finds `getUserName` and `user_id`. Sessions that Claude Code
+    has deleted are found too, if the archive has them.
+    """
+    if regex is not None and (words or indexed):
+        raise Usage("`--regex` goes with neither words nor `--indexed`", hint="put all of it into the pattern")
+    asked = _pattern(regex) if regex is not None else _words(words)
+    how = reading.How(None, no_sync, no_store)
+    with _corpora(config_dirs, how) as (opened, corpora):
+        filters = Filters(
+            kinds=_kinds(kinds),
+            tool=tool,
+            target=target,
+            project=project,
+            session=_session(session, opened),
+            since=_milliseconds(since, opened[0]),
+            until=_milliseconds(until, opened[0], end=True),
+            errors=errors,
+        )
+        most = (None if as_json else SHOWN) if limit is None else limit or None
+        hits = searched(Question(asked, filters, most, indexed), corpora)
+    if as_json:
+        output.write_json([hit._asdict() for hit in hits])
+    elif hits:
+        _show(hits)
+        if len(hits) == most:
+            click.echo(f"the best {most}; `--limit 0` shows all", err=True)
+    if not hits:
+        raise NothingFound("nothing found", hint=_hint(words, indexed=indexed))
+
+
+def _words(words: tuple[str, ...]) -> terms.Words:
+    asked = terms.words(" ".join(words))
+    if asked is None:
+        message = "nothing to search for" if not words else f"no word in `{' '.join(words)}`"
+        raise Usage(message, hint="name some words, or search for signs with `--regex PATTERN`")
+    return asked
+
+
+def _pattern(regex: str) -> Pattern:
+    from unspool.store.patterns import Pattern
+
+    return Pattern(regex)
+
+
+def _kinds(text: str | None) -> frozenset[str] | None:
+    if text is None:
+        return None
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    kinds = frozenset(_SHORT.get(name, name) for name in names)
+    if unknown := sorted(kinds - set(KINDS)):
+        raise Usage(f"no such kind: `{unknown[0]}`", hint=f"there are {', '.join(KINDS)}")
+    return kinds
+
+
+@contextmanager
+def _corpora(
+    config_dirs: Iterable[str | None], how: reading.How
+) -> Iterator[tuple[list[reading.Opened], list[Corpus]]]:
+    """Open folders, with the index up to date if that does not take long; else it goes on in the background."""
+    with reading.opened_each(config_dirs, how) as opened:
+        for one in opened:
+            if one.database is not None and not how.no_sync:
+                reading.index_or_go_on(one)
+        yield opened, list(map(_corpus, opened))
+
+
+def _corpus(opened: reading.Opened) -> Corpus:
+    if opened.database is None:
+        from unspool.read.scan import scan
+
+        return Corpus(opened.root, None, None, scan(opened.root))
+    return Corpus(opened.root, opened.database, partial(_archive, opened))
+
+
+def _archive(opened: reading.Opened) -> Archive:
+    from unspool.store.archive import Archive
+
+    return Archive(open_archive(opened.folder))
+
+
+def _session(name: str | None, opened: list[reading.Opened]) -> str | None:
+    """Return the id of the session that a person means."""
+    if name is None:
+        return None
+    from unspool.errors import NotFound
+
+    for number, one in enumerate(opened, 1):
+        try:
+            return one.home.session(name).id
+        except NotFound:
+            if number == len(opened):
+                raise
+    return None
+
+
+def _milliseconds(text: str | None, opened: reading.Opened, *, end: bool = False) -> int | None:
+    from unspool.store.usage import zone_of
+
+    if text is None:
+        return None
+    zone = zone_of(opened.settings.timezone) if opened.settings.timezone else None
+    meant = moment(text, datetime.now().astimezone(), zone, end=end)
+    if meant is None:
+        return None
+    return round((meant + (timedelta(milliseconds=1) if end else timedelta())).timestamp() * 1000)
+
+
+def _show(hits: list[Hit]) -> None:
+    """Write hits for a person: where, what, and how to open it."""
+    colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    for hit in hits:
+        where = [
+            hit.session[:8] if hit.session else "no session",
+            f"turn {hit.turn}" if hit.turn else "",
+            hit.kind.replace("_", " ") + (f" of {hit.tool}" if hit.tool else ""),
+            f"agent {hit.agent}" if hit.agent else "",
+            hit.project or "",
+            (hit.timestamp or "")[:16].replace("T", " "),
+        ]
+        head = clean_line(" · ".join(part for part in where if part))
+        click.echo(click.style(head, bold=True) if colour else head)
+        click.echo(f"    {_marked(clean_line(hit.snippet), colour=colour)}")
+        click.echo(f"    {clean_line(hit.file)}:{hit.offset}")
+        if command := _command(hit):
+            click.echo(f"    {command}")
+        click.echo()
+
+
+def _marked(snippet: str, *, colour: bool) -> str:
+    if not colour:
+        return snippet
+    return snippet.replace(BEFORE, "\x1b[1;33m").replace(AFTER, "\x1b[0m")
+
+
+def _command(hit: Hit) -> str:
+    """Return the command that shows a hit."""
+    if hit.session is None:
+        return ""
+    name = clean_line(hit.session)
+    depth = "" if hit.kind in ("prompt", "answer", "queued", "title", "summary") else " --depth all"
+    return f"unspool show {name}" + (f" --turn {hit.turn}{depth}" if hit.turn else "")
+
+
+def _hint(words: tuple[str, ...], *, indexed: bool) -> str:
+    if indexed:
+        return "without `--indexed` all that was ever read is looked through"
+    if len(words) > 1:
+        return "all words must be in the same text; fewer find more, and `word*` finds how words begin"
+    return "`word*` finds how words begin, `--regex` any bytes"

@@ -1,0 +1,284 @@
+"""The text index brought up to date: lines that the store has read in, passages and their words out.
+
+Rules
+  1. `excerpts.py` says what is indexed. The rest is not worth its words: `scanning.py` looks through it when asked.
+  2. What is indexed of a file is committed with how far that is: killed anywhere, it goes on exactly there.
+  3. The index is never ahead of the rows: it reads no further than `sources.offset`. A file that was written anew since
+     then is left for the next sync.
+  4. Files come in the order they were last changed, so that the newest passages have the highest numbers.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from unspool.errors import NotFound, UnspoolError
+from unspool.format.codec import decode
+from unspool.format.entry import Entry
+from unspool.graph.starts import Starts
+from unspool.read.files import open_regular
+from unspool.read.lines import Line, LineBuffer, LongLine
+from unspool.read.position import Change, Position, changed
+from unspool.read.scan import Kind
+from unspool.read.text import LIMITS, read_at
+from unspool.store.archive import Archive
+from unspool.store.billed import milliseconds
+from unspool.store.database import transaction
+from unspool.store.excerpts import excerpts
+from unspool.store.freshness import WITHIN, within
+from unspool.store.terms import indexed, parts
+
+STEPS = ("indexing", "indexed")
+"""The places where it may be killed: before a transaction ends, and after."""
+
+_SPOKEN = frozenset({"prompt", "queued"})
+"""What a turn may begin with."""
+
+_PORTION = 16 * 1024 * 1024
+"""Characters that are written in one transaction, at least."""
+_CALLS = 1000
+"""Tool calls without a result that are remembered at most."""
+
+
+class Behind(NamedTuple):
+    """A file of which something is not indexed yet."""
+
+    source_id: int
+    generation: int
+    path: str
+    kind: str
+    start: int
+    """How far it is indexed."""
+    end: int
+    """How far it was read."""
+    position: Position | None
+    """Of the file; nothing if only the archive has it."""
+    state: bytes | None
+    is_final: bool
+    """No more will come: the file has become another one."""
+
+
+class Indexing(NamedTuple):
+    """How the index is to be brought up to date."""
+
+    advance: Callable[[int], None] = lambda _: None
+    """Told how many were read."""
+    at: Callable[[str], None] = lambda _: None
+    """Told which of `STEPS` was reached."""
+
+
+class _State(msgspec.Struct, omit_defaults=True):
+    """What the next lines of a file need to know of those before."""
+
+    calls: dict[str, tuple[str | None, str | None]] = {}
+    """Tool calls that wait for their result: name and target."""
+    starts: Starts = msgspec.field(default_factory=Starts)
+
+
+class _Portion(msgspec.Struct):
+    """What is to be written in one transaction."""
+
+    passages: list[tuple[object, ...]] = []
+    words: list[tuple[int, str, str | None]] = []
+    prompts: list[tuple[object, ...]] = []
+    taken_back: list[tuple[int, int, int]] = []
+    reached: dict[tuple[int, int], tuple[int, bytes | None]] = {}
+    weight: int = 0
+
+
+_DONE = """DELETE FROM unindexed WHERE source_id = ?1 AND (SELECT s.offset <= coalesce(i.offset, 0) FROM sources s
+    LEFT JOIN indexed i ON i.source_id = s.id AND i.generation = s.generation WHERE s.id = ?1)"""
+"""Forgets a file that is indexed as far as it was read."""
+
+_encode_state = msgspec.msgpack.Encoder().encode
+_decode_state = msgspec.msgpack.Decoder(_State).decode
+
+
+def behind(database: sqlite3.Connection, root: Path) -> list[Behind]:
+    """Return the files of a folder of which something is not indexed, the one changed first first."""
+    query = f"""SELECT s.id, s.generation, s.path, s.kind, coalesce(i.offset, 0), s.offset, s.device, s.inode, s.head,
+        s.boundary, s.gone, i.state FROM unindexed u CROSS JOIN sources s ON s.id = u.source_id
+        LEFT JOIN indexed i ON i.source_id = s.id AND i.generation = s.generation
+        WHERE {WITHIN} ORDER BY s.modified, s.path"""
+    found = []
+    for id, generation, path, kind, start, end, device, inode, head, boundary, gone, state in database.execute(
+        query, within(root)
+    ).fetchall():
+        position = None if gone is not None else Position(end, device, inode, head, boundary)
+        newest = Behind(id, generation, path, kind, start, end, position, state, is_final=False)
+        found += [*_given_up(database, newest), newest]
+    return found
+
+
+def _given_up(database: sqlite3.Connection, newest: Behind) -> Iterator[Behind]:
+    """Yield earlier generations that were not indexed to their end: the archive has them, or nobody."""
+    if newest.generation == 1:
+        return
+    known = "SELECT generation, offset, state FROM indexed WHERE source_id = ?"
+    reached = {row[0]: row[1:] for row in database.execute(known, (newest.source_id,))}
+    for generation in range(1, newest.generation):
+        offset, state = reached.get(generation, (0, b""))
+        if state is not None:
+            yield newest._replace(generation=generation, start=offset, end=0, position=None, state=state, is_final=True)
+
+
+def index(
+    database: sqlite3.Connection, archive: Callable[[], Archive], files: list[Behind], how: Indexing | None = None
+) -> int:
+    """Index what is to be indexed; return how many passages were added. The lock is held by the caller."""
+    work = _Work(database, archive, how or Indexing())
+    for file in files:
+        work.file(file)
+    work.write()
+    return work.added
+
+
+class _Work:
+    """One go at the index."""
+
+    def __init__(self, database: sqlite3.Connection, archive: Callable[[], Archive], how: Indexing) -> None:
+        self._database, self._archive, self._how = database, archive, how
+        self._portion = _Portion()
+        self._last_id = database.execute("SELECT coalesce(max(id), 0) FROM passages").fetchone()[0]
+        self.added = 0
+
+    def file(self, file: Behind) -> None:
+        """Index a file."""
+        taken = _Taken(file)
+        reached = file.start
+        try:
+            for lines, reached in _lines(file, self._archive):
+                for line in lines:
+                    self._line(line, file, taken)
+                self._reach(file, reached, taken, is_final=False)
+        except UnspoolError as error:  # what was read of it stays, and the next time goes on
+            if file.position is not None or not isinstance(error, NotFound):
+                return
+            reached = max(file.end, reached)  # the archive was off: there is no more to come
+        self._reach(file, reached, taken, is_final=file.is_final)
+
+    def _line(self, line: Line | LongLine, file: Behind, taken: _Taken) -> None:
+        if type(line) is LongLine:
+            return
+        assert type(line) is Line
+        portion, begins, id = self._portion, False, self._last_id
+        add, index = portion.passages.append, portion.words.append
+        for at, timestamp, found in excerpts(line.data, line.offset):
+            time = _time(timestamp) if found else None
+            for number, kind, text, call, tool, target, failed in found:
+                if call:
+                    tool, target = taken.called(kind, call, tool, target)
+                id += 1
+                add((id, file.source_id, file.generation, at, number, kind, tool, target, int(failed), time))
+                index((id, indexed(text), parts(text) if kind != "tool_result" else None))
+                portion.weight += len(text)
+                if kind in _SPOKEN:
+                    begins = True
+        self._last_id = id
+        if begins:
+            taken.look(line)
+
+    def _reach(self, file: Behind, offset: int, taken: _Taken, *, is_final: bool) -> None:
+        """Note how far a file is indexed."""
+        portion, key, starts = self._portion, (file.source_id, file.generation), taken.state.starts
+        portion.prompts += [(*key, offset, milliseconds(time)) for offset, time in starts.found]
+        portion.taken_back += [(*key, offset) for offset in starts.taken_back]
+        starts.found, starts.taken_back = [], []
+        portion.reached[key] = (offset, None if is_final else _encode_state(taken.state))
+        self._how.advance(offset - taken.reached)
+        taken.reached = offset
+        if portion.weight >= _PORTION:
+            self.write()
+
+    def write(self) -> None:
+        """Write what was gathered."""
+        portion, self._portion = self._portion, _Portion()
+        if not portion.reached:
+            return
+        run = self._database.executemany
+        with transaction(self._database):
+            run("INSERT INTO passages VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", portion.passages)
+            run("INSERT INTO words (rowid, text, parts) VALUES (?, ?, ?)", portion.words)
+            run("INSERT OR REPLACE INTO prompts VALUES (?, ?, ?, ?)", portion.prompts)
+            run("DELETE FROM prompts WHERE source_id = ? AND generation = ? AND offset = ?", portion.taken_back)
+            reached = [(*key, *value) for key, value in portion.reached.items()]
+            run("INSERT OR REPLACE INTO indexed VALUES (?, ?, ?, ?)", reached)
+            run(_DONE, [(id,) for id, _ in portion.reached])
+            self._how.at("indexing")
+        self.added += len(portion.passages)
+        self._how.at("indexed")
+
+
+class _Taken:
+    """What was taken of a file so far."""
+
+    def __init__(self, file: Behind) -> None:
+        self.state = _decode_state(file.state) if file.state else _State()
+        self.reached = file.start
+        self._is_session = file.kind == Kind.SESSION.value
+
+    def look(self, line: Line) -> None:
+        """Look whether a turn begins with a line: only few need be decoded for that."""
+        if self._is_session:
+            for item in decode(line.data, line.offset):
+                if isinstance(item, Entry):
+                    self.state.starts.take(item)
+
+    def called(self, kind: str, call: str, tool: str | None, target: str | None) -> tuple[str | None, str | None]:
+        """Return the tool of a call and the file it was aimed at; a result has them from the call."""
+        calls = self.state.calls
+        if kind == "tool_result":
+            return calls.pop(call, (None, None))
+        calls[call] = (tool, target)
+        if len(calls) > _CALLS:
+            del calls[next(iter(calls))]
+        return tool, target
+
+
+def _time(stamp: object) -> int | None:
+    """Return when a line was written: of all lines, so quicker for those that are as the program writes them."""
+    if not isinstance(stamp, str):
+        return None
+    try:
+        moment = datetime.fromisoformat(stamp)
+        return round(moment.timestamp() * 1000) if moment.tzinfo is UTC else milliseconds(stamp)
+    except (ValueError, OverflowError):
+        return None
+
+
+def _lines(file: Behind, archive: Callable[[], Archive]) -> Iterator[tuple[list[Line | LongLine], int]]:
+    """Yield the lines of a file that are not indexed yet, some at a time, with how far they go."""
+    buffer = LineBuffer(file.start, LIMITS.line)
+    for data in _pieces(file, archive):
+        yield buffer.feed(data), buffer.offset
+    if rest := buffer.finish():
+        yield rest, buffer.offset
+
+
+def _pieces(file: Behind, archive: Callable[[], Archive]) -> Iterator[bytes]:
+    if file.position is None:
+        yield from _kept(file, archive())
+        return
+    with open_regular(file.path) as opened:
+        if changed(opened, file.position) not in (Change.SAME, Change.GROWN):
+            return
+        reached = file.start
+        while reached < file.end and (
+            data := read_at(opened, reached, min(LIMITS.piece, file.end - reached), file.path)
+        ):
+            yield data
+            reached += len(data)
+
+
+def _kept(file: Behind, archive: Archive) -> Iterator[bytes]:
+    about = archive.find(file.path, file.generation)
+    for start, data in archive.read(about, holes=[]):
+        end = len(data) if file.is_final else min(file.end - start, len(data))
+        if piece := data[max(file.start - start, 0) : max(end, 0)]:
+            yield piece

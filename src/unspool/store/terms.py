@@ -1,0 +1,246 @@
+"""What a person searches for: words in, terms out; and how a term is asked of the index, of raw bytes, of a text. Pure.
+
+Rules
+  1. A word is a run of letters and digits, in any case. Words joined by anything but blanks (`foo_bar`, `src/app.py`),
+     and all that stands between quotation marks, are one term: its words follow each other, whatever is between them.
+  2. `word*` is the beginning of a word.
+  3. An identifier is found whole and by its parts: `fooBar` also as `foo` and `bar`, `TS2345` as `ts` and `2345`. Of
+     scripts without blanks each character is a word.
+  4. A text matches if all terms are in it.
+  5. What the index finds and what is found in a text is the same: both look at the text and at its `parts`.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache, cached_property, lru_cache
+from typing import Final, NamedTuple
+
+_UNSPACED: Final = (
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+)
+"""Scripts that put no blanks between words."""
+
+_ANY: Final = r"[^\W_]"
+"""Letters and digits."""
+_SPACED: Final = f"[^\\W_{_UNSPACED}]"
+"""Those of scripts with blanks between words."""
+
+_WORD = re.compile(r"[^\W_]+")
+_ASKED = re.compile(r'"([^"]*)"?(\*?)|([^\s"]+)')
+_PIECE = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+_AFTER_ESCAPE = re.compile(r"\\[nrt]([^\W_]+)")
+r"""The words after a `\n` that stands in a text as two characters: they would begin with an `n`."""
+_PLAIN = re.compile(rb"[a-jl-rt-z0-9]+")
+"""Letters that have no other case than the two: of `k` and `s` there is a third in Unicode, and re2 looks for it."""
+
+
+class Term(NamedTuple):
+    """Words that follow each other."""
+
+    words: tuple[str, ...]
+    """In lower case."""
+    prefix: bool = False
+    """The last word is the beginning of one."""
+    pieces: tuple[str, ...] = ()
+    """The parts of an identifier, if it is one word made of several."""
+
+    @property
+    def expression(self) -> str:
+        """The term as FTS5 understands it."""
+        phrase = f'"{" ".join(self.words)}"{" *" if self.prefix else ""}'
+        return f'({phrase} OR parts : "{" ".join(self.pieces)}")' if self.pieces else phrase
+
+    @property
+    def is_unspaced(self) -> bool:
+        """Whether it has words of scripts without blanks."""
+        return any(map(_is_alone, self.words))
+
+    @property
+    def pattern(self) -> str:
+        """The term as a regular expression, for a text of any case."""
+        return _phrase(self.words, _SPACED if self.is_unspaced else _ANY, prefix=self.prefix)
+
+    @property
+    def pattern_of_parts(self) -> str:
+        """The same for the parts of identifiers in a text."""
+        return f"{self.pattern}|{_phrase(self.pieces)}" if self.pieces else self.pattern
+
+
+class Words:
+    """What is searched for, by words."""
+
+    is_raw = False
+
+    def __init__(self, terms: tuple[Term, ...]) -> None:
+        self.terms = terms
+
+    @cached_property
+    def _patterns(self) -> list[re.Pattern[str]]:
+        return [re.compile(term.pattern, re.IGNORECASE) for term in self.terms]
+
+    @cached_property
+    def _in_parts(self) -> list[re.Pattern[str]]:
+        return [re.compile(term.pattern_of_parts, re.IGNORECASE) for term in self.terms]
+
+    def _places(self, text: str) -> list[list[re.Match[str]]]:
+        """Return where each term is in a text."""
+        apart = text if text.isascii() else _alone().sub(" ", text)  # a word ends where another script begins
+        return [
+            list(pattern.finditer(text if term.is_unspaced else apart))
+            for term, pattern in zip(self.terms, self._patterns, strict=True)
+        ]
+
+    @property
+    def expression(self) -> str:
+        """All terms as FTS5 understands them."""
+        return " AND ".join(term.expression for term in self.terms)
+
+    @property
+    def word(self) -> str | None:
+        """The longest word, if it is of ASCII: what matches has it, in any case."""
+        words = [word for term in self.terms for word in term.words if word.isascii()]
+        return max(words, key=len, default=None)
+
+    @cached_property
+    def needle(self) -> bytes:
+        """A pattern for re2 of what every line that matches has: the longest word, as far as it is quickly found."""
+        words = [word for term in self.terms for word in term.words]
+        plain = [run for word in words if word.isascii() for run in _PLAIN.findall(word.encode())]
+        longest = max(plain, key=len, default=b"")
+        if len(longest) >= _ENOUGH:
+            return b"(?i)" + longest
+        return b"(?i)" + max((_escaped(word) for word in words), key=len)
+
+    def may_be_in(self, line: bytes) -> bool:
+        """Tell whether a line could match; a text in it can only have the words that its bytes have."""
+        lowered = line.lower()
+        return all(
+            word.encode() in lowered if word.isascii() else re.search(_escaped(word), lowered, re.IGNORECASE)
+            for term in self.terms
+            for word in term.words
+        )
+
+    def count(self, text: str) -> int:
+        """Return how often the terms are in a text: not at all if one is missing."""
+        counts = list(map(len, self._places(text)))
+        if 0 in counts:
+            others = parts(text)
+            counts = [
+                count or len(pattern.findall(others)) for count, pattern in zip(counts, self._in_parts, strict=True)
+            ]
+        return 0 if 0 in counts else sum(counts)
+
+    def spans(self, text: str) -> list[tuple[int, int]]:
+        """Return where in a text the terms are, in order; of a part of an identifier about where."""
+        places = self._places(text)
+        found = [match.span() for some in places for match in some]
+        for term, some in zip(self.terms, places, strict=True):
+            if not some:
+                loose = r"[\W_]*".join(re.escape(word) for word in term.words)
+                found += [match.span() for match in re.finditer(loose, text, re.IGNORECASE)]
+        return sorted(found)
+
+
+_ENOUGH = 3
+"""Letters that are rare enough to look for."""
+
+
+def words(asked: str) -> Words | None:
+    """Return what a person asks for; nothing if there is no word in it."""
+    terms = []
+    for quoted, star, bare in _ASKED.findall(asked):
+        text = bare or quoted
+        prefix = bool(star) or bare.endswith("*")
+        if found := tuple(_words_of(text)):
+            is_name = len(found) == 1 and found[0].isascii() and not prefix
+            pieces = parts("".join(_WORD.findall(text))).lower().split() if is_name else []
+            terms.append(Term(found, prefix, tuple(pieces)))
+    return Words(tuple(dict.fromkeys(terms))) if terms else None
+
+
+def indexed(text: str) -> str:
+    """Return a text as it goes into the index: each character of scripts without blanks by itself."""
+    return text if text.isascii() else _alone().sub(r" \g<0> ", text)
+
+
+def parts(text: str) -> str:
+    """Return the parts of the identifiers in a text: `fooBar` has `foo Bar`. What has none costs next to nothing."""
+    classes = text.encode("ascii", "replace").translate(_CLASSES)
+    found: dict[int, int] = {}
+    find, before = classes.find, classes.rfind
+    for mark in _BOUNDARIES:
+        at, end = find(mark), 0
+        while at >= 0:
+            start = before(b" ", end, at) + 1 or end
+            end = find(b" ", at)
+            if end < 0:
+                end = len(classes)
+            if classes[start] != _DIGIT:  # a time or a hash
+                found[start] = end
+            at = find(mark, end)
+    pieces = [_split(text[start:end]) for start, end in sorted(found.items())] if found else []
+    if "\\" in text:
+        pieces += _AFTER_ESCAPE.findall(text)
+    return " ".join(pieces)
+
+
+@lru_cache(4096)
+def _split(identifier: str) -> str:
+    return " ".join(_PIECE.findall(identifier))
+
+
+_DIGIT: Final = ord("0")
+_BOUNDARIES: Final = (b"aA", b"AAa", b"0Aa", b"A0")
+"""Where an identifier is made of parts, by the classes of its characters."""
+
+
+def _class(code: int) -> int:
+    character = chr(code)
+    if not character.isascii() or not character.isalnum():
+        return ord(" ")
+    return ord("0" if character.isdigit() else "A" if character.isupper() else "a")
+
+
+_CLASSES: Final = bytes(map(_class, range(256)))
+
+
+def _words_of(text: str) -> list[str]:
+    return [word.lower() for word in _WORD.findall(indexed(text))]
+
+
+def _is_alone(word: str) -> bool:
+    return not word.isascii() and _alone().match(word) is not None
+
+
+@cache
+def _alone() -> re.Pattern[str]:
+    """Return a pattern of characters that are words by themselves; to make it takes longer than most searches."""
+    return re.compile(f"[{_UNSPACED}]")
+
+
+def _phrase(words: tuple[str, ...], letters: str = _ANY, *, prefix: bool = False) -> str:
+    pattern = ""
+    for before, word in zip(("", *words), words, strict=False):
+        if not before:
+            pattern = "" if _is_alone(word) else f"(?<!{letters})"
+        else:
+            pattern += r"[\W_]*" if _is_alone(word) or _is_alone(before) else r"[\W_]+"
+        pattern += re.escape(word)
+    return pattern if prefix or _is_alone(words[-1]) else f"{pattern}(?!{letters})"
+
+
+def _escaped(word: str) -> bytes:
+    """Return a pattern of a word in raw JSON, where any letter but those of ASCII may be written as an escape."""
+    return b"".join(map(_letter, word))
+
+
+def _letter(letter: str) -> bytes:
+    if letter.isascii():
+        return re.escape(letter).encode()
+    forms = []
+    for form in dict.fromkeys((letter, letter.lower(), letter.upper())):
+        units = form.encode("utf-16-be")
+        escapes = b"".join(b"\\\\u%02x%02x" % (units[at], units[at + 1]) for at in range(0, len(units), 2))
+        forms += [b"".join(b"\\x%02x" % byte for byte in form.encode()), escapes]
+    return b"(?:" + b"|".join(forms) + b")"
