@@ -45,7 +45,9 @@ def write(folder: Path, name: str, table: str, rows: Sequence[tuple[object, ...]
     from arro3.io import write_parquet
 
     data = BytesIO()
-    write_parquet(_batch(parts()[table], rows), data, compression=_LEVEL, created_by="unspool")
+    write_parquet(
+        _batch(parts()[table], rows), data, compression=_LEVEL, created_by="unspool", skip_arrow_metadata=True
+    )
     content = data.getvalue()
     save(folder / name, content)
     return File(table, name, len(content), digest(content), len(rows))
