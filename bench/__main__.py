@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from bench import columns, corpus, decode, graph, memory, mix, startup, store, table, usage
+from bench import columns, corpus, decode, graph, memory, mix, search, startup, store, table, usage
 from bench.families import FAMILIES
 from bench.table import Row
 
@@ -28,6 +28,7 @@ def main() -> None:
         "startup": startup.rows,
         "store": lambda: store.rows(parameters),
         "usage": lambda: usage.rows(parameters),
+        "search": lambda: search.rows(parameters),
         "large": lambda: store.large_rows(parameters),
     }
     names = options.names or [name for name in benchmarks if name != "large"]
@@ -48,7 +49,8 @@ def _arguments() -> argparse.Namespace:
         "names",
         nargs="*",
         metavar="NAME",
-        help="columns, corpus, decode, graph, memory, startup, store, usage, large; default: all but corpus and large",
+        help="columns, corpus, decode, graph, memory, startup, store, usage, search, large; "
+        "default: all but corpus and large",
     )
     parser.add_argument("--size", type=float, default=300, metavar="MB", help="of the tree (default: 300)")
     parser.add_argument(

@@ -30,8 +30,8 @@ ROOM = 6_000_000_000
 class Synced:
     """The rounds of one way to sync, and what they left on disk."""
 
-    def __init__(self, *, archive: bool) -> None:
-        self.archive = archive
+    def __init__(self, *, archive: bool, indexing: bool = False) -> None:
+        self.archive, self.indexing = archive, indexing
         self.rounds: list[Spent] = []
         self.store_size = self.archive_size = 0
 
@@ -40,6 +40,7 @@ class Synced:
         with empty_folder(cache) as data:
             environment = around(tree, data, cache)
             spent(unspool("config", "archive", "on" if self.archive else "off"), environment)
+            spent(unspool("config", "indexing", "on" if self.indexing else "off"), environment)
             self.rounds.append(spent(unspool("sync", "--json"), environment))
             self.store_size, self.archive_size = (_size(data, name) for name in ("store.db", "archive.db"))
 
@@ -121,7 +122,7 @@ def large_rows(parameters: corpus.Parameters) -> list[Row]:
         raise SystemExit(f"not enough room for a folder of {large.size / 1e9:.1f} GB and its store")
     trees = corpus.tree(parameters), corpus.tree(large, cache, "large")
     try:
-        return [row for archive in (False, True) for row in _per_megabyte(trees, archive=archive)]
+        return [*(row for archive in (False, True) for row in _per_megabyte(trees, archive=archive)), *_index(trees)]
     finally:
         (cache / "large.json").unlink()
         shutil.rmtree(trees[1])
@@ -142,6 +143,22 @@ def _per_megabyte(trees: tuple[Path, Path], *, archive: bool) -> list[Row]:
         Row(name=name, unit="ms", ours=large, reference=usual, against=against, target=1.1),
         peak("  peak memory", sides[1].memory, sides[0].memory, against),
     ]
+
+
+def _index(trees: tuple[Path, Path]) -> list[Row]:
+    """Measure what indexing a megabyte costs: a sync with it less one without."""
+    costs, sizes = [], []
+    for tree in trees:
+        sizes.append(sum(path.stat().st_size for path in tree.rglob("*.jsonl")) / 1e6)
+        corpus.say(f"index of {sizes[-1]:.0f} MB")
+        sides = [Synced(archive=False, indexing=indexing) for indexing in (False, True)]
+        for _ in range(LARGE_ROUNDS):
+            for side in sides:
+                side.measure(tree)
+        costs.append((best(sides[1].rounds) - best(sides[0].rounds)) * 1000 / sizes[-1])
+    corpus.say("")
+    name, against = (f"a MB of {size / 1e3:.1f} GB" for size in reversed(sizes))
+    return [Row(name=f"{name}, the index", unit="ms", ours=costs[1], reference=costs[0], against=against, target=1.25)]
 
 
 def _size(folder: Path, name: str) -> int:

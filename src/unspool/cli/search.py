@@ -97,7 +97,7 @@ def search(
         output.write_json([hit._asdict() for hit in hits])
     elif hits:
         _show(hits)
-        if len(hits) == most:
+        if len(hits) == most and sys.stderr.isatty():
             click.echo(f"the best {most}; `--limit 0` shows all", err=True)
     if not hits:
         raise NothingFound("nothing found", hint=_hint(words, indexed=indexed))

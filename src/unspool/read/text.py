@@ -48,7 +48,8 @@ def whole_lines(
     """
     with open_regular(path) as file:
         reached, held, length = start, list[bytes](), 0
-        while data := read_at(file, reached, limits.piece, path):
+        size = os.fstat(file).st_size  # no more is asked for than there is: making room for it takes time
+        while reached < size and (data := read_at(file, reached, min(limits.piece, size - reached), path)):
             first = data.find(b"\n") + 1 if length else 0
             end = data.rfind(b"\n") + 1
             if first:

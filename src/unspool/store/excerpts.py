@@ -76,13 +76,17 @@ _SILENT: Final = frozenset({"progress", "file-history-snapshot", "mode", "permis
 """Lines that are frequent and in which nobody speaks."""
 
 
+_RARE: Final = {"attachment": b"queued_command", "system": b"away_summary"}
+"""Lines in which somebody may speak, and what they have then."""
+
+
 def excerpts(line: Buffer, offset: int) -> list[Said]:
     """Return what is indexed of a line."""
     try:
         found = _decode_line(line)
     except UNDECODABLE:
         return _the_long_way(line, offset)
-    if found.type in _SILENT:
+    if found.type in _SILENT or (found.type in _RARE and _RARE[found.type] not in bytes(line)):
         return []
     quickly = _conversation(found)
     return [Said(offset, found.timestamp, quickly)] if quickly is not None else _the_long_way(line, offset)
@@ -134,7 +138,8 @@ def _conversation(line: _Line) -> list[Excerpt] | None:
             text = _ends(block.content)
             if text is None:
                 return None
-            found.append(Excerpt(number, "tool_result", text, block.tool_use_id, None, None, bool(block.is_error)))
+            failed_call = block.is_error is True
+            found.append(Excerpt(number, "tool_result", text, block.tool_use_id, None, None, failed_call))
         else:
             return None
     return found

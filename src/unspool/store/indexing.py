@@ -18,20 +18,20 @@ from typing import NamedTuple
 
 import msgspec
 
-from unspool.errors import NotFound, UnspoolError
+from unspool.errors import UnspoolError
 from unspool.format.codec import decode
 from unspool.format.entry import Entry
 from unspool.graph.starts import Starts
 from unspool.read.files import open_regular
-from unspool.read.lines import Line, LineBuffer, LongLine
 from unspool.read.position import Change, Position, changed
 from unspool.read.scan import Kind
-from unspool.read.text import LIMITS, read_at
+from unspool.read.text import Lines
 from unspool.store.archive import Archive
 from unspool.store.billed import milliseconds
 from unspool.store.database import transaction
 from unspool.store.excerpts import excerpts
 from unspool.store.freshness import WITHIN, within
+from unspool.store.haystacks import Haystack, Reader
 from unspool.store.terms import indexed, parts
 
 STEPS = ("indexing", "indexed")
@@ -143,7 +143,8 @@ class _Work:
     """One go at the index."""
 
     def __init__(self, database: sqlite3.Connection, archive: Callable[[], Archive], how: Indexing) -> None:
-        self._database, self._archive, self._how = database, archive, how
+        self._database, self._how = database, how
+        self._reader = Reader(archive)
         self._portion = _Portion()
         self._last_id = database.execute("SELECT coalesce(max(id), 0) FROM passages").fetchone()[0]
         self.added = 0
@@ -151,40 +152,53 @@ class _Work:
     def file(self, file: Behind) -> None:
         """Index a file."""
         taken = _Taken(file)
-        reached = file.start
         try:
-            for lines, reached in _lines(file, self._archive):
-                for line in lines:
-                    self._line(line, file, taken)
-                self._reach(file, reached, taken, is_final=False)
-        except UnspoolError as error:  # what was read of it stays, and the next time goes on
-            if file.position is not None or not isinstance(error, NotFound):
-                return
-            reached = max(file.end, reached)  # the archive was off: there is no more to come
-        self._reach(file, reached, taken, is_final=file.is_final)
-
-    def _line(self, line: Line | LongLine, file: Behind, taken: _Taken) -> None:
-        if type(line) is LongLine:
+            for offset, data, at, end in self._lines(file):
+                view, find = memoryview(data), data.find
+                if file.end and offset + end > file.end:
+                    end = file.end - offset
+                while at < end:
+                    stop = find(b"\n", at, end) + 1 or end
+                    self._line(view[at:stop], offset + at, file, taken)
+                    at = stop
+                if offset + end > taken.reached:
+                    self._reach(file, offset + end, taken)
+        except UnspoolError:  # what was read of it stays, and the next time goes on
             return
-        assert type(line) is Line
+        if file.position is None:  # if the archive was off, there is no more to come
+            self._reach(file, max(file.end, taken.reached), taken, is_final=file.is_final)
+        elif taken.reached == file.start:
+            self._reach(file, file.start, taken)
+
+    def _lines(self, file: Behind) -> Iterator[Lines]:
+        """Return the lines that are not indexed yet; none if the file is not what it was."""
+        if file.position is not None:
+            with open_regular(file.path) as opened:
+                if changed(opened, file.position) not in (Change.SAME, Change.GROWN):
+                    return iter(())
+        kept = int(file.position is None)
+        haystack = Haystack(file.path, file.kind, None, None, None, 0, 0, generation=file.generation, kept=kept)
+        return self._reader.lines(haystack, file.start)
+
+    def _line(self, line: memoryview, offset: int, file: Behind, taken: _Taken) -> None:
         portion, begins, id = self._portion, False, self._last_id
         add, index = portion.passages.append, portion.words.append
-        for at, timestamp, found in excerpts(line.data, line.offset):
+        for at, timestamp, found in excerpts(line, offset):
             time = _time(timestamp) if found else None
             for number, kind, text, call, tool, target, failed in found:
                 if call:
                     tool, target = taken.called(kind, call, tool, target)
                 id += 1
-                add((id, file.source_id, file.generation, at, number, kind, tool, target, int(failed), time))
+                add((id, file.source_id, file.generation, at, number, kind, tool, target, failed, time))
                 index((id, indexed(text), parts(text) if kind != "tool_result" else None))
                 portion.weight += len(text)
                 if kind in _SPOKEN:
                     begins = True
         self._last_id = id
         if begins:
-            taken.look(line)
+            taken.look(line, offset)
 
-    def _reach(self, file: Behind, offset: int, taken: _Taken, *, is_final: bool) -> None:
+    def _reach(self, file: Behind, offset: int, taken: _Taken, *, is_final: bool = False) -> None:
         """Note how far a file is indexed."""
         portion, key, starts = self._portion, (file.source_id, file.generation), taken.state.starts
         portion.prompts += [(*key, offset, milliseconds(time)) for offset, time in starts.found]
@@ -223,10 +237,10 @@ class _Taken:
         self.reached = file.start
         self._is_session = file.kind == Kind.SESSION.value
 
-    def look(self, line: Line) -> None:
+    def look(self, line: memoryview, offset: int) -> None:
         """Look whether a turn begins with a line: only few need be decoded for that."""
         if self._is_session:
-            for item in decode(line.data, line.offset):
+            for item in decode(line, offset):
                 if isinstance(item, Entry):
                     self.state.starts.take(item)
 
@@ -241,44 +255,10 @@ class _Taken:
         return tool, target
 
 
-def _time(stamp: object) -> int | None:
-    """Return when a line was written: of all lines, so quicker for those that are as the program writes them."""
-    if not isinstance(stamp, str):
-        return None
+def _time(stamp: str | None) -> int | None:
+    """Return when a line was written; of every line, so the quick way for those that are as the program writes them."""
     try:
-        moment = datetime.fromisoformat(stamp)
+        moment = datetime.fromisoformat(stamp or "")
         return round(moment.timestamp() * 1000) if moment.tzinfo is UTC else milliseconds(stamp)
     except (ValueError, OverflowError):
         return None
-
-
-def _lines(file: Behind, archive: Callable[[], Archive]) -> Iterator[tuple[list[Line | LongLine], int]]:
-    """Yield the lines of a file that are not indexed yet, some at a time, with how far they go."""
-    buffer = LineBuffer(file.start, LIMITS.line)
-    for data in _pieces(file, archive):
-        yield buffer.feed(data), buffer.offset
-    if rest := buffer.finish():
-        yield rest, buffer.offset
-
-
-def _pieces(file: Behind, archive: Callable[[], Archive]) -> Iterator[bytes]:
-    if file.position is None:
-        yield from _kept(file, archive())
-        return
-    with open_regular(file.path) as opened:
-        if changed(opened, file.position) not in (Change.SAME, Change.GROWN):
-            return
-        reached = file.start
-        while reached < file.end and (
-            data := read_at(opened, reached, min(LIMITS.piece, file.end - reached), file.path)
-        ):
-            yield data
-            reached += len(data)
-
-
-def _kept(file: Behind, archive: Archive) -> Iterator[bytes]:
-    about = archive.find(file.path, file.generation)
-    for start, data in archive.read(about, holes=[]):
-        end = len(data) if file.is_final else min(file.end - start, len(data))
-        if piece := data[max(file.start - start, 0) : max(end, 0)]:
-            yield piece

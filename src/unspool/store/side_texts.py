@@ -107,7 +107,8 @@ def side_matches(database: sqlite3.Connection, root: Path, asked: Asked, word: s
                     path, kind, key, session, agent, modified, size, id, generation, kept=int(gone is not None)
                 )
                 line = {"timestamp": _stamp(time), "cwd": cwd, "sessionId": session, "agentId": agent}
-                yield match(asked, haystack, (offset, number), Passage(where.kind, where.role, text), line)
+                found = match(asked, haystack, (offset, number), Passage(where.kind, where.role, text), line)
+                yield found._replace(indexed=where.kind != "structured")
 
 
 def in_memory(tree: Tree) -> sqlite3.Connection:
