@@ -199,7 +199,7 @@ class Writer:
             response = counted.response if counts else response_of(row)
             where = _Place(*row[1:6])._replace(counted=int(counts), copies=len(candidates))
             made = _row(where, response, row[-2], self._pricing)
-            rows.append(_with(made, size=row[NAMES.index("size")]))
+            rows.append((*made[:_SIZE], row[_SIZE], *made[_SIZE + 1 :]))
             self._unsummed.add(where.source_id)
         self._database.executemany(f"INSERT OR REPLACE INTO answers VALUES ({_marks(len(NAMES))})", rows)
 
@@ -319,6 +319,7 @@ NAMES = (
 """The columns of `answers`."""
 
 ANSWER = ", ".join(f"a.{name}" for name in NAMES)
+_SIZE = NAMES.index("size")
 _SIDECHAIN, _RETOLD, _AT_HOME = 1, 2, 4
 
 
@@ -388,10 +389,6 @@ def response_of(row: Sequence[Any]) -> Response:
         retold=bool(cell["marks"] & _RETOLD),
         at_home=bool(cell["marks"] & _AT_HOME),
     )
-
-
-def _with(row: tuple[object, ...], **cells: object) -> tuple[object, ...]:
-    return tuple(cells.get(name, value) for name, value in zip(NAMES, row, strict=True))
 
 
 def _marks(count: int) -> str:
