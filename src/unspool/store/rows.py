@@ -318,8 +318,7 @@ NAMES = (
 )  # fmt: skip
 """The columns of `answers`."""
 
-ANSWER = ", ".join(f"a.{name}" for name in NAMES)
-_SIZE = NAMES.index("size")
+ANSWER, _SIZE = ", ".join(f"a.{name}" for name in NAMES), NAMES.index("size")
 _SIDECHAIN, _RETOLD, _AT_HOME = 1, 2, 4
 
 
