@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 LOCK ?=
-GENERATED := docs/cli.md docs/format.md
+GENERATED := docs/cli.md docs/format.md docs/sql.md
 GATED := src/unspool/format/*,src/unspool/read/*,src/unspool/graph/*
 
 .PHONY: help run test check fix faults bench lock clean

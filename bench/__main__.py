@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from bench import corpus, decode, graph, memory, mix, search, startup, store, table, usage
+from bench import columns, corpus, decode, graph, memory, mix, search, startup, store, table, usage
 from bench.families import FAMILIES
 from bench.table import Row
 
@@ -21,6 +21,7 @@ def main() -> None:
     options = _arguments()
     parameters = corpus.Parameters(size=round(options.size * 1e6), shares=_shares(options.families))
     benchmarks: dict[str, Callable[[], list[Row]]] = {
+        "columns": lambda: columns.rows(parameters),
         "decode": lambda: decode.rows(parameters),
         "graph": lambda: graph.rows(parameters),
         "memory": memory.rows,
@@ -48,7 +49,8 @@ def _arguments() -> argparse.Namespace:
         "names",
         nargs="*",
         metavar="NAME",
-        help="corpus, decode, graph, memory, startup, store, usage, search, large; default: all but corpus and large",
+        help="columns, corpus, decode, graph, memory, startup, store, usage, search, large; "
+        "default: all but corpus and large",
     )
     parser.add_argument("--size", type=float, default=300, metavar="MB", help="of the tree (default: 300)")
     parser.add_argument(

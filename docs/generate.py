@@ -1,4 +1,4 @@
-"""The parts of the documents that the program knows better: commands and fields. Run by cog (`make fix`)."""
+"""The parts of the documents that the program knows better: commands, tables and fields. Run by cog (`make fix`)."""
 
 from __future__ import annotations
 
@@ -22,6 +22,17 @@ def commands() -> str:
         assert command is not None
         inner = click.Context(command, info_name=name, parent=context)
         sections.append(_help(f"unspool {name}", command, inner))
+    return "\n".join(sections)
+
+
+def tables() -> str:
+    """Return the tables of SQL with their columns."""
+    from unspool.store.tables import public
+
+    sections = []
+    for table in public().values():
+        rows = [f"| `{column.name}` | {column.type} | {column.comment} |" for column in table.columns]
+        sections += [f"### {table.name}", "", table.comment, "", "| column | type | what |", "|---|---|---|", *rows, ""]
     return "\n".join(sections)
 
 

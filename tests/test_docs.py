@@ -6,16 +6,20 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.store.asking import Columns, answer
 from unspool.cli.main import _COMMANDS
+from unspool.store.query import Engine
+from unspool.testing.demo.write import write as write_demo
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = [
     ROOT / "README.md",
-    *(ROOT / "docs" / f"{name}.md" for name in ("guide", "usage", "search", "settings", "archive")),
+    *(ROOT / "docs" / f"{name}.md" for name in ("guide", "usage", "search", "settings", "archive", "sql")),
 ]
 ALL = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]
 
@@ -57,6 +61,32 @@ def test_the_commands_run_and_the_examples_work(document: Path, place: Path) -> 
         assert run(["sh", "-c", command], place) == (0, ""), command
     program = "\n".join(blocks(document, "python")).replace("/tmp/", f"{place}/")
     assert run([sys.executable, "-c", program], place) == (0, "")
+
+
+@pytest.fixture(scope="module")
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    """What answers SQL over the made-up data."""
+    place = tmp_path_factory.mktemp("sql")
+    write_demo(place / "demo")
+    columns = Columns(place / "own", place / "demo")
+    columns.refresh()
+    with columns.engine() as made:
+        yield made
+
+
+QUESTIONS = re.findall(
+    r"^### ([^\n]*)\n\n```sql\n(.*?)^```", (ROOT / "docs" / "sql.md").read_text(), re.DOTALL | re.MULTILINE
+)
+
+
+def test_there_are_twenty_questions() -> None:
+    assert len(QUESTIONS) >= 20
+
+
+@pytest.mark.parametrize(("question", "query"), QUESTIONS, ids=[question for question, _ in QUESTIONS])
+def test_every_question_is_answered(engine: Engine, question: str, query: str) -> None:
+    _, rows = answer(engine, query)
+    assert rows, question
 
 
 @pytest.mark.parametrize("document", ALL, ids=lambda path: path.name)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from unspool.read.scan import Kind, Source, Tree, scan
     from unspool.read.survey import Report, survey
     from unspool.read.tail import Change, Piece, Position, pieces
+    from unspool.store.registered import register
 
 __version__ = "0.1.0"
 
@@ -49,6 +50,7 @@ __all__ = [
     "patched",
     "pieces",
     "project_key",
+    "register",
     "scan",
     "survey",
 ]
@@ -76,6 +78,7 @@ _HOMES = {
     "Piece": "read.tail",
     "Position": "read.tail",
     "pieces": "read.tail",
+    "register": "store.registered",
 }
 
 

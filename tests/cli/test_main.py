@@ -38,7 +38,8 @@ Commands:
   stats    Count what is in a session, or in all of them.
   usage    Add up tokens and cost: by day, session, model, 5-hour block and more.
   search   Find words in prompts, answers, tool results, plans and all the rest.
-  export   Write a session out: byte for byte, as data, or to read.
+  sql      Ask in SQL: sessions, messages, tool calls, files, responses and their cost.
+  export   Write a session out: byte for byte, as data, or to read; or all of them as tables.
   restore  Put a session back in place, byte for byte, from the archive.
   sync     Bring the store up to date with a config folder.
   doctor   Say what is in the data: what is known, unknown, damaged or missing.
@@ -90,8 +91,8 @@ hint: see `unspool doctor --help`
             ["export", "--jsonl"],
             2,
             snapshot("""\
-unspool: missing argument `SESSION`
-hint: see `unspool export --help`
+unspool: say which session to write
+hint: one of `--md`, `--json`, `--messages`, `--jsonl`; or all with `--parquet`, `--duckdb`
 """),
         ),
         (

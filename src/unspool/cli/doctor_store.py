@@ -103,7 +103,9 @@ def _show_condition(state: Condition, report: StoreReport) -> None:
     if state.files is not None:
         rewritten = output.amount(state.generations or 0, "older version")
         pairs.append(("files", f"{state.files:,} ({state.gone_files:,} gone, {rewritten})"))
-    pairs.append(("size", f"{output.size(state.store_bytes)}, and the archive {output.size(state.archive_bytes)}"))
+    columns = f"; the columns for SQL {output.size(state.column_bytes)}" if state.column_bytes else ""
+    sizes = f"{output.size(state.store_bytes)}, and the archive {output.size(state.archive_bytes)}{columns}"
+    pairs.append(("size", sizes))
     kept = "" if state.raw_bytes is None else f", {output.size(state.raw_bytes)} kept"
     pairs.append(("archive", f"{'on' if state.archive else 'off'}{kept}"))
     if state.passages is not None:

@@ -24,26 +24,50 @@ from unspool.read.scan import LINE_KINDS, Source
 
 
 @click.command()
-@click.argument("session")
+@click.argument("session", required=False)
 @click.option("--jsonl", "form", flag_value="jsonl", help="The lines as they are, byte for byte.")
 @click.option("--md", "form", flag_value="md", help="A transcript to read, as Markdown.")
 @click.option("--json", "form", flag_value="json", help="Turns, messages, tool calls, threads, agents, compactions.")
 @click.option("--messages", "form", flag_value="messages", help="What the API would be sent if it were resumed now.")
 @click.option("-o", "--output", "target", metavar="FILE", help="Write to a new file instead of stdout.")
+@click.option("--parquet", metavar="DIR", help="All sessions: every table of `unspool sql`, in a new folder.")
+@click.option("--duckdb", metavar="FILE", help="The same as a new DuckDB database.")
+@click.option("--raw", is_flag=True, help="With these two: `entries` also has each line as it is written.")
 @reading.options
-@output.config_option
+@output.folders_option
 def export(
-    session: str, *, form: str | None, target: str | None, no_sync: bool, no_store: bool, config_dir: str | None
+    session: str | None,
+    *,
+    form: str | None,
+    target: str | None,
+    parquet: str | None,
+    duckdb: str | None,
+    raw: bool,
+    no_sync: bool,
+    no_store: bool,
+    config_dirs: tuple[str | None, ...],
 ) -> None:
-    """Write a session out: byte for byte, as data, or to read.
+    """Write a session out: byte for byte, as data, or to read; or all of them as tables.
 
     SESSION is a file, the beginning of a session's id, an agent's id or a title. With `--jsonl` an agent's id means the
     agent's own file, otherwise the session it belongs to. On a terminal the text is shown with escape sequences made
     harmless; in a pipe or a file it is exact.
+
+    `--parquet` and `--duckdb` take no SESSION: they write the tables of all sessions, deleted ones too.
     """
-    if form is None:
-        raise Usage("say which format to write", hint="one of `--md`, `--json`, `--messages`, `--jsonl`")
-    how = reading.How(config_dir, no_sync, no_store)
+    if parquet or duckdb:
+        from unspool.cli.export_tables import export_tables
+
+        if session or form or target:
+            raise Usage("`--parquet` and `--duckdb` write all sessions", hint="leave out SESSION and the other formats")
+        export_tables(config_dirs, reading.How(None, no_sync, no_store), parquet, duckdb, raw=raw)
+        return
+    if form is None or session is None:
+        hint = "one of `--md`, `--json`, `--messages`, `--jsonl`; or all with `--parquet`, `--duckdb`"
+        raise Usage("say which format to write" if form is None else "say which session to write", hint=hint)
+    if raw or len(config_dirs) > 1:
+        raise Usage("`--raw` and several folders go with `--parquet` and `--duckdb`", hint="leave them out")
+    how = reading.How(config_dirs[0], no_sync, no_store)
     if form == "jsonl":
         _lines(session, how, target)
         return

@@ -47,6 +47,8 @@ class How(NamedTuple):
     config_dir: str | None
     no_sync: bool = False
     no_store: bool = False
+    wait: bool = False
+    """Whether a large folder that was never read is read first, however long that takes."""
 
 
 def options(command: F) -> F:
@@ -109,6 +111,8 @@ def opened(how: How) -> Iterator[Opened]:
     """Open the folder that is asked for, with its store up to date."""
     folder = data_folder(os.environ)
     chosen = settings.read(folder)
+    if how.wait:
+        chosen = chosen._replace(background=False)
     with ExitStack() as after, telling(folder):
         database = None if how.no_store else _database(folder)
         root = _root(how.config_dir, database)
@@ -256,16 +260,7 @@ def _wishes(chosen: Settings, stack: ExitStack, *, deep: bool) -> Wishes:
     )
 
 
-def edition(chosen: Settings) -> str:
-    """Return what names the prices that sums are made with."""
-    from unspool.prices.edition import DIGEST, VERSION
-
-    own = "".join(f" {price!r}" for price in chosen.prices)
-    if own:
-        import hashlib
-
-        own = f" {hashlib.sha256(own.encode()).hexdigest()}"
-    return f"{VERSION} {DIGEST}{own}"
+edition = settings.edition
 
 
 def _is_priced(database: sqlite3.Connection, chosen: Settings) -> bool:

@@ -8,7 +8,8 @@ Rules
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 import click
@@ -28,12 +29,20 @@ class Column(NamedTuple):
 
 def write(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int) -> None:
     """Write a table with a heading."""
+    for line in lines(columns, rows, width):
+        click.echo(line)
+
+
+def lines(
+    columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int, more: Iterable[Sequence[str]] = ()
+) -> Iterator[str]:
+    """Yield the lines of a table with a heading; `more` rows take the widths that the others need."""
     cells = [[clean_line(cell) for cell in row] for row in rows]
     shown, widths = _fitted(columns, cells, width)
     head = [columns[at].title for at in shown]
-    click.echo(click.style(_line([columns[at] for at in shown], head, widths), bold=True))
-    for row in cells:
-        click.echo(_line([columns[at] for at in shown], [row[at] for at in shown], widths))
+    yield click.style(_line([columns[at] for at in shown], head, widths), bold=True)
+    for row in chain(cells, ([clean_line(cell) for cell in row] for row in more)):
+        yield _line([columns[at] for at in shown], [row[at] for at in shown], widths)
 
 
 def cut(text: str, width: int) -> str:

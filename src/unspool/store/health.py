@@ -59,6 +59,8 @@ class Condition(NamedTuple):
     store_bytes: int
     archive_bytes: int
     """Of the files, with what is not yet merged into them."""
+    column_bytes: int
+    """Of the column files of `unspool sql`, which can be deleted."""
     raw_bytes: int | None
     """What the archive keeps."""
     archived_bytes: int | None
@@ -154,6 +156,7 @@ def condition(folder: Path, *, archive: bool, complaint: UnspoolError | None = N
         archive=archive,
         store_bytes=_bytes(folder / STORE),
         archive_bytes=_bytes(folder / ARCHIVE),
+        column_bytes=sum(path.stat().st_size for path in (folder / "columns").rglob("*") if path.is_file()),
         raw_bytes=sizes[0],
         archived_bytes=sizes[1],
         folders=folders,

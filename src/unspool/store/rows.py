@@ -173,35 +173,35 @@ class Writer:
     def reprice(self, home_id: int) -> None:
         """Price everything in a home again."""
         self.flush()
-        query = f"SELECT {_ANSWER}, s.project FROM answers a JOIN sources s ON s.id = a.source_id WHERE a.home_id = ?"
+        query = f"SELECT {ANSWER}, s.project FROM answers a JOIN sources s ON s.id = a.source_id WHERE a.home_id = ?"
         rows = [
-            _row(_Place(*row[1:6]), _response(row), row[-1], self._pricing)
+            _row(_Place(*row[1:6]), response_of(row), row[-1], self._pricing)
             for row in self._database.execute(query, (home_id,))
         ]
         self._unsummed.update(int(str(row[1])) for row in rows)
-        self._database.executemany(f"INSERT OR REPLACE INTO answers VALUES ({_marks(len(_NAMES))})", rows)
-        self._recount(home_id, {str(row[0]) for row in rows if row[_NAMES.index("copies")] != 1})
+        self._database.executemany(f"INSERT OR REPLACE INTO answers VALUES ({_marks(len(NAMES))})", rows)
+        self._recount(home_id, {str(row[0]) for row in rows if row[NAMES.index("copies")] != 1})
 
     def _count(self, home_id: int, id: str) -> None:
         """Choose among the files that have a response; the one that counts is dated by the earliest line of all."""
-        query = f"""SELECT {_ANSWER}, s.project, s.path FROM answers a JOIN sources s ON s.id = a.source_id
+        query = f"""SELECT {ANSWER}, s.project, s.path FROM answers a JOIN sources s ON s.id = a.source_id
             WHERE a.id = ? AND a.home_id = ?"""
         counting = Counting[str]()
         candidates = {}
         for row in self._database.execute(query, (id, home_id)):
             place = f"{row[-1]}\0{row[2]:09}"
             candidates[place] = row
-            counting.add(place, _response(row))
+            counting.add(place, response_of(row))
         (counted,) = counting.counted()
         rows = []
         for place, row in candidates.items():
             counts = place == counted.source
-            response = counted.response if counts else _response(row)
+            response = counted.response if counts else response_of(row)
             where = _Place(*row[1:6])._replace(counted=int(counts), copies=len(candidates))
             made = _row(where, response, row[-2], self._pricing)
-            rows.append(_with(made, size=row[_NAMES.index("size")]))
+            rows.append((*made[:_SIZE], row[_SIZE], *made[_SIZE + 1 :]))
             self._unsummed.add(where.source_id)
-        self._database.executemany(f"INSERT OR REPLACE INTO answers VALUES ({_marks(len(_NAMES))})", rows)
+        self._database.executemany(f"INSERT OR REPLACE INTO answers VALUES ({_marks(len(NAMES))})", rows)
 
     def _answers(self, known: Known, generation: int, batch: Batch) -> None:
         place = _Place(known.id, generation, known.home_id, 1, 1)
@@ -217,12 +217,12 @@ class Writer:
 
     def _merged(self, source_id: int, generation: int, response: Response) -> Response:
         """Return what a file says of a response, with what it said before."""
-        query = f"SELECT {_ANSWER} FROM answers a WHERE id = ? AND source_id = ? AND generation = ?"
+        query = f"SELECT {ANSWER} FROM answers a WHERE id = ? AND source_id = ? AND generation = ?"
         before = self._database.execute(query, (response.id, source_id, generation)).fetchone()
         if before is None:
             return response
         counting = Counting[int]()
-        counting.add(0, _response(before))
+        counting.add(0, response_of(before))
         counting.add(0, response)
         (counted,) = counting.counted()
         return counted.response
@@ -310,7 +310,7 @@ class _Place(NamedTuple):
     copies: int
 
 
-_NAMES = (
+NAMES = (
     "id", *_Place._fields, "offset", "time", "timestamp", "counted_at", "model", "session_id", "agent_id", "project",
     "cwd", "branch", "version", "input_tokens", "output_tokens", "cache_read_tokens", "cache_write_5m_tokens",
     "cache_write_1h_tokens", "web_searches", "final", "size", "estimated_output_tokens", "cost_micros",
@@ -318,7 +318,7 @@ _NAMES = (
 )  # fmt: skip
 """The columns of `answers`."""
 
-_ANSWER = ", ".join(f"a.{name}" for name in _NAMES)
+ANSWER, _SIZE = ", ".join(f"a.{name}" for name in NAMES), NAMES.index("size")
 _SIDECHAIN, _RETOLD, _AT_HOME = 1, 2, 4
 
 
@@ -359,9 +359,9 @@ def _row(place: _Place, response: Response, key: str | None, pricing: Pricing) -
     )
 
 
-def _response(row: Sequence[Any]) -> Response:
+def response_of(row: Sequence[Any]) -> Response:
     """Return what a row of `answers` was made from."""
-    cell = dict(zip(_NAMES, row, strict=False))
+    cell = dict(zip(NAMES, row, strict=False))
     return Response(
         id=cell["id"],
         model=cell["model"],
@@ -388,10 +388,6 @@ def _response(row: Sequence[Any]) -> Response:
         retold=bool(cell["marks"] & _RETOLD),
         at_home=bool(cell["marks"] & _AT_HOME),
     )
-
-
-def _with(row: tuple[object, ...], **cells: object) -> tuple[object, ...]:
-    return tuple(cells.get(name, value) for name, value in zip(_NAMES, row, strict=True))
 
 
 def _marks(count: int) -> str:

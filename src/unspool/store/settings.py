@@ -76,6 +76,18 @@ def read(folder: Path) -> Settings:
         raise Unreadable(f"a setting is wrong: {error.message}", hint=hint) from None
 
 
+def edition(chosen: Settings) -> str:
+    """Return what names the prices that sums are made with."""
+    from unspool.prices.edition import DIGEST, VERSION
+
+    own = "".join(f" {price!r}" for price in chosen.prices)
+    if own:
+        import hashlib
+
+        own = f" {hashlib.sha256(own.encode()).hexdigest()}"
+    return f"{VERSION} {DIGEST}{own}"
+
+
 def load(folder: Path) -> dict[str, Any]:
     """Return what the file says, as it says it; nothing if there is none."""
     path = folder / NAME

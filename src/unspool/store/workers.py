@@ -140,6 +140,7 @@ def _hands(count: int) -> list[_Hand]:
         process.start()
         theirs.close()
         hands.append(_Hand(ours, process))
+    gc.unfreeze()  # only the others are to be spared: this process may be somebody's notebook
     return hands
 
 

@@ -1,0 +1,111 @@
+"""How commands come to the tables of SQL: folders in; the column files up to date, and what to run over them, out."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from unspool.cli import output, reading
+from unspool.cli.faults import fault
+from unspool.store import parquet
+from unspool.store.database import open_store, telling
+from unspool.store.usage import zone_of
+
+if TYPE_CHECKING:
+    import sqlite3
+
+    from unspool.store.columns import Asked, Refreshed
+    from unspool.store.settings import Settings
+    from unspool.store.views import Setup
+
+LARGE = 16 * 1024 * 1024
+"""Bytes whose reading takes long enough to show a bar."""
+
+
+class Tables(NamedTuple):
+    """Column files that are up to date, and stay as they are while this is used."""
+
+    columns: Path
+    setup: Setup
+    database: sqlite3.Connection
+    folder: Path
+    """Of the store."""
+    roots: list[Path]
+    refreshed: Refreshed
+
+
+@contextmanager
+def opened(config_dirs: Iterable[str | None], how: reading.How, *, deep: bool = False) -> Iterator[Tables]:
+    """Bring the column files of some folders up to date. Without a store, one is made for the while."""
+    parquet.check()
+    with ExitStack() as stack:
+        each = stack.enter_context(reading.opened_each(config_dirs, how._replace(wait=True)))
+        roots, chosen, folder = [one.root for one in each], each[0].settings, each[0].folder
+        database = each[0].database
+        if any(one.database is None for one in each) or database is None:
+            folder, database = _for_the_while(roots, chosen, stack)
+        yield stack.enter_context(_tables(database, folder, roots, chosen, deep=deep))
+
+
+@contextmanager
+def _tables(
+    database: sqlite3.Connection, folder: Path, roots: list[Path], chosen: Settings, *, deep: bool
+) -> Iterator[Tables]:
+    from unspool.store import columns as column_files
+    from unspool.store import manifest as manifests
+    from unspool.store.scopes import scope
+    from unspool.store.views import setup
+
+    columns = folder / manifests.FOLDER
+    with ExitStack() as stack:
+        done = column_files.refresh(database, folder, _asked(chosen, stack, deep=deep))
+    if done.lost:
+        reading.warn("column files were damaged or missing, and were made again")
+    for path, reason in done.failed:
+        reading.warn(f"left out `{path}`: {reason}")
+    with manifests.reading(columns) as manifest, telling(folder):
+        zone = zone_of(chosen.timezone or "local")
+        wanted = scope(database, columns, manifest, roots, chosen.prices)
+        yield Tables(columns, setup(columns, manifest, wanted, zone), database, folder, roots, done)
+
+
+def _for_the_while(roots: list[Path], chosen: Settings, stack: ExitStack) -> tuple[Path, sqlite3.Connection]:
+    """Read folders into a store that is removed afterwards."""
+    import tempfile
+
+    folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="unspool-")))
+    database = open_store(folder)
+    stack.callback(database.close)
+    for root in roots:
+        reading.synced(database, root, folder, chosen._replace(archive=False))
+    return folder, database
+
+
+def _asked(chosen: Settings, stack: ExitStack, *, deep: bool) -> Asked:
+    from unspool.store.columns import Asked
+
+    bar: list[Callable[[int], None]] = []
+
+    def begin(total: int) -> None:
+        bar.append(stack.enter_context(output.progress(total if total > LARGE else 0, "making column files")))
+
+    def advance(done: int) -> None:
+        bar[0](done)
+
+    return Asked(
+        prices=chosen.prices,
+        edition=reading.edition(chosen),
+        begin=begin,
+        advance=advance,
+        at=fault(os.environ),
+        deep=deep,
+    )
+
+
+def is_terminal() -> bool:
+    """Tell whether a person reads the output."""
+    return sys.stdout.isatty()

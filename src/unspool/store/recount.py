@@ -1,0 +1,78 @@
+"""What counts among some files, whatever home they are in: the rows of each file in, responses once each out."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+
+from unspool.paths import project_name
+from unspool.prices.responses import Counted, Counting
+from unspool.prices.table import Price
+from unspool.store.billed import milliseconds
+from unspool.store.pricing import Pricing, priced
+from unspool.store.rows import ANSWER, NAMES, response_of
+
+_SOURCE, _GENERATION = (NAMES.index(name) for name in ("source_id", "generation"))
+
+
+def counted(
+    database: sqlite3.Connection, sources: frozenset[int], prices: Sequence[Price]
+) -> Iterator[tuple[object, ...]]:
+    """Yield the rows of `answers` in `parts.sql` for the responses that count among some files."""
+    query = f"""SELECT {ANSWER}, s.project, s.path FROM answers a JOIN sources s ON s.id = a.source_id
+        ORDER BY s.path, a.generation"""
+    counting = Counting[str]()
+    places: dict[tuple[str, str, int], tuple[int, int, str | None]] = {}
+    files: dict[str, set[str]] = {}
+    for row in database.execute(query):
+        if row[_SOURCE] not in sources:
+            continue
+        response, path = response_of(row), row[-1]
+        counting.add(path, response)
+        places[response.id, path, response.offset] = (row[_SOURCE], row[_GENERATION], row[-2])
+        files.setdefault(response.id, set()).add(path)
+    pricing = Pricing(prices)
+    for one in counting.counted():
+        place = places[one.response.id, one.source, one.response.offset]
+        yield _row(one, place, len(files[one.response.id]), pricing)
+
+
+def _row(
+    counted: Counted[str], place: tuple[int, int, str | None], copies: int, pricing: Pricing
+) -> tuple[object, ...]:
+    one = counted.response
+    time = milliseconds(one.timestamp)
+    found = priced(one, pricing)
+    return (
+        0,
+        place[0],
+        one.id,
+        place[1],
+        True,
+        one.offset,
+        None if time is None else time * 1000,
+        one.session_id,
+        one.agent_id,
+        project_name(one.cwd, place[2]),
+        one.cwd,
+        one.branch,
+        one.version,
+        one.model,
+        one.input,
+        one.output,
+        one.cache_read,
+        one.cache_write_5m,
+        one.cache_write_1h,
+        one.web_searches,
+        found.cost_micros,
+        found.unpriced_tokens,
+        one.final,
+        found.estimated_output_tokens,
+        found.estimated_cost_micros,
+        copies,
+        one.sidechain,
+        one.retold,
+        one.speed,
+        one.service_tier,
+        one.inference_geo,
+    )
