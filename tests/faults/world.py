@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from unspool.store.archive import Archive
 from unspool.store.database import open_archive, open_store
-from unspool.store.indexing import behind, index
+from unspool.store.indexing import Indexing, behind, index
 from unspool.store.listing import listed
 from unspool.store.sync import Report, Wishes, sync
 from unspool.testing.build import assistant, note, session, text, tool_result, tool_use, user
@@ -235,8 +235,9 @@ PLAIN = Wishes()
 def synced(folder: Path, root: Path, wishes: Wishes = PLAIN) -> Report:
     """Bring a store and its index up to date, in this process."""
     with closing(open_store(folder)) as database, closing(open_archive(folder)) as archive:
-        report = sync(database, Archive(archive), root, wishes)
-        index(database, lambda: Archive(archive), behind(database, root))
+        fresh: dict[str, tuple[int, bytes]] = {}
+        report = sync(database, Archive(archive), root, wishes._replace(fresh=fresh))
+        index(database, lambda: Archive(archive), behind(database, root), Indexing(fresh=fresh))
         return report
 
 

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 import click
 
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from unspool.store.settings import Settings
     from unspool.store.sync import Report, Wishes
 
+Fresh: TypeAlias = dict[str, tuple[int, bytes]]
+"""What was just read of files, by path, and where it begins."""
 F = TypeVar("F", bound=Callable[..., Any])
 
 LARGE = 16 * 1024 * 1024
@@ -181,8 +183,9 @@ def synced(
     freshness: Freshness | None = None,
     *,
     deep: bool = False,
+    fresh: Fresh | None = None,
 ) -> Report:
-    """Bring the store up to date, with a progress bar if it takes long."""
+    """Bring the store up to date, with a progress bar if it takes long; `fresh` takes what was read if that is little."""
     from unspool.store.archive import Archive
     from unspool.store.sync import sync
 
@@ -193,7 +196,7 @@ def synced(
         if sys.stderr.isatty() and is_locked(folder):
             warn("another unspool is bringing the store up to date; waiting for it")
         stack.enter_context(locked(folder))
-        wishes = _wishes(chosen, stack, deep=deep)
+        wishes = _wishes(chosen, stack, deep=deep)._replace(fresh=fresh)
         if not is_filled(database):
             from unspool.store.rebuild import rebuild
 
@@ -203,13 +206,18 @@ def synced(
         return sync(database, archive, root, wishes, freshness)
 
 
-def indexed(database: sqlite3.Connection, root: Path, folder: Path) -> int:
-    """Bring the text index up to date, with a progress bar if it takes long; return how many passages were added."""
+def indexed(database: sqlite3.Connection, root: Path, folder: Path, fresh: Fresh | None = None) -> int:
+    """Bring the text index up to date, with a progress bar if it takes long; return how many passages were added.
+
+    What a sync has just read (`fresh`) is not read again.
+    """
     from unspool.cli import output
     from unspool.cli.faults import fault
     from unspool.store.archive import Archive
     from unspool.store.indexing import Indexing, behind, index
 
+    if not behind(database, root):
+        return 0
     with ExitStack() as stack:
         stack.enter_context(telling(folder))
         archive = Archive(open_archive(folder))
@@ -218,7 +226,7 @@ def indexed(database: sqlite3.Connection, root: Path, folder: Path) -> int:
         files = behind(database, root)
         total = sum(file.end - file.start for file in files)
         advance = stack.enter_context(output.progress(total if total > LARGE else 0, "indexing"))
-        return index(database, lambda: archive, files, Indexing(advance, fault(os.environ)))
+        return index(database, lambda: archive, files, Indexing(advance, fault(os.environ), fresh or {}))
 
 
 def index_or_go_on(opened: Opened) -> None:

@@ -42,8 +42,9 @@ def sync(deep: bool, rebuild: bool, in_background: bool, as_json: bool, config_d
             given_up(folder)
         database = open_store(folder)
         try:
-            report = reading.synced(database, root, folder, chosen, deep=deep)
-            passages = reading.indexed(database, root, folder) if chosen.indexing else 0
+            fresh: reading.Fresh = {}
+            report = reading.synced(database, root, folder, chosen, deep=deep, fresh=fresh)
+            passages = reading.indexed(database, root, folder, fresh) if chosen.indexing else 0
         finally:
             database.close()
     if as_json:

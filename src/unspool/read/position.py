@@ -56,10 +56,18 @@ def changed(file: int, position: Position) -> Change:
     return Change.SAME if now.st_size == position.offset else Change.GROWN
 
 
-def position_at(file: int, offset: int) -> Position:
-    """Return where a reading of an open file that got this far may go on."""
+def position_at(file: int, offset: int, before: Position = START) -> Position:
+    """Return where a reading of an open file that got this far may go on; `before` is one it has gone on from."""
     now = os.fstat(file)
+    if has_head(before):
+        boundary = _hash(os.pread(file, SAMPLE, offset - SAMPLE))
+        return Position(offset, now.st_dev, now.st_ino, before.head, boundary)
     return Position(offset, now.st_dev, now.st_ino, *_samples(file, offset))
+
+
+def has_head(position: Position) -> bool:
+    """Tell whether a position knows all of the head, so that it need not be read again."""
+    return position.offset >= SAMPLE
 
 
 def position_in(data: bytes, offset: int, status: os.stat_result) -> Position:

@@ -190,7 +190,7 @@ def config_around(root: Path) -> Path | None:
 def _look_at_file(path: Path, known: dict[str, Stamp]) -> Look:
     status = path.lstat()
     source = _source(str(path), status, _Folder(), Kind.SESSION)
-    is_same = source is None or _stamp(status) == known.pop(str(path), None)
+    is_same = source is None or stamp_of(status) == known.pop(str(path), None)
     return Look([] if is_same or source is None else [source], [], known.keys(), int(is_same))
 
 
@@ -202,7 +202,8 @@ def _is_same(child: os.DirEntry[str], stamp: Stamp) -> bool:
     return (now.st_size, now.st_mtime_ns, now.st_dev, now.st_ino) == stamp
 
 
-def _stamp(status: os.stat_result) -> Stamp:
+def stamp_of(status: os.stat_result) -> Stamp:
+    """Return what the system says of a file."""
     return Stamp(status.st_size, status.st_mtime_ns, status.st_dev, status.st_ino)
 
 

@@ -27,7 +27,7 @@ from unspool.prices.responses import Counting
 from unspool.prices.tally import Tally
 from unspool.read.files import open_regular
 from unspool.read.lines import Line, LineBuffer, LongLine
-from unspool.read.position import SAMPLE, START, Change, Position, changed, position_at, position_in
+from unspool.read.position import SAMPLE, START, Change, Position, changed, has_head, position_at, position_in
 from unspool.read.scan import Kind, Source
 from unspool.read.text import LIMITS, read_at
 from unspool.store.billed import milliseconds
@@ -55,6 +55,8 @@ class Task(msgspec.Struct, frozen=True):
     """Whether all of it is to be read once more, even if it is what it was."""
     named: str | None = None
     """The path it is known by, if that is another."""
+    keep: bool = False
+    """Whether the bytes are wanted too: they are few, and somebody else would read them again."""
 
 
 class Batch(msgspec.Struct, frozen=True, kw_only=True):
@@ -84,6 +86,8 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
     again: bool
     """The same generation read once more: all its rows are to be replaced."""
     is_last: bool
+    text: bytes
+    """What was read, if that was asked for."""
 
 
 _encode_state = msgspec.msgpack.Encoder().encode
@@ -132,13 +136,14 @@ class _Reading:
     def __init__(self, task: Task, file: int, change: Change, *, again: bool = False) -> None:
         self._task, self._file, self._change, self._again = task, file, change, again
         self._status = os.fstat(file)  # before anything is read: what is written meanwhile is for the next time
-        goes_on = change in (Change.SAME, Change.GROWN) and not again
+        self._goes_on = goes_on = change in (Change.SAME, Change.GROWN) and not again
         self._start = task.position.offset if goes_on else 0
         self._gathering = _decode_state(task.state) if goes_on and task.state else Gathering()
         self._framing = Framing(self._start) if task.archived else None
         self._bytes_read = 2 * min(SAMPLE, task.position.offset)
         self._rows = _Rows(task.named or task.path)
         self._is_first = True
+        self._text = b""
         self._first = b""
         """The first bytes of the file, if they were read."""
 
@@ -158,6 +163,8 @@ class _Reading:
                 self._first = data
             reached += len(data)
             self._bytes_read += len(data)
+            if self._task.keep:
+                self._text += data
             self._take_lines(buffer.feed(data))
             if self._framing:
                 self._framing.feed(data, buffer.offset)
@@ -273,6 +280,7 @@ class _Reading:
             is_first=self._is_first,
             again=self._again and self._is_first,
             is_last=is_last,
+            text=self._text,
         )
         self._start, self._rows, self._bytes_read = offset, _Rows(self._task.named or self._task.path), 0
         self._change, self._is_first = Change.GROWN, False
@@ -282,8 +290,9 @@ class _Reading:
         """Return where to go on. Of a small file that was just read, the samples need not be read again."""
         if offset <= len(self._first):
             return position_in(self._first, offset, self._status)
-        self._bytes_read += 2 * min(SAMPLE, offset)
-        return position_at(self._file, offset)
+        before = self._task.position if self._goes_on else START
+        self._bytes_read += SAMPLE if has_head(before) else 2 * min(SAMPLE, offset)
+        return position_at(self._file, offset, before)
 
 
 def _may_bill(told: Label, line: Line | LongLine) -> bool:

@@ -10,10 +10,12 @@ Rules
 
 from __future__ import annotations
 
+import os
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 import msgspec
@@ -24,7 +26,7 @@ from unspool.format.entry import Entry
 from unspool.graph.starts import Starts
 from unspool.read.files import open_regular
 from unspool.read.position import Change, Position, changed
-from unspool.read.scan import Kind
+from unspool.read.scan import Kind, Stamp, stamp_of
 from unspool.read.text import Lines
 from unspool.store.archive import Archive
 from unspool.store.billed import milliseconds
@@ -56,6 +58,8 @@ class Behind(NamedTuple):
     """How far it was read."""
     position: Position | None
     """Of the file; nothing if only the archive has it."""
+    stamp: Stamp
+    """Of the file when it was read: while it has that, it is what it was."""
     state: bytes | None
     is_final: bool
     """No more will come: the file has become another one."""
@@ -68,6 +72,8 @@ class Indexing(NamedTuple):
     """Told how many were read."""
     at: Callable[[str], None] = lambda _: None
     """Told which of `STEPS` was reached."""
+    fresh: Mapping[str, tuple[int, bytes]] = MappingProxyType({})
+    """What a sync has just read, by path, and where it begins."""
 
 
 class _State(msgspec.Struct, omit_defaults=True):
@@ -100,15 +106,15 @@ _decode_state = msgspec.msgpack.Decoder(_State).decode
 def behind(database: sqlite3.Connection, root: Path) -> list[Behind]:
     """Return the files of a folder of which something is not indexed, the one changed first first."""
     query = f"""SELECT s.id, s.generation, s.path, s.kind, coalesce(i.offset, 0), s.offset, s.device, s.inode, s.head,
-        s.boundary, s.gone, i.state FROM unindexed u CROSS JOIN sources s ON s.id = u.source_id
+        s.boundary, s.size, s.modified, s.gone, i.state FROM unindexed u CROSS JOIN sources s ON s.id = u.source_id
         LEFT JOIN indexed i ON i.source_id = s.id AND i.generation = s.generation
         WHERE {WITHIN} ORDER BY s.modified, s.path"""
     found = []
-    for id, generation, path, kind, start, end, device, inode, head, boundary, gone, state in database.execute(
-        query, within(root)
-    ).fetchall():
+    for row in database.execute(query, within(root)).fetchall():
+        id, generation, path, kind, start, end, device, inode, head, boundary, size, modified, gone, state = row
         position = None if gone is not None else Position(end, device, inode, head, boundary)
-        newest = Behind(id, generation, path, kind, start, end, position, state, is_final=False)
+        stamp = Stamp(size, modified, device, inode)
+        newest = Behind(id, generation, path, kind, start, end, position, stamp, state, is_final=False)
         found += [*_given_up(database, newest), newest]
     return found
 
@@ -170,8 +176,12 @@ class _Work:
     def _lines(self, file: Behind) -> Iterator[Lines]:
         """Return the lines that are not indexed yet; none if the file is not what it was."""
         if file.position is not None:
+            begins, data = self._how.fresh.get(file.path, (0, b""))
+            if begins <= file.start and file.end <= begins + len(data):
+                return iter([Lines(begins, data, file.start - begins, file.end - begins)])
             with open_regular(file.path) as opened:
-                if changed(opened, file.position) not in (Change.SAME, Change.GROWN):
+                is_same = stamp_of(os.fstat(opened)) == file.stamp
+                if not is_same and changed(opened, file.position) not in (Change.SAME, Change.GROWN):
                     return iter(())
         kept = int(file.position is None)
         haystack = Haystack(file.path, file.kind, None, None, None, 0, 0, generation=file.generation, kept=kept)

@@ -40,6 +40,8 @@ comes once for each file that a new store takes from the archive."""
 _LINES = frozenset(kind.value for kind in LINE_KINDS)
 _PORTION = 32 * 1024 * 1024
 """Bytes of files that are written in one transaction, at least."""
+_LITTLE = 1024 * 1024
+"""Bytes that may be held for others."""
 _FILES = 256
 """Files at most."""
 
@@ -84,6 +86,8 @@ class Wishes(NamedTuple):
     """Told how many bytes there are to read."""
     at: Callable[[str], None] = lambda _: None
     """Told which of `STEPS` was reached."""
+    fresh: dict[str, tuple[int, bytes]] | None = None
+    """Takes what was read, by path, and where it begins, if all of it is little: for who would read it again."""
 
 
 def sync(
@@ -148,7 +152,10 @@ class _Work:
         self._load(sources, everything=self._wishes.deep)
         tasks = list(self._tasks([source for source in sources if source.kind in LINE_KINDS]))
         others = [source for source in sources if source.kind not in LINE_KINDS]
-        self._wishes.begin(sum(size for size, _ in tasks))
+        total = sum(size for size, _ in tasks)
+        self._wishes.begin(total)
+        if self._wishes.fresh is not None and total <= _LITTLE:
+            tasks = [(size, replace(task, keep=True)) for size, task in tasks]
         self._lines(tasks, {str(source.path): source for source in sources})
         self._side_files(others)
         now = int(time.time() * 1000)
@@ -275,6 +282,8 @@ class _Work:
             for batch in portion:
                 row = known[batch.path]
                 known[batch.path] = self.writer.batch(row, batch, archived=batch.path in kept)
+                if batch.text and self._wishes.fresh is not None:
+                    self._wishes.fresh[batch.path] = (batch.start, batch.text)
                 touched.setdefault(row.home_id, {}).update(dict.fromkeys(one.id for one in batch.answers))
             self.writer.flush()
             at("written")
