@@ -185,7 +185,7 @@ def synced(
     deep: bool = False,
     fresh: Fresh | None = None,
 ) -> Report:
-    """Bring the store up to date, with a progress bar if it takes long; `fresh` takes what was read if that is little."""
+    """Bring the store up to date, with a progress bar if it takes long; `fresh` takes what was read if it is little."""
     from unspool.store.archive import Archive
     from unspool.store.sync import sync
 
