@@ -36,7 +36,9 @@ def user(length: int, text: bytes = b"") -> bytes:
 
 quoted = json.dumps(WRITTEN.decode())[1:-1].encode()
 parts = st.one_of(
-    st.sampled_from([WRITTEN, SPACED, REORDERED, b'{"usage":null}', b'"usage"', b'"usag', b'{"type":"user"}', b""]),
+    st.sampled_from(
+        [WRITTEN, SPACED, REORDERED, b'{"usage":null}', b'"usage"', b'"usag', b'"assistant"', b'{"type":"user"}', b""]
+    ),
     st.builds(user, st.sampled_from([0, 100, 3000, 4090, 5000, 40_000]), st.sampled_from([b"", quoted])),
     st.binary(max_size=8),
 )
@@ -59,8 +61,8 @@ def test_every_line_that_could_bill_is_found_whole_and_in_order(lines: list[byte
 
 
 def _could_bill(line: bytes) -> bool:
-    """Tell whether a line has a key `usage`."""
-    return re.search(rb'(?<!\\)"usage"', line) is not None
+    """Tell whether a line has a key `usage` and the word that an answer has."""
+    return all(re.search(rb'(?<!\\)"%b"' % word, line) for word in (b"usage", b"assistant"))
 
 
 @pytest.mark.parametrize("answer", [WRITTEN, SPACED, REORDERED], ids=["written", "spaced", "reordered"])
