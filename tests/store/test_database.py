@@ -11,8 +11,10 @@ from pathlib import Path
 
 import pytest
 
+import unspool.store
 from unspool.errors import Refused, Unreadable, UnspoolError, Unwritable
 from unspool.store.database import STORE, VERSIONS, is_locked, locked, open_archive, open_store, telling, transaction
+from unspool.store.freshness import unindexed
 
 
 def modes(folder: Path) -> set[int]:
@@ -132,3 +134,19 @@ def test_one_can_tell_whether_a_store_is_being_brought_up_to_date(tmp_path: Path
     with locked(tmp_path):
         assert is_locked(tmp_path)
     assert not is_locked(tmp_path)
+
+
+def test_a_store_without_an_index_gets_one_that_knows_what_it_lacks(tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "store.db", isolation_level=None)) as old:
+        old.executescript((Path(unspool.store.__file__).parent / "schema.sql").read_text())
+        old.execute("INSERT INTO homes VALUES (1, '/c', NULL)")
+        for number, kind in enumerate(("session", "agent", "plan"), 1):
+            values = (number, f"/c/{number}", kind)
+            rest = "NULL, NULL, NULL, 1, 9, 0, 0, 0, 9, x'', x'', 0, 1, NULL"
+            old.execute(f"INSERT INTO sources VALUES (?, 1, ?, ?, {rest})", values)
+        old.execute("PRAGMA user_version = 1")
+    with closing(open_store(tmp_path)) as database:
+        assert database.execute("PRAGMA user_version").fetchone() == (VERSIONS[STORE],)
+        assert database.execute("SELECT source_id FROM unindexed").fetchall() == [(1,), (2,)]
+        assert database.execute("SELECT count(*) FROM words WHERE words MATCH 'a'").fetchone() == (0,)
+        assert unindexed(database, Path("/c")) == 18

@@ -41,6 +41,10 @@ RANKED: Final = 2000
 
 _WEIGHTS: Final = {"title": 2.0, "prompt": 1.5, "summary": 1.5, "answer": 1.2, "thinking": 0.8, "tool_input": 0.8}
 _OTHERWISE: Final = 0.6
+_SCORE: Final = f"""1 - bm25(words, 1.0, 0.5) * CASE p.kind {
+    " ".join(f"WHEN '{kind}' THEN {weight}" for kind, weight in _WEIGHTS.items())
+} ELSE {_OTHERWISE} END"""
+"""What a row of the index is worth: FTS5's numbers are the better the smaller."""
 _USUAL: Final = 600
 """Characters of a passage, about."""
 
@@ -71,9 +75,16 @@ class _Search:
 
     def found(self) -> list[Scored]:
         """Return what was found, as much as is asked for at least."""
-        known = sorted([*self._in_index(), *self._beside(), *self._not_yet_indexed()], key=order)
-        found = self._first_of(known)
-        if self._question.indexed_only or (self._question.limit and len(found) >= self._question.limit):
+        limit = self._question.limit
+        others = [*self._beside(), *self._not_yet_indexed()]
+        most = RANKED if limit is None else 5 * limit  # some are copies: a few more than are asked for mostly do
+        rows = list(self._in_index(most))
+        found, different = self._first_of(sorted([*rows, *others], key=order))
+        if limit is not None and different < limit and len(rows) == most:
+            found, different = self._first_of(sorted([*self._in_index(RANKED), *others], key=order))
+        if limit is not None and different >= limit:
+            return found
+        if self._question.indexed_only:
             return found
         places = {place(one.match) for one in found if one.match is not None}
         return [*found, *(self._scored(one) for one in self._by_scanning() if place(one) not in places)]
@@ -102,22 +113,21 @@ class _Search:
 
     # What the index knows
 
-    def _in_index(self) -> Iterator[Scored]:
-        """Yield the rows of the index that match, ranked if they are new."""
+    def _in_index(self, most: int) -> Iterator[Scored]:
+        """Yield the best of the newest rows of the index that match; without a limit, all older ones too."""
         if self._database is None or not isinstance(self._asked, Words):
             return
         conditions, values = self._conditions()
-        query = f"""SELECT p.source_id, p.generation, p.offset, p.number, p.kind, p.tool, p.target, p.failed, p.time, %s
-            FROM words JOIN passages p ON p.id = words.rowid
+        query = f"""SELECT p.source_id, p.generation, p.offset, p.number, p.kind, p.tool, p.target, p.failed, p.time,
+            %s AS score FROM words JOIN passages p ON p.id = words.rowid
             WHERE words MATCH ? {conditions} ORDER BY words.rowid DESC LIMIT ? OFFSET ?"""
         asked = (self._asked.expression, *values)
-        ranked = self._database.execute(query % "bm25(words, 1.0, 0.5)", (*asked, RANKED, 0)).fetchall()
-        for row in ranked:
-            weight = _WEIGHTS.get(row[4], _OTHERWISE)
-            yield Scored(1 - weight * row[-1], row[8] or 0, None, row)
-        if self._question.limit is None and len(ranked) == RANKED:
-            for row in self._database.execute(query % "0", (*asked, -1, RANKED)):
-                yield Scored(1.0, row[8] or 0, None, row)
+        ranked = f"SELECT * FROM ({query % _SCORE}) ORDER BY score DESC, time DESC LIMIT ?"
+        for row in self._database.execute(ranked, (*asked, RANKED, 0, most)):
+            yield Scored(row[-1], row[8] or 0, None, row)
+        if self._question.limit is None:
+            for row in self._database.execute(query % "1.0", (*asked, -1, RANKED)):
+                yield Scored(row[-1], row[8] or 0, None, row)
 
     def _conditions(self) -> tuple[str, list[object]]:
         """Return what restricts a query of the index."""
@@ -252,8 +262,8 @@ class _Search:
             return session_in_store(self._database, self._corpus.root, session, near)
         return session_in_tree(self._haystacks, session, near)
 
-    def _first_of(self, known: list[Scored]) -> list[Scored]:
-        """Return what was found first, with its lines read: as many different ones as are asked for."""
+    def _first_of(self, known: list[Scored]) -> tuple[list[Scored], int]:
+        """Return what was found first, with its lines read, until enough of it is different; and how much is."""
         limit = self._question.limit
         found: list[Scored] = []
         keys = set[object]()
@@ -265,7 +275,7 @@ class _Search:
                 continue
             found.append(one._replace(match=match))
             keys.add(key(match))
-        return found
+        return found, len(keys)
 
     def _scored(self, match: Match) -> Scored:
         """Give a match that was not found in the index a score, as like the index's as can be."""

@@ -95,8 +95,8 @@ def side_matches(database: sqlite3.Connection, root: Path, asked: Asked, word: s
             FROM {where.table} t CROSS JOIN sources s ON s.id = t.source_id WHERE {WITHIN} AND {where.only}"""
         values = within(root)
         if word is not None:
-            query += f" AND instr(lower({where.text}), :word)"
-            values["word"] = word
+            query += f" AND {where.text} LIKE :word"
+            values["word"] = f"%{word}%"
         for path, kind, key, session, agent, modified, size, id, generation, gone, *rest in database.execute(
             query, values
         ):
