@@ -38,6 +38,8 @@ def database() -> sqlite3.Connection:
 @example(text="数据库", question="据库")
 @example(text="TS2345", question="2345")
 @example(text="foo", question="\\nfoo")
+@example(text="\\néfoo数", question="éfoo")
+@example(text="foo数\\n", question="foo\\n")
 @example(text="foo Bar", question="fooBar")
 @example(text="xFooBar", question="fooBar")
 def test_what_the_index_finds_is_what_is_found_in_the_text(text: str, question: str) -> None:

@@ -75,7 +75,7 @@ def match(asked: Asked, haystack: Haystack, place: tuple[int, int], passage: Pas
         *place,
         passage._replace(text=""),
         snippet(text, spans),
-        asked.count(text),
+        max(len(spans), 1),
         len(text),
         frozenset(text[start:end].lower() for start, end in spans),
         hash(text),

@@ -116,11 +116,10 @@ class _Worker:
                 found = True
                 continue
             for number, passage in enumerate(passages(value)):
-                if self._asked.count(passage.text):
+                if not self._is_known(haystack, at, passage) and self._asked.count(passage.text):
                     found = True
-                    if not self._is_known(haystack, at, passage):
-                        called = self._called(haystack, passage, at, around)
-                        yield self._match(haystack, (at, number), called, value)
+                    called = self._called(haystack, passage, at, around)
+                    yield self._match(haystack, (at, number), called, value)
         if not found and self._asked.is_raw:
             text = line.decode("utf-8", "replace")
             _, value = next(iter(whole(line, offset)), (0, {}))
@@ -133,7 +132,7 @@ class _Worker:
         return found._replace(indexed=passage.kind != "structured" and not is_cut(passage))
 
     def _is_known(self, haystack: Haystack, offset: int, passage: Passage) -> bool:
-        """Tell whether the index has surely found a passage: all but structured data, and what is indexed in part."""
+        """Tell whether the index has a passage whole: all but structured data, and what is indexed in part."""
         if self._asked.is_raw or offset >= haystack.indexed:
             return False
         return passage.kind not in ("structured", "tool_result")

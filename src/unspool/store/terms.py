@@ -13,7 +13,9 @@ Rules
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from functools import cache, cached_property, lru_cache
+from itertools import pairwise
 from typing import Final, NamedTuple
 
 _UNSPACED: Final = (
@@ -21,15 +23,17 @@ _UNSPACED: Final = (
 )
 """Scripts that put no blanks between words."""
 
-_ANY: Final = r"[^\W_]"
-"""Letters and digits."""
+_OTHER: Final = "\ue000"
+"""Stands for a word of a script without blanks: no letter, and nothing that may be between the words of a phrase."""
+_BETWEEN: Final = f"(?:[^\\w{_OTHER}]|_)"
+"""What may be."""
 _SPACED: Final = f"[^\\W_{_UNSPACED}]"
 """Those of scripts with blanks between words."""
 
 _WORD = re.compile(r"[^\W_]+")
 _ASKED = re.compile(r'"([^"]*)"?(\*?)|([^\s"]+)')
 _PIECE = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
-_AFTER_ESCAPE = re.compile(r"\\[nrt]([^\W_]+)")
+_AFTER_ESCAPE = re.compile(r"\\[nrt]([A-Za-z0-9]++)(?![^\W_])")
 r"""The words after a `\n` that stands in a text as two characters: they would begin with an `n`."""
 _PLAIN = re.compile(rb"[a-jl-rt-z0-9]+")
 """Letters that have no other case than the two: of `k` and `s` there is a third in Unicode, and re2 looks for it."""
@@ -58,13 +62,14 @@ class Term(NamedTuple):
 
     @property
     def pattern(self) -> str:
-        """The term as a regular expression, for a text of any case."""
-        return _phrase(self.words, _SPACED if self.is_unspaced else _ANY, prefix=self.prefix)
+        """The term as a regular expression, for a text in lower case; what stands before it is not looked at."""
+        return _phrase(self.words, prefix=self.prefix)
 
     @property
     def pattern_of_parts(self) -> str:
-        """The same for the parts of identifiers in a text."""
-        return f"{self.pattern}|{_phrase(self.pieces)}" if self.pieces else self.pattern
+        """The same for the parts of identifiers in a text: a letter before it is looked at, and case is not."""
+        phrases = [self.pattern, *([_phrase(self.pieces)] if self.pieces else [])]
+        return rf"(?<![^\W_])(?:{'|'.join(phrases)})"
 
 
 class Words:
@@ -77,17 +82,24 @@ class Words:
 
     @cached_property
     def _patterns(self) -> list[re.Pattern[str]]:
-        return [re.compile(term.pattern, re.IGNORECASE) for term in self.terms]
+        return [re.compile(term.pattern) for term in self.terms]
 
     @cached_property
     def _in_parts(self) -> list[re.Pattern[str]]:
         return [re.compile(term.pattern_of_parts, re.IGNORECASE) for term in self.terms]
 
-    def _places(self, text: str) -> list[list[re.Match[str]]]:
-        """Return where each term is in a text."""
-        apart = text if text.isascii() else _alone().sub(" ", text)  # a word ends where another script begins
+    def _places(self, text: str) -> list[list[tuple[int, int]]]:
+        """Return where each term is in a text.
+
+        A pattern that begins with a letter is found many times as fast as one that must look back or ignore case: so
+        lower case is searched, and what stands before is looked at when something was found.
+        """
+        lowered = text.lower()
+        if len(lowered) != len(text):  # some letters become two
+            lowered = "".join(map(_lower, text))
+        apart = lowered if text.isascii() else _alone().sub(_OTHER, lowered)  # a word ends where another script begins
         return [
-            list(pattern.finditer(text if term.is_unspaced else apart))
+            list(_whole_words(pattern, lowered if term.is_unspaced else apart, term))
             for term, pattern in zip(self.terms, self._patterns, strict=True)
         ]
 
@@ -134,7 +146,7 @@ class Words:
     def spans(self, text: str) -> list[tuple[int, int]]:
         """Return where in a text the terms are, in order; of a part of an identifier about where."""
         places = self._places(text)
-        found = [match.span() for some in places for match in some]
+        found = [span for some in places for span in some]
         for term, some in zip(self.terms, places, strict=True):
             if not some:
                 loose = r"[\W_]*".join(re.escape(word) for word in term.words)
@@ -219,15 +231,35 @@ def _alone() -> re.Pattern[str]:
     return re.compile(f"[{_UNSPACED}]")
 
 
-def _phrase(words: tuple[str, ...], letters: str = _ANY, *, prefix: bool = False) -> str:
-    pattern = ""
-    for before, word in zip(("", *words), words, strict=False):
-        if not before:
-            pattern = "" if _is_alone(word) else f"(?<!{letters})"
-        else:
-            pattern += r"[\W_]*" if _is_alone(word) or _is_alone(before) else r"[\W_]+"
+def _phrase(words: tuple[str, ...], *, prefix: bool = False) -> str:
+    pattern = re.escape(words[0])
+    for before, word in pairwise(words):
+        pattern += f"{_BETWEEN}*" if _is_alone(word) or _is_alone(before) else f"{_BETWEEN}+"
         pattern += re.escape(word)
-    return pattern if prefix or _is_alone(words[-1]) else f"{pattern}(?!{letters})"
+    if prefix or _is_alone(words[-1]):
+        return pattern
+    return rf"{pattern}(?![^\W_])" if all(map(str.isascii, words)) else f"{pattern}(?!{_SPACED})"
+
+
+def _whole_words(pattern: re.Pattern[str], text: str, term: Term) -> Iterator[tuple[int, int]]:
+    """Yield where a pattern is in a text, if no letter stands before it."""
+    if term.words[0] not in text:
+        return
+    goes_anywhere, at = _is_alone(term.words[0]), 0
+    while (found := pattern.search(text, at)) is not None:
+        start, end = found.span()
+        before = text[start - 1] if start else " "
+        if goes_anywhere or not before.isalnum() or _is_alone(before):
+            yield start, end
+            at = end
+        else:
+            at = start + 1
+
+
+def _lower(letter: str) -> str:
+    """Return a letter in lower case; one that would become two stays, so that places are the same."""
+    lowered = letter.lower()
+    return lowered if len(lowered) == 1 else letter
 
 
 def _escaped(word: str) -> bytes:
