@@ -339,6 +339,17 @@ def test_more_hits_than_are_ranked_are_all_there(empty: Searched) -> None:
     hits = find(empty.kept, "okapi")
     assert len({hit.uuid for hit in hits}) == len(hits) == 2100
     assert len(find(empty.kept, "okapi", limit=30)) == 30
+    assert len({hit.uuid for hit in find(empty.kept, "okapi", limit=2080)}) == 2080
+    assert len(find(empty.kept, "okapi", limit=5000)) == 2100
+
+
+def test_copies_do_not_use_up_what_is_asked_for(empty: Searched) -> None:
+    for digit in range(9):
+        lines = [asked(n, f"the same okapi {n}") for n in range(4)]
+        write(session_file(empty, f"{digit}{S1[1:]}"), lines)
+    write(session_file(empty, S2), [asked(20, f"another {'and longer ' * 20} okapi", sessionId=S2)])
+    empty.sync()
+    assert len(find(empty.kept, "okapi", limit=5)) == len(find(empty.kept, "okapi")) == 5
 
 
 def test_bytes_that_are_no_text_are_found_by_a_pattern_only(empty: Searched) -> None:

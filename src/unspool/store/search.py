@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, closing
 from fnmatch import fnmatchcase
 from functools import cached_property
 from typing import Any, Final
@@ -77,14 +78,12 @@ class _Search:
         """Return what was found, as much as is asked for at least."""
         limit = self._question.limit
         others = [*self._beside(), *self._not_yet_indexed()]
-        most = RANKED if limit is None else 5 * limit  # some are copies: a few more than are asked for mostly do
+        most = None if limit is None else min(5 * limit, RANKED)  # some are copies: a few more mostly do
         rows = list(self._in_index(most))
         found, different = self._first_of(sorted([*rows, *others], key=order))
         if limit is not None and different < limit and len(rows) == most:
-            found, different = self._first_of(sorted([*self._in_index(RANKED), *others], key=order))
-        if limit is not None and different >= limit:
-            return found
-        if self._question.indexed_only:
+            found, different = self._first_of(sorted([*self._in_index(None), *others], key=order))
+        if self._question.indexed_only or (limit is not None and different >= limit):
             return found
         places = {place(one.match) for one in found if one.match is not None}
         return [*found, *(self._scored(one) for one in self._by_scanning() if place(one) not in places)]
@@ -113,8 +112,8 @@ class _Search:
 
     # What the index knows
 
-    def _in_index(self, most: int) -> Iterator[Scored]:
-        """Yield the best of the newest rows of the index that match; without a limit, all older ones too."""
+    def _in_index(self, most: int | None) -> Iterator[Scored]:
+        """Yield the best of the newest rows of the index that match; without a number all of them, then older ones."""
         if self._database is None or not isinstance(self._asked, Words):
             return
         conditions, values = self._conditions()
@@ -123,9 +122,9 @@ class _Search:
             WHERE words MATCH ? {conditions} ORDER BY words.rowid DESC LIMIT ? OFFSET ?"""
         asked = (self._asked.expression, *values)
         ranked = f"SELECT * FROM ({query % _SCORE}) ORDER BY score DESC, time DESC LIMIT ?"
-        for row in self._database.execute(ranked, (*asked, RANKED, 0, most)):
+        for row in self._database.execute(ranked, (*asked, RANKED, 0, RANKED if most is None else most)):
             yield Scored(row[-1], row[8] or 0, None, row)
-        if self._question.limit is None:
+        if most is None:
             for row in self._database.execute(query % "1.0", (*asked, -1, RANKED)):
                 yield Scored(row[-1], row[8] or 0, None, row)
 
@@ -191,14 +190,15 @@ class _Search:
 
     def _beside(self) -> Iterator[Scored]:
         """Yield what is found in side files: todos, plans, prompts typed, titles."""
-        database = self._database
-        if database is None:
-            assert self._corpus.tree is not None
-            database = in_memory(self._corpus.tree)
-        word = self._asked.word if isinstance(self._asked, Words) else None
-        for found in side_matches(database, self._corpus.root, self._asked, word):
-            if self._is_wanted(found):
-                yield self._scored(found)
+        with ExitStack() as after:
+            database = self._database
+            if database is None:
+                assert self._corpus.tree is not None
+                database = after.enter_context(closing(in_memory(self._corpus.tree)))
+            word = self._asked.word if isinstance(self._asked, Words) else None
+            for found in side_matches(database, self._corpus.root, self._asked, word):
+                if self._is_wanted(found):
+                    yield self._scored(found)
 
     def _not_yet_indexed(self) -> Iterator[Scored]:
         """Yield what is found in lines that the index has not read yet."""
