@@ -27,6 +27,7 @@ from tests.planted import (
     result,
     said,
     text,
+    use,
     write,
 )
 from unspool.read.scan import scan
@@ -192,10 +193,15 @@ IDENTIFIERS = {
 }
 
 
-@pytest.mark.parametrize("kind", ["prompt", "tool_result"])
+@pytest.mark.parametrize("kind", ["prompt", "tool_input", "tool_result"])
 def test_identifiers_are_found_whole_and_by_part(empty: Searched, kind: str) -> None:
     every = " and ".join(IDENTIFIERS)
-    write(session_file(empty, S1), [asked(0, every) if kind == "prompt" else result(0, "toolu_1", every)])
+    lines = {
+        "prompt": asked(0, every),
+        "tool_input": said(0, use("toolu_1", "Write", content=every)),
+        "tool_result": result(0, "toolu_1", every),
+    }
+    write(session_file(empty, S1), [lines[kind]])
     empty.sync()
     for ways in IDENTIFIERS.values():
         for way in ways:

@@ -2,8 +2,8 @@
 
 Rules
   1. Indexed is what people and models said, what went into tools, and of what came out the head and the tail.
-  2. The parts of identifiers are indexed too, but not those in what came out of tools, which is half of all text: who
-     looks for a part of a name in it has `scanning.py` look through it.
+  2. The parts of names are indexed too, but not in what went into tools and came out of them (`WHOLE_NAMES`), which is
+     most of the text: who looks for a part of a name there has `scanning.py` look through it.
   3. An ordinary line of a conversation is decoded only as far as that takes (`_Line`), with the same outcome as by way
      of `passages.said`; every other line takes that way.
 """
@@ -19,7 +19,10 @@ from unspool.format.plain import Json, spoken
 from unspool.format.shape import ABSENT, UNDECODABLE, Buffer
 from unspool.graph.passages import Passage, joined, said, target_of
 
-HEAD, TAIL = 400, 200
+WHOLE_NAMES: Final = frozenset({"tool_input", "tool_result"})
+"""Kinds in which names are found whole by the index, and not by their parts."""
+
+HEAD, TAIL = 300, 150
 """Characters of a tool's result that are indexed."""
 
 _LETTERS: Final = ascii_letters + digits

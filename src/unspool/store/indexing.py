@@ -31,7 +31,7 @@ from unspool.read.text import Lines
 from unspool.store.archive import Archive
 from unspool.store.billed import milliseconds
 from unspool.store.database import transaction
-from unspool.store.excerpts import excerpts
+from unspool.store.excerpts import WHOLE_NAMES, excerpts
 from unspool.store.freshness import WITHIN, within
 from unspool.store.haystacks import Haystack, Reader
 from unspool.store.terms import indexed, parts
@@ -198,7 +198,7 @@ class _Work:
                     tool, target = taken.called(kind, call, tool, target)
                 id += 1
                 add((id, file.source_id, file.generation, at, number, kind, tool, target, failed, time))
-                index((id, indexed(text), parts(text) if kind != "tool_result" else None))
+                index((id, indexed(text), parts(text) if kind not in WHOLE_NAMES else None))
                 portion.weight += len(text)
         self._last_id = id
         if begins:

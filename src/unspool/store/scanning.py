@@ -22,7 +22,7 @@ from unspool.format.entry import BadLine
 from unspool.format.plain import Json, whole
 from unspool.graph.passages import Passage, passages, said
 from unspool.read.text import Lines
-from unspool.store.excerpts import is_cut
+from unspool.store.excerpts import WHOLE_NAMES, is_cut
 from unspool.store.haystacks import LONGEST, PIECE, Haystack, Reader
 from unspool.store.matches import Asked, Match, match
 
@@ -135,7 +135,7 @@ class _Worker:
         """Tell whether the index has a passage whole: all but structured data, and what is indexed in part."""
         if self._asked.is_raw or offset >= haystack.indexed:
             return False
-        return passage.kind not in ("structured", "tool_result")
+        return passage.kind != "structured" and passage.kind not in WHOLE_NAMES
 
     def _is_repeated(self, line: Json) -> bool:
         data = line.get("data") if line.get("type") == "progress" else None
