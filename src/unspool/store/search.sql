@@ -17,7 +17,8 @@ CREATE TABLE passages (
 
 -- The words of each passage, and the parts of the identifiers in it.
 CREATE VIRTUAL TABLE words USING fts5 (text, parts, content='', tokenize='unicode61 remove_diacritics 0');
-INSERT INTO words (words, rank) VALUES ('hashsize', 33554432);
+INSERT INTO words (words, rank) VALUES ('hashsize', 33554432); -- bytes held before they are written as one segment
+INSERT INTO words (words, rank) VALUES ('automerge', 8); -- segments of a size that are merged into one
 
 -- In how many passages a word stands.
 CREATE VIRTUAL TABLE vocabulary USING fts5vocab (words, row);
