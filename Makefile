@@ -28,6 +28,7 @@ run: $(VENV)/.base ## try it on your own sessions, or on made-up ones if there a
 	  '$(BIN)/unspool show SESSION' 'one of them, turn by turn' \
 	  '$(BIN)/unspool usage' 'tokens and cost by day; also session, model, blocks' \
 	  '$(BIN)/unspool search WORDS' 'wherever they were said, read or thought' \
+	  '$(BIN)/unspool sql' 'any question, in SQL' \
 	  '$(BIN)/unspool export SESSION --md' 'the same as Markdown; also --json, --messages, --jsonl' \
 	  '$(BIN)/unspool restore SESSION' 'one that Claude Code has deleted, back in its place' \
 	  '$(BIN)/unspool doctor PATH --json' 'what is in a folder, as data' \
