@@ -81,24 +81,28 @@ class Archive:
             raise NotFound(f"not in the archive: `{path}`", hint="only what was there at a sync is archived")
         return Archived(*row)
 
-    def read(self, about: Archived, holes: list[UnspoolError] | None = None) -> Iterator[tuple[int, bytes]]:
-        """Yield the bytes of a file in pieces, each with where it begins; whole lines but for the last.
+    def read(
+        self, about: Archived, holes: list[UnspoolError] | None = None, start: int = 0
+    ) -> Iterator[tuple[int, bytes]]:
+        """Yield the bytes of a file in pieces, from the one that has a place on, each with where it begins.
+
+        They are whole lines but for the last.
 
         What is missing is an error; with a list for such errors, a blank line of that length.
         """
-        reached = 0
-        query = "SELECT start, length, data FROM frames WHERE source_id = ? ORDER BY start"
-        for start, length, data in self.database.execute(query, (about.id,)):
-            if start > reached:
-                _missing(f"the archive lacks bytes {reached:,} to {start:,} of `{about.path}`", holes)
-                yield reached, _blank(start - reached)
+        reached = start
+        query = "SELECT start, length, data FROM frames WHERE source_id = ? AND start + length > ? ORDER BY start"
+        for begins, length, data in self.database.execute(query, (about.id, start)):
+            if begins > reached:
+                _missing(f"the archive lacks bytes {reached:,} to {begins:,} of `{about.path}`", holes)
+                yield reached, _blank(begins - reached)
             try:
                 lines = decompress(data)
             except damage() as error:
-                _missing(f"the archive of `{about.path}` is damaged at {start:,}: {error}", holes)
+                _missing(f"the archive of `{about.path}` is damaged at {begins:,}: {error}", holes)
                 lines = _blank(length)
-            yield start, lines
-            reached = start + length
+            yield begins, lines
+            reached = begins + length
 
     def length(self, about: Archived) -> int:
         """Return how many bytes of a file there are."""

@@ -204,9 +204,7 @@ class Reader:
         except NotFound:  # the archive was off
             return
         held, begins = b"", 0
-        for offset, data in self._archived().read(about, holes=[]):
-            if offset + len(data) <= start:
-                continue
+        for offset, data in self._archived().read(about, holes=[], start=start):
             if start > offset:
                 data, offset = data[start - offset :], start
             if held:

@@ -22,10 +22,8 @@ class Pattern:
     def __init__(self, pattern: str) -> None:
         import re2
 
-        options = re2.Options()
-        options.log_errors = False
         try:
-            self._pattern: Any = re2.compile(pattern, options)
+            self._pattern = compiled(pattern)
         except re2.error as error:
             said = error.args[0].decode(errors="replace") if error.args else "it cannot be read"
             hint = "patterns are those of re2: no look-around, no back-references"
@@ -48,6 +46,17 @@ class Pattern:
             if len(found) == _MOST:
                 break
         return found
+
+
+def compiled(pattern: bytes | str) -> Any:
+    """Return a pattern as re2 has it; of bytes, a byte is a byte."""
+    import re2
+
+    options = re2.Options()
+    options.log_errors = False
+    if isinstance(pattern, bytes):
+        options.encoding = re2.Options.Encoding.LATIN1
+    return re2.compile(pattern, options)
 
 
 _MOST = 100

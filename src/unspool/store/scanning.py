@@ -15,7 +15,7 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, suppress
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from unspool.errors import UnspoolError
 from unspool.format.entry import BadLine
@@ -25,6 +25,7 @@ from unspool.read.text import Lines
 from unspool.store.excerpts import WHOLE_NAMES, is_cut
 from unspool.store.haystacks import LONGEST, PIECE, Haystack, Reader
 from unspool.store.matches import Asked, Match, match
+from unspool.store.patterns import compiled
 
 if TYPE_CHECKING:
     from unspool.store.archive import Archive
@@ -76,7 +77,7 @@ class _Worker:
     def __init__(self, scanning: Scanning) -> None:
         self._asked, self._scanning = scanning.asked, scanning
         self._reader = Reader(scanning.archive)
-        self._find = compiled(scanning.asked.needle)
+        self._find = compiled(scanning.asked.needle).search
 
     def close(self) -> None:
         """Let go of what was opened."""
@@ -206,15 +207,3 @@ def result_of(line: bytes) -> str | None:
             if one.kind == "tool_result":
                 return one.call
     return None
-
-
-def compiled(pattern: bytes | str) -> Callable[[bytes, int, int], Any]:
-    """Return what searches bytes for a pattern."""
-    import re2
-
-    options = re2.Options()
-    options.log_errors = False
-    if isinstance(pattern, bytes):
-        options.encoding = re2.Options.Encoding.LATIN1  # a byte is a byte
-    find: Callable[[bytes, int, int], Any] = re2.compile(pattern, options).search
-    return find

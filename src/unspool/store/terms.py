@@ -28,7 +28,7 @@ _OTHER: Final = "\ue000"
 _BETWEEN: Final = f"(?:[^\\w{_OTHER}]|_)"
 """What may be."""
 _SPACED: Final = f"[^\\W_{_UNSPACED}]"
-"""Those of scripts with blanks between words."""
+"""Letters and digits of scripts with blanks between words."""
 
 _WORD = re.compile(r"[^\W_]+")
 _ASKED = re.compile(r'"([^"]*)"?(\*?)|([^\s"]+)')
