@@ -105,11 +105,6 @@ def _nearest(found: Iterable[Haystack], near: str) -> Haystack | None:
     return max(found, key=lambda one: len(os.path.commonpath([one.path, near])), default=None)
 
 
-def stem(path: str) -> str:
-    """Return the name of a file of lines without its folder and ending."""
-    return path.replace("\\", "/").rpartition("/")[2].removesuffix(".jsonl")
-
-
 def _earlier(database: sqlite3.Connection, newest: Haystack) -> list[Haystack]:
     """Return a file as it was before it became another one."""
     query = "SELECT generation, offset FROM indexed WHERE source_id = ? AND generation < ?"

@@ -21,7 +21,7 @@ from unspool.errors import UnspoolError
 from unspool.paths import project_name
 from unspool.read.scan import Kind
 from unspool.store.billed import milliseconds
-from unspool.store.haystacks import Haystack, Reader, stem
+from unspool.store.haystacks import Haystack, Reader
 from unspool.store.matches import Match
 
 
@@ -47,9 +47,11 @@ class Owners:
     def session(self, match: Match) -> str | None:
         """Return the session that a match belongs to."""
         haystack = match.haystack
-        if haystack.kind == Kind.SESSION.value:
-            return haystack.session_id or stem(haystack.path)
-        return haystack.session_id or match.session_id
+        if haystack.session_id or haystack.kind != Kind.SESSION.value:
+            return haystack.session_id or match.session_id
+        from unspool.prices.answers import stem  # of files that are named after no session
+
+        return stem(haystack.path)
 
     def agent(self, match: Match) -> str | None:
         """Return the agent that a match belongs to, if one."""

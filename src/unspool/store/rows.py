@@ -17,7 +17,7 @@ import msgspec
 
 from unspool.format.stringify import encode
 from unspool.paths import project_name
-from unspool.prices.answers import Response
+from unspool.prices.answers import Response, stem
 from unspool.prices.responses import Counting
 from unspool.read.position import Change
 from unspool.read.scan import Source
@@ -230,7 +230,7 @@ class Writer:
     def _session(self, known: Known, facts: Facts, state: bytes) -> None:
         row = (
             known.id,
-            known.session_id or known.path.rpartition("/")[2].removesuffix(".jsonl"),
+            known.session_id or stem(known.path),
             facts.title,
             facts.titled_by,
             facts.first_prompt,
