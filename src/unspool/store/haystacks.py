@@ -29,8 +29,9 @@ PIECE: Final = 1024 * 1024
 LONGEST: Final = 64 * 1024 * 1024
 """Bytes of a line that is held at most: `read.lines.MAX_LINE`."""
 
-_LINES: Final = frozenset({Kind.SESSION.value, Kind.AGENT.value, Kind.JOURNAL.value})
-_KINDS: Final = (*sorted(_LINES), Kind.TOOL_RESULT.value)
+SEARCHED: Final = frozenset({Kind.SESSION.value, Kind.AGENT.value, Kind.JOURNAL.value})
+"""Kinds of files whose lines are indexed."""
+_KINDS: Final = (*sorted(SEARCHED), Kind.TOOL_RESULT.value)
 
 
 class Haystack(NamedTuple):
@@ -56,7 +57,7 @@ class Haystack(NamedTuple):
     @property
     def has_lines(self) -> bool:
         """Whether it is a file of lines; else it is a text."""
-        return self.kind in _LINES
+        return self.kind in SEARCHED
 
 
 _COLUMNS: Final = """s.path, s.kind, s.project, s.session_id, s.agent_id, s.modified, max(s.size, s.offset), s.id,

@@ -23,14 +23,12 @@ from unspool.read.position import Change
 from unspool.read.scan import Source
 from unspool.store.billed import milliseconds
 from unspool.store.gather import Batch
+from unspool.store.haystacks import SEARCHED
 from unspool.store.pricing import Pricing, priced
 from unspool.store.repeats import Repeats, repeats_in
 
 if TYPE_CHECKING:
     from unspool.graph.gathering import Facts
-
-SEARCHED = ("agent", "journal", "session")
-"""Kinds of files whose lines are indexed."""
 
 _AT_ONCE = 400
 """How many ids one query asks for."""
