@@ -25,7 +25,7 @@ from unspool.format.codec import decode
 from unspool.format.entry import Entry
 from unspool.format.patch import encode
 from unspool.format.records import AnyRecord
-from unspool.paths import project_key, session_file
+from unspool.paths import agent_file, project_key, session_file
 from unspool.testing.clock import Clock, Ids
 
 Json: TypeAlias = dict[str, Any]
@@ -46,6 +46,8 @@ class Built(msgspec.Struct, frozen=True):
     id: str
     cwd: str
     lines: tuple[bytes, ...]
+    agent: str | None = None
+    """The sub-agent whose file it is."""
 
     @property
     def data(self) -> bytes:
@@ -66,11 +68,14 @@ class Built(msgspec.Struct, frozen=True):
         """What the lines mean."""
         return [entry.record for entry in self.entries]
 
-    def save(self, config: Path) -> Path:
-        """Write the file to its place in a config folder."""
-        path = session_file(config, project_key(self.cwd), self.id)
+    def save(self, config: Path, **meta: Any) -> Path:
+        """Write the file to its place in a config folder, that of an agent with what its meta file says."""
+        key = project_key(self.cwd)
+        path = session_file(config, key, self.id) if not self.agent else agent_file(config, key, self.id, self.agent)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(self.data)
+        if meta:
+            path.with_suffix(".meta.json").write_bytes(encode(meta))
         return path
 
 
@@ -139,7 +144,7 @@ def session(
     writer = Writer({**shared, **envelope}, Ids(f"{id}/{agent or ''}"), Clock(start, step))
     for one in steps:
         one.write(writer)
-    return Built(id, cwd, tuple(writer.lines))
+    return Built(id, cwd, tuple(writer.lines), agent)
 
 
 def records(*steps: Step) -> list[AnyRecord]:
@@ -313,6 +318,11 @@ def rewind(prompts: int = 1) -> Step:
         writer.open_calls.clear()
 
     return Step(write)
+
+
+def wait(seconds: float) -> Step:
+    """Let time pass."""
+    return Step(lambda writer: writer.clock.wait(seconds))
 
 
 def raw(line: bytes) -> Step:
