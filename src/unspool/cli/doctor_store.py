@@ -20,6 +20,7 @@ from unspool.paths import config_folder, data_folder, existing
 from unspool.read.scan import Tree
 from unspool.store import health, settings
 from unspool.store.health import Compared, Condition, Kept, Leaving, StatsDifference
+from unspool.store.opened import Opened
 
 T = TypeVar("T")
 Listing: TypeAlias = Callable[[str, list[tuple[str, str]]], None]
@@ -47,7 +48,7 @@ class StoreReport(msgspec.Struct, frozen=True):
 
 
 @contextmanager
-def opened(how: reading.How) -> Iterator[tuple[reading.Opened, UnspoolError | None]]:
+def opened(how: reading.How) -> Iterator[tuple[Opened, UnspoolError | None]]:
     """Open a folder with its store, or without it and with what is wrong with it."""
     with ExitStack() as stack:
         try:
@@ -55,12 +56,12 @@ def opened(how: reading.How) -> Iterator[tuple[reading.Opened, UnspoolError | No
         except (Unreadable, Refused) as error:
             root, folder = existing(config_folder(how.config_dir, os.environ)), data_folder(os.environ)
             chosen = _known(lambda: settings.read(folder)) or settings.Settings()
-            yield reading.Opened(root, folder, chosen, None), error
+            yield Opened(root, folder, chosen, None), error
         else:
             yield found, None
 
 
-def report(opened: reading.Opened, tree: Tree, how: reading.How, complaint: UnspoolError | None) -> StoreReport:
+def report(opened: Opened, tree: Tree, how: reading.How, complaint: UnspoolError | None) -> StoreReport:
     """Ask the store what it knows."""
     folder, database, now = opened.folder, opened.database, datetime.now().astimezone()
     if how.no_store:

@@ -12,6 +12,7 @@ from unspool.cli import output, reading, table
 from unspool.cli.times import moment
 from unspool.errors import NothingFound, Usage
 from unspool.export import figures
+from unspool.store.opened import Opened
 
 Json: TypeAlias = dict[str, Any]
 
@@ -105,7 +106,7 @@ def ls(
         click.echo(left_out, err=as_json)
 
 
-def _every(opened: reading.Opened) -> list[Json]:
+def _every(opened: Opened) -> list[Json]:
     """Return a row for each session, from the store or from the files."""
     from unspool.store.listing import cost_by_session, listed
 

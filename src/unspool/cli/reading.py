@@ -15,7 +15,6 @@ import sqlite3
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
@@ -27,11 +26,9 @@ from unspool.paths import absolute, config_folder, data_folder, existing, is_tex
 from unspool.store import settings
 from unspool.store.database import is_locked, locked, open_archive, open_store, telling
 from unspool.store.freshness import Freshness, compare, home_around, homes, is_filled, is_synced, unindexed
+from unspool.store.opened import Opened
 
 if TYPE_CHECKING:
-    from unspool.home import Home
-    from unspool.store.archive import Archive
-    from unspool.store.billed import Ledger
     from unspool.store.settings import Settings
     from unspool.store.sync import Report, Wishes
 
@@ -58,54 +55,6 @@ def options(command: F) -> F:
     no_store = click.option("--no-store", is_flag=True, help="Answer from the files; leave the store alone.")
     no_sync = click.option("--no-sync", is_flag=True, help="Answer from the store as it is.")
     return no_sync(no_store(command))
-
-
-class Opened:
-    """A folder, and the store that knows it; no store: the files answer."""
-
-    def __init__(self, root: Path, folder: Path, chosen: Settings, database: sqlite3.Connection | None) -> None:
-        self.root, self.folder, self.settings, self.database = root, folder, chosen, database
-
-    @cached_property
-    def archive(self) -> Archive:
-        """The archive, opened when it is needed."""
-        from unspool.store.archive import Archive
-
-        return Archive(open_archive(self.folder))
-
-    @property
-    def ledger(self) -> Ledger:
-        """What was billed."""
-        if self.database is None:
-            return self._from_files()
-        from unspool.store.ledger import StoreLedger
-
-        return StoreLedger(self.database, self.root, self._from_lines)
-
-    @cached_property
-    def home(self) -> Home:
-        """The sessions: those that are there, and those that only the archive has."""
-        from unspool import home
-
-        if self.database is None:
-            return home.open(self.root)
-        from unspool.store.keeping import KeptReader, kept_tree
-
-        return home.Home(kept_tree(self.database, self.root), KeptReader(lambda: self.archive))
-
-    def _from_files(self) -> Ledger:
-        from unspool.read.scan import Kind, scan
-        from unspool.store.light import FileLedger, text_of_file
-
-        sources = scan(self.root).of(Kind.SESSION, Kind.AGENT)
-        return FileLedger((text_of_file(source.path, source.project) for source in sources), self.settings.prices)
-
-    def _from_lines(self) -> Ledger:
-        from unspool.store.keeping import texts
-        from unspool.store.light import FileLedger
-
-        assert self.database is not None
-        return FileLedger(texts(self.database, self.root, lambda: self.archive), self.settings.prices)
 
 
 @contextmanager

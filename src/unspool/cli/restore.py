@@ -12,6 +12,7 @@ from unspool.edit.commit import write_new
 from unspool.errors import NothingFound, Refused
 from unspool.home import Session
 from unspool.read.scan import Kind, Source
+from unspool.store.opened import Opened
 
 
 @click.command()
@@ -47,7 +48,7 @@ def restore(session: str, dry_run: bool, as_json: bool, config_dir: str | None) 
     output.rows(((f"{verb} {one['path']}", output.size(int(str(one["bytes"])))) for one in written), indent=0)
 
 
-def _files(session: Session, opened: reading.Opened) -> list[Source]:
+def _files(session: Session, opened: Opened) -> list[Source]:
     """Return the files of a session that the archive may have: its own, and those in its folder or of its agents."""
     folder = session.path.with_suffix("")
     agents = {source.path for source in session.agent_sources}
@@ -60,12 +61,12 @@ def _files(session: Session, opened: reading.Opened) -> list[Source]:
     ]
 
 
-def _is_archived(opened: reading.Opened, path: Path) -> bool:
+def _is_archived(opened: Opened, path: Path) -> bool:
     query = "SELECT 1 FROM sources WHERE path = ?"
     return opened.archive.database.execute(query, (str(path),)).fetchone() is not None
 
 
-def _known_again(opened: reading.Opened, path: Path) -> None:
+def _known_again(opened: Opened, path: Path) -> None:
     """Tell store and archive that the file is the one it was: it has another inode, and the same bytes."""
     status = path.stat()
     assert opened.database is not None

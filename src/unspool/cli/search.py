@@ -20,6 +20,7 @@ from unspool.graph.passages import KINDS
 from unspool.store import terms
 from unspool.store.database import open_archive
 from unspool.store.matches import AFTER, BEFORE
+from unspool.store.opened import Opened
 from unspool.store.questions import Corpus, Filters, Hit, Question
 from unspool.store.search import search as searched
 
@@ -128,9 +129,7 @@ def _kinds(text: str | None) -> frozenset[str] | None:
 
 
 @contextmanager
-def _corpora(
-    config_dirs: Iterable[str | None], how: reading.How
-) -> Iterator[tuple[list[reading.Opened], list[Corpus]]]:
+def _corpora(config_dirs: Iterable[str | None], how: reading.How) -> Iterator[tuple[list[Opened], list[Corpus]]]:
     """Open folders, with the index up to date if that does not take long; else it goes on in the background."""
     with reading.opened_each(config_dirs, how) as opened:
         for one in opened:
@@ -139,7 +138,7 @@ def _corpora(
         yield opened, list(map(_corpus, opened))
 
 
-def _corpus(opened: reading.Opened) -> Corpus:
+def _corpus(opened: Opened) -> Corpus:
     if opened.database is None:
         from unspool.read.scan import scan
 
@@ -147,13 +146,13 @@ def _corpus(opened: reading.Opened) -> Corpus:
     return Corpus(opened.root, opened.database, partial(_archive, opened))
 
 
-def _archive(opened: reading.Opened) -> Archive:
+def _archive(opened: Opened) -> Archive:
     from unspool.store.archive import Archive
 
     return Archive(open_archive(opened.folder))
 
 
-def _session(name: str | None, opened: list[reading.Opened]) -> str | None:
+def _session(name: str | None, opened: list[Opened]) -> str | None:
     """Return the id of the session that a person means."""
     if name is None:
         return None
@@ -168,7 +167,7 @@ def _session(name: str | None, opened: list[reading.Opened]) -> str | None:
     return None
 
 
-def _milliseconds(text: str | None, opened: reading.Opened, *, end: bool = False) -> int | None:
+def _milliseconds(text: str | None, opened: Opened, *, end: bool = False) -> int | None:
     from unspool.store.usage import zone_of
 
     if text is None:

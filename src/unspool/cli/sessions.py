@@ -13,6 +13,7 @@ from unspool.home import Home, Session
 from unspool.paths import absolute, existing
 from unspool.read.files import open_regular
 from unspool.read.scan import Kind, Tree, scan
+from unspool.store.opened import Opened
 
 
 @contextmanager
@@ -29,7 +30,7 @@ def found(name: str, how: reading.How) -> Iterator[Session]:
 
 
 @contextmanager
-def around(name: str, how: reading.How) -> Iterator[reading.Opened]:
+def around(name: str, how: reading.How) -> Iterator[Opened]:
     """Open the folder in which a session is looked for. Of a path that leads nowhere, the path is the news."""
     with ExitStack() as stack:
         try:
