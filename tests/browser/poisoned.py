@@ -63,7 +63,7 @@ def build(config: Path, every: list[Payload]) -> None:
             user(payload.text), assistant(payload.text, model=payload.text), id=named_id(payload), cwd=payload.text,
             agent="a1b2c3d4e5f60718",
         )  # fmt: skip
-        agent.save(config, agentType=payload.text, description=payload.text, toolUseId=f"toolu_{payload.number}")
+        agent.save_agent(config, agentType=payload.text, description=payload.text, toolUseId=f"toolu_{payload.number}")
     _odd_names(config, every)
     _side_files(config, every)
 

@@ -76,8 +76,8 @@ START = "2026-03-02T10:05:00.000Z"
 def write(config: Path) -> None:
     """Write all of it."""
     for order in ORDERS:
-        _agent(order).save(config, **_meta(order, depth=1))
-    _agent(NESTED).save(config, **_meta(NESTED, depth=2))
+        _agent(order).save_agent(config, **_meta(order, depth=1))
+    _agent(NESTED).save_agent(config, **_meta(NESTED, depth=2))
     second_session().save(config)
     _side_files(config)
 

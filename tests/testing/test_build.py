@@ -143,7 +143,7 @@ def test_words_that_make_no_sense_are_refused() -> None:
 
 def test_an_agent_is_saved_inside_its_session_with_its_meta_file(tmp_path: Path) -> None:
     made = session(user("Look."), assistant("Seen."), agent="a0123456789abcdef")
-    path = made.save(tmp_path, agentType="Explore", toolUseId="toolu_1")
+    path = made.save_agent(tmp_path, agentType="Explore", toolUseId="toolu_1")
     assert path == tmp_path / "projects" / "-home-me-project" / made.id / "subagents" / "agent-a0123456789abcdef.jsonl"
     assert path.read_bytes() == made.data
     assert parse_agent_meta(path.with_suffix(".meta.json").read_bytes()).agent_type == "Explore"

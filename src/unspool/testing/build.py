@@ -68,14 +68,19 @@ class Built(msgspec.Struct, frozen=True):
         """What the lines mean."""
         return [entry.record for entry in self.entries]
 
-    def save(self, config: Path, **meta: Any) -> Path:
-        """Write the file to its place in a config folder, that of an agent with what its meta file says."""
-        key = project_key(self.cwd)
-        path = session_file(config, key, self.id) if not self.agent else agent_file(config, key, self.id, self.agent)
+    def save(self, config: Path) -> Path:
+        """Write the file to its place in a config folder, as that of a session."""
+        path = session_file(config, project_key(self.cwd), self.id)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(self.data)
-        if meta:
-            path.with_suffix(".meta.json").write_bytes(encode(meta))
+        return path
+
+    def save_agent(self, config: Path, **meta: Any) -> Path:
+        """Write the file to its place as that of its sub-agent (from 2.1.2 on), with what its meta file says."""
+        path = agent_file(config, project_key(self.cwd), self.id, self.agent or "")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(self.data)
+        path.with_suffix(".meta.json").write_bytes(encode(meta))
         return path
 
 
