@@ -1,0 +1,1 @@
+"""A session as a page: data, pieces of HTML, one file that stands alone. No web framework here."""
