@@ -25,6 +25,8 @@ class Block(msgspec.Struct, frozen=True):
     first_chunk: int
     last: int
     last_chunk: int
+    start: int = 0
+    """Where it begins in the file."""
     steps: int = 0
     characters: int = 0
 
@@ -32,6 +34,10 @@ class Block(msgspec.Struct, frozen=True):
     def id(self) -> str:
         """What it is known by on its page: it stays the same while the file grows."""
         return f"{self.first}-{self.first_chunk}"
+
+    def has(self, turns: range | None) -> bool:
+        """Tell whether any of some turns is in it; of no turns in particular, always."""
+        return turns is None or (bool(turns) and self.first <= turns[-1] and turns[0] <= self.last)
 
     @property
     def height(self) -> int:
@@ -52,8 +58,8 @@ def blocks(index: Index) -> list[Block]:
     for number, place, chunk in units:
         before = found[-1] if found else None
         if before is None or before.steps >= CHUNK or number - before.first >= _TURNS:
-            found.append(Block(number, place, number, place, chunk.steps, chunk.characters))
+            found.append(Block(number, place, number, place, chunk.start, chunk.steps, chunk.characters))
         else:
             steps, characters = before.steps + chunk.steps, before.characters + chunk.characters
-            found[-1] = Block(before.first, before.first_chunk, number, place, steps, characters)
+            found[-1] = Block(before.first, before.first_chunk, number, place, before.start, steps, characters)
     return found

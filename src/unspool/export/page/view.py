@@ -44,12 +44,21 @@ if TYPE_CHECKING:  # loaded when asked for
     from unspool.export.page.find import Match
 
 
+class Fresh(msgspec.Struct, frozen=True):
+    """A row that is new or other than it was, and where it belongs."""
+
+    block: Block
+    section: Section
+    """Without its rows."""
+    row: Row
+
+
 class Growth(msgspec.Struct, frozen=True):
     """What has come since the last look."""
 
     position: int
-    rows: tuple[tuple[Block, int, Row], ...] = ()
-    """New or changed rows, each with its block and its turn."""
+    rows: tuple[Fresh, ...] = ()
+    """New or changed rows."""
     outline_changed: bool = False
     restarted: bool = False
     """The file has become another, or turns were joined: everything is to be asked for again."""
@@ -151,12 +160,12 @@ class View:
                 self.index.take(item)
         self.index.finish()
 
-    def _fresh(self, before: int) -> tuple[tuple[Block, int, Row], ...]:
+    def _fresh(self, before: int) -> tuple[Fresh, ...]:
         """Return the rows that are new or have changed since a place."""
         index = self.index
         touched = {offset for offset in index.changed if offset < before}
         index.changed.clear()
-        found: list[tuple[Block, int, Row]] = []
+        found: list[Fresh] = []
         told: dict[str, int] = {}
         among = list(self._telling.spans())
         for block, start, end in among:
@@ -169,7 +178,7 @@ class View:
                     mark = hash(msgspec.json.encode(row))
                     told[row.key] = mark
                     if self._told.get(row.key) != mark and (is_last or _is_about(row, here)):
-                        found.append((block, section.number, row))
+                        found.append(Fresh(block, msgspec.structs.replace(section, rows=()), row))
         self._told = told
         return tuple(found)
 
