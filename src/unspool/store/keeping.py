@@ -41,6 +41,23 @@ class KeptReader(Reader):
             for _, data in archive.read(about):
                 yield data
 
+    def part(self, path: Path, start: int, length: int) -> bytes:
+        """Return the bytes of a file from a place on; from the archive without those before it."""
+        try:
+            return super().part(path, start, length)
+        except NotFound as missing:
+            archive = self._archive()
+            try:
+                about = archive.find(str(path))
+            except NotFound:
+                raise missing from None
+            found = b""
+            for begins, data in archive.read(about, start=start):
+                found += data[max(start - begins, 0) :]
+                if len(found) >= length:
+                    break
+            return found[:length]
+
     def items(self, path: Path) -> Iterator[Item]:
         """Yield everything in a file of lines."""
         if path.exists():
