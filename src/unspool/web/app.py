@@ -21,10 +21,12 @@ from starlette.routing import BaseRoute
 from unspool.errors import NotFound, NothingFound, Refused, UnspoolError, Usage
 from unspool.web import assets
 from unspool.web.guard import Guard, Guarded
-from unspool.web.pages import palette
+from unspool.web.pages import board, palette, session
 from unspool.web.place import Place
 from unspool.web.twins import environment, page
 from unspool.web.upkeep import Upkeep
+from unspool.web.views import Views
+from unspool.web.watching import Watching
 
 _STATUS = {NotFound: 404, NothingFound: 404, Usage: 400, Refused: 403}
 
@@ -41,18 +43,21 @@ def application(place: Place, guard: Guard) -> Starlette:
     app.state.place = place
     app.state.environment = environment()
     app.state.upkeep = Upkeep(place)
+    app.state.watching = Watching(place, app.state.upkeep)
+    app.state.views = Views(place)
     return app
 
 
 def routes() -> list[BaseRoute]:
     """Return every route there is."""
-    return [*palette.routes, *assets.routes]
+    return [*board.routes, *session.routes, *palette.routes, *assets.routes]
 
 
 @asynccontextmanager
 async def _lifespan(app: Starlette) -> AsyncIterator[None]:
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(app.state.upkeep.run)
+        tasks.start_soon(app.state.watching.run)
         yield
         tasks.cancel_scope.cancel()
 

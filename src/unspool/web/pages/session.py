@@ -26,9 +26,8 @@ _SANDBOX: Final = "default-src 'none'; sandbox"
 
 def session(request: Request) -> Response:
     """Show a session, or one of its agents."""
-    id, agent = _id(request), request.query_params.get("agent")
-    with _views(request).open(id) as whole:
-        view = whole.agent(agent) if agent else whole
+    id, agent = _id(request), _agent(request)
+    with _views(request).open(id, agent) as view:
         turns, depth = _turns(request, view), _depth(request)
         if request.url.path.endswith(TWIN):
             return as_json(view.data(turns, depth))
@@ -40,8 +39,7 @@ def session(request: Request) -> Response:
 def rows(request: Request) -> Response:
     """Return the rows of a block, or of an agent."""
     id, asked = _id(request), request.query_params
-    with _views(request).open(id) as whole:
-        view = whole.agent(asked["agent"]) if asked.get("agent") else whole
+    with _views(request).open(id, _agent(request)) as view:
         renderer, depth = Renderer(links(id)), _depth(request)
         if "block" not in asked:
             return HTMLResponse(renderer.agent_rows(view, depth))
@@ -53,7 +51,7 @@ def rows(request: Request) -> Response:
 
 def outline(request: Request) -> Response:
     """Return a stretch of the outline."""
-    with _views(request).open(_id(request)) as view:
+    with _views(request).open(_id(request), _agent(request)) as view:
         return HTMLResponse(Renderer(links(view.id)).outline(view, _turns(request, view)))
 
 
@@ -69,7 +67,7 @@ def detail(request: Request) -> Response:
 
 def chart(request: Request) -> Response:
     """Return context and cost, request by request."""
-    with _views(request).open(_id(request)) as view:
+    with _views(request).open(_id(request), _agent(request)) as view:
         found = view.chart()
         if request.url.path.endswith(TWIN):
             return as_json(msgspec.to_builtins(found, str_keys=True))
@@ -110,9 +108,43 @@ def blob(request: Request) -> Response:
     return Response(found.data, media_type=found.mime, headers=headers)
 
 
+def events(request: Request) -> Response:
+    """Send the rows that are new or have changed, from the position on that a page was made at."""
+    since = position(request)
+    return stream(_news(request, int(since) if since.isdecimal() and len(since) < 19 else 0))
+
+
+async def _news(request: Request, since: int) -> AsyncIterator[News | None]:
+    watching: Watching = request.app.state.watching
+    path, seen = "", 0
+    while True:
+        number = watching.bell.number
+        if not path or watching.bell.has_changed(path, seen):
+            path, news = await to_thread.run_sync(_grown, request, since)
+            for one in news:
+                since = int(one.position)
+                yield one
+        else:
+            yield None
+        seen = number
+        await watching.bell.wait(number, PATIENCE)
+
+
+def _grown(request: Request, since: int) -> tuple[str, list[News]]:
+    """Return the session's file, and what has come since it had so many bytes."""
+    with _views(request).follow(_id(request), _agent(request), since) as (view, growths):
+        told = Renderer(links(view.id)).growth
+        news = [News("growth", told(view, grown, Depth.ALL), str(grown.position)) for grown in growths]
+        return str(view.source.path), news
+
+
 def _id(request: Request) -> str:
     id: str = request.path_params["id"]
     return id
+
+
+def _agent(request: Request) -> str | None:
+    return request.query_params.get("agent") or None
 
 
 def _views(request: Request) -> Views:
@@ -127,3 +159,16 @@ def _depth(request: Request) -> Depth:
 def _turns(request: Request, view: View) -> range | None:
     wanted = request.query_params.get("turns")
     return chosen(wanted, len(view.index.parts) - 1) if wanted else None
+
+
+routes = [
+    *twins("/session/{id}", session),
+    Route("/session/{id}/rows", rows),
+    Route("/session/{id}/outline", outline),
+    *twins("/session/{id}/detail", detail),
+    *twins("/session/{id}/chart", chart),
+    *twins("/session/{id}/agents", agents),
+    *twins("/session/{id}/find", find),
+    Route("/session/{id}/events", events),
+    Route("/blob/{id}/{digest}", blob),
+]
