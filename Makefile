@@ -14,26 +14,14 @@ GATED := src/unspool/format/*,src/unspool/read/*,src/unspool/graph/*
 help: ## say what there is
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s%s\n", $$1, $$2 }' Makefile
 
-run: $(VENV)/.base ## try it on your own sessions, or on made-up ones if there are none
+run: $(VENV)/.base ## open it in the browser: your own sessions, or made-up ones if there are none
 	@if [ -d "$${CLAUDE_CONFIG_DIR:-$$HOME/.claude}/projects" ]; then \
-	  $(BIN)/unspool doctor; \
+	  exec $(BIN)/unspool serve; \
 	else \
-	  echo "No Claude Code sessions found here; showing made-up ones from .demo."; \
-	  [ -d .demo ] || $(BIN)/unspool demo .demo || { rm -rf .demo; exit 1; }; \
-	  $(BIN)/unspool doctor .demo; \
+	  echo "No Claude Code sessions found here; showing made-up ones from .demo." >&2; \
+	  [ -d .demo ] || $(BIN)/unspool demo .demo >&2 || { rm -rf .demo; exit 1; }; \
+	  exec $(BIN)/unspool serve --config-dir .demo; \
 	fi
-	@printf '\nTry next:\n'
-	@printf '  %-42s %s\n' \
-	  '$(BIN)/unspool ls' 'your sessions (for the made-up ones: --config-dir .demo)' \
-	  '$(BIN)/unspool show SESSION' 'one of them, turn by turn' \
-	  '$(BIN)/unspool usage' 'tokens and cost by day; also session, model, blocks' \
-	  '$(BIN)/unspool search WORDS' 'wherever they were said, read or thought' \
-	  '$(BIN)/unspool sql' 'any question, in SQL' \
-	  '$(BIN)/unspool export SESSION --md' 'the same as Markdown; also --json, --messages, --jsonl' \
-	  '$(BIN)/unspool restore SESSION' 'one that Claude Code has deleted, back in its place' \
-	  '$(BIN)/unspool doctor PATH --json' 'what is in a folder, as data' \
-	  'make test' 'run the tests' \
-	  'docs/guide.md' 'read on'
 
 test: $(VENV)/.dev ## run the tests and the coverage gate
 	@$(BIN)/coverage run -m pytest -q

@@ -39,6 +39,7 @@ Commands:
   usage    Add up tokens and cost: by day, session, model, 5-hour block and more.
   search   Find words in prompts, answers, tool results, plans and all the rest.
   sql      Ask in SQL: sessions, messages, tool calls, files, responses and their cost.
+  serve    Show everything in the browser: who needs you, sessions, search, usage, SQL.
   export   Write a session out: byte for byte, as data, or to read; or all of them as tables.
   restore  Put a session back in place, byte for byte, from the archive.
   sync     Bring the store up to date with a config folder.

@@ -60,6 +60,26 @@ def kept_tree(database: sqlite3.Connection, root: Path) -> Tree:
     return tree._replace(sources=tuple(sorted([*tree.sources, *gone], key=lambda source: str(source.path))))
 
 
+def session_tree(database: sqlite3.Connection, root: Path, id: str) -> Tree:
+    """Return the files of one session, there still or not, without looking at all the others.
+
+    What the store does not know yet is looked for: in the session's own folder, and if the session is new, everywhere.
+    """
+    query = f"""SELECT path, kind, max(size, offset), modified, project, session_id, agent_id, device, inode FROM sources
+        WHERE {WITHIN} AND (session_id = :id OR id IN (SELECT source_id FROM agents WHERE session_id = :id))"""
+    rows = database.execute(query, {**within(root), "id": id})
+    found = {path: Source(Path(path), Kind(kind), *rest) for path, kind, *rest in rows}
+    sessions = [source for source in found.values() if source.kind is Kind.SESSION and source.session_id == id]
+    if not sessions:
+        whole = scan(root) if root.exists() else Tree(root, ())
+        return whole._replace(sources=tuple(source for source in whole.sources if source.session_id == id))
+    for session in sessions:
+        folder = session.path.with_suffix("")
+        if folder.is_dir() and not folder.is_symlink():
+            found |= {str(source.path): source._replace(session_id=id) for source in scan(folder).sources}
+    return Tree(root, tuple(sorted(found.values(), key=lambda source: str(source.path))))
+
+
 def gone_sources(database: sqlite3.Connection, root: Path) -> Iterator[Source]:
     """Yield the files that were in a folder, as they last were."""
     query = f"""SELECT path, kind, max(size, offset), modified, project, session_id, agent_id, device, inode

@@ -1,0 +1,74 @@
+"""The application: routes, files, errors, and the tasks that run beside them.
+
+Rules
+  1. Every route is behind the guard; there is no other way to ask for anything.
+  2. What a person asked wrong is one line with a hint, as on the command line; anything else is a bug and says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import anyio
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute
+
+from unspool.errors import NotFound, NothingFound, Refused, UnspoolError, Usage
+from unspool.web import assets
+from unspool.web.guard import Guard, Guarded
+from unspool.web.pages import palette
+from unspool.web.place import Place
+from unspool.web.twins import environment, page
+from unspool.web.upkeep import Upkeep
+
+_STATUS = {NotFound: 404, NothingFound: 404, Usage: 400, Refused: 403}
+
+
+def application(place: Place, guard: Guard) -> Starlette:
+    """Return the application for a folder."""
+    app = Starlette(
+        routes=routes(),
+        middleware=[Middleware(Guarded, guard=guard)],
+        exception_handlers={UnspoolError: _wrong, HTTPException: _missing},
+        lifespan=_lifespan,
+        max_body_size=1_000_000,
+    )
+    app.state.place = place
+    app.state.environment = environment()
+    app.state.upkeep = Upkeep(place)
+    return app
+
+
+def routes() -> list[BaseRoute]:
+    """Return every route there is."""
+    return [*palette.routes, *assets.routes]
+
+
+@asynccontextmanager
+async def _lifespan(app: Starlette) -> AsyncIterator[None]:
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(app.state.upkeep.run)
+        yield
+        tasks.cancel_scope.cancel()
+
+
+def _wrong(request: Request, error: Exception) -> Response:
+    assert isinstance(error, UnspoolError)
+    return _said(request, _STATUS.get(type(error), 500), error.message, error.hint)
+
+
+def _missing(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    words = "there is nothing at this address" if error.status_code == 404 else error.detail.lower()
+    return _said(request, error.status_code, words, None)
+
+
+def _said(request: Request, status: int, message: str, hint: str | None) -> Response:
+    answer = page(request, "error.html", {"error": message, "hint": hint, "status": status})
+    answer.status_code = status
+    return answer

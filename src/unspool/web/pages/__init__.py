@@ -1,0 +1,1 @@
+"""One module per page, or few that belong together. Each has `routes`."""

@@ -1,0 +1,57 @@
+"""What the pages show: a folder, its store, and who keeps that up to date.
+
+Rules
+  1. A page reads the store as it is. Bringing it up to date is one task beside the pages (`upkeep.py`).
+  2. Each request has a connection of its own: pages are made in threads.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime, tzinfo
+from pathlib import Path
+from typing import NamedTuple
+
+from unspool.errors import Unwritable
+from unspool.store.database import open_store, telling
+from unspool.store.opened import Opened
+from unspool.store.settings import Settings
+
+
+class Place(NamedTuple):
+    """A folder that is shown, and what is needed for it."""
+
+    root: Path
+    """The config folder, project or file."""
+    folder: Path
+    """Where the store is."""
+    settings: Settings
+    clock: Callable[[], datetime]
+    refresh: Callable[[], None]
+    """Bring the store up to date, text index and all."""
+    zone: tzinfo | None = None
+    """Whose days; none is the machine's own."""
+
+    @contextmanager
+    def opened(self) -> Iterator[Opened]:
+        """Open the folder for one request; without a store, the files answer."""
+        with telling(self.folder):
+            database: sqlite3.Connection | None
+            try:
+                database = open_store(self.folder)
+            except Unwritable:
+                database = None
+            opened = Opened(self.root, self.folder, self.settings, database)
+            try:
+                yield opened
+            finally:
+                if "archive" in vars(opened):
+                    opened.archive.database.close()
+                if database is not None:
+                    database.close()
+
+    def now(self) -> datetime:
+        """Return the time, in the zone whose days are told."""
+        return self.clock().astimezone(self.zone)

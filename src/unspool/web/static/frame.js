@@ -1,0 +1,55 @@
+// What every page has: keys, the palette, the theme, how many sessions need somebody.
+import { keys, listen, table } from "./keys.js";
+import { palette } from "./palette.js";
+
+const root = document.documentElement;
+const themes = ["", "dark", "light"];
+
+function nextTheme() {
+  const theme = themes[(themes.indexOf(root.dataset.theme ?? "") + 1) % themes.length];
+  if (theme) { root.dataset.theme = theme; localStorage.setItem("theme", theme); }
+  else { delete root.dataset.theme; localStorage.removeItem("theme"); }
+  toast(theme ? `${theme} colours` : "colours of the system");
+}
+
+export function toast(words) {
+  document.querySelector(".toast")?.remove();
+  const box = document.createElement("div");
+  box.className = "toast";
+  box.setAttribute("role", "status");
+  box.textContent = words;
+  document.body.append(box);
+  setTimeout(() => box.remove(), 1800);
+}
+
+function help() {
+  const dialog = document.getElementById("keys");
+  const list = dialog.querySelector("dl");
+  list.replaceChildren(...table().flatMap(({ key, words }) => {
+    const term = document.createElement("dt"), meaning = document.createElement("dd"), cap = document.createElement("kbd");
+    cap.textContent = key;
+    term.append(cap);
+    meaning.textContent = words;
+    return [term, meaning];
+  }));
+  dialog.showModal();
+}
+
+const go = (path) => () => location.assign(path);
+
+keys([
+  { key: "?", words: "these keys", run: help },
+  { key: "Ctrl-K", words: "go anywhere", run: palette },
+  { key: "g l", words: "live board", run: go("/") },
+  { key: "g s", words: "sessions", run: go("/sessions") },
+  { key: "g f", words: "search", run: go("/search") },
+  { key: "g u", words: "usage", run: go("/usage") },
+  { key: "t", words: "theme", run: nextTheme },
+  { key: "/", words: "to the search field", run: () => document.querySelector("main input[type=search]")?.focus() },
+]);
+listen();
+
+document.getElementById("theme")?.addEventListener("click", nextTheme);
+document.getElementById("help")?.addEventListener("click", help);
+for (const dialog of document.querySelectorAll("dialog"))
+  dialog.addEventListener("click", (event) => { if (event.target === dialog) dialog.close(); });
