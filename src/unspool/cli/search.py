@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from unspool.cli import output, reading
-from unspool.cli.times import moment
 from unspool.display import clean_line
 from unspool.errors import NothingFound, Usage
 from unspool.graph.passages import KINDS
@@ -23,6 +22,7 @@ from unspool.store.matches import AFTER, BEFORE
 from unspool.store.opened import Opened
 from unspool.store.questions import Corpus, Filters, Hit, Question
 from unspool.store.search import search as searched
+from unspool.store.times import moment
 
 if TYPE_CHECKING:
     from unspool.store.archive import Archive

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from unspool.cli import output, reading
-from unspool.cli.times import moment
 from unspool.errors import NothingFound, Usage
 from unspool.paths import data_folder
 from unspool.store import settings
+from unspool.store.times import moment
 from unspool.store.usage import PERIODS, Report, days, explained, report, zone_of
 
 if TYPE_CHECKING:
