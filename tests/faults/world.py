@@ -344,7 +344,7 @@ def check(world: World, folder: Path, fresh: Path) -> None:
 def is_indexed(folder: Path) -> bool:
     """Tell whether all that was read is indexed: not every command sees to that."""
     with closing(sqlite3.connect(folder / "store.db")) as database:
-        return database.execute("SELECT count(*) FROM unindexed").fetchone() == (0,)
+        return bool(database.execute("SELECT count(*) FROM unindexed").fetchone() == (0,))
 
 
 def differences(one: Iterable[Any], other: Iterable[Any]) -> list[Any]:
