@@ -8,7 +8,7 @@ LOCK ?=
 GENERATED := docs/cli.md docs/format.md docs/sql.md
 GATED := src/unspool/format/*,src/unspool/read/*,src/unspool/graph/*
 
-.PHONY: help run test check fix faults bench lock clean
+.PHONY: help run test check fix faults bench browser lock clean
 .DELETE_ON_ERROR:
 
 help: ## say what there is
@@ -23,9 +23,12 @@ run: $(VENV)/.base ## open it in the browser: your own sessions, or made-up ones
 	  exec $(BIN)/unspool serve --config-dir .demo; \
 	fi
 
-test: $(VENV)/.dev ## run the tests and the coverage gate
+test: browser ## run the tests and the coverage gate
 	@$(BIN)/coverage run -m pytest -q
 	@$(BIN)/coverage report --include='$(GATED)' --fail-under=95
+
+browser: $(VENV)/.dev # which the tests drive; nothing to do where there is one
+	@$(BIN)/python -m tests.browser.chromium
 
 check: $(VENV)/.dev ## format, lint, types, imports, generated docs; changes nothing
 	@$(BIN)/ruff format --check --quiet

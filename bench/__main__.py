@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from bench import columns, corpus, decode, graph, memory, mix, search, startup, store, table, usage
+from bench import columns, corpus, decode, graph, live, memory, mix, search, startup, store, table, usage, web
 from bench.families import FAMILIES
 from bench.table import Row
 
@@ -29,6 +29,8 @@ def main() -> None:
         "store": lambda: store.rows(parameters),
         "usage": lambda: usage.rows(parameters),
         "search": lambda: search.rows(parameters),
+        "web": web.rows,
+        "live": live.rows,
         "large": lambda: store.large_rows(parameters),
     }
     names = options.names or [name for name in benchmarks if name != "large"]
@@ -49,7 +51,7 @@ def _arguments() -> argparse.Namespace:
         "names",
         nargs="*",
         metavar="NAME",
-        help="columns, corpus, decode, graph, memory, startup, store, usage, search, large; "
+        help="columns, corpus, decode, graph, memory, startup, store, usage, search, web, live, large; "
         "default: all but corpus and large",
     )
     parser.add_argument("--size", type=float, default=300, metavar="MB", help="of the tree (default: 300)")

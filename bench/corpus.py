@@ -49,7 +49,7 @@ class Made(NamedTuple):
 def tree(parameters: Parameters, cache: Path = CACHE, name: str = "tree") -> Path:
     """Return the folder with the tree, made now if it is not there yet."""
     root, stamp = cache / name, cache / f"{name}.json"
-    wanted = msgspec.json.encode({"parameters": parameters, "writers": _digest()})
+    wanted = msgspec.json.encode({"parameters": parameters, "writers": digest()})
     if stamp.exists() and stamp.read_bytes() == wanted:
         return root
     ready(cache)
@@ -147,6 +147,7 @@ def _session_id(random: Random) -> str:
     return f"{text[:8]}-{text[8:12]}-4{text[13:16]}-8{text[17:20]}-{text[20:]}"
 
 
-def _digest() -> str:
+def digest() -> str:
+    """Return what tells one edition of the writers from another."""
     text = b"".join(Path(str(module.__file__)).read_bytes() for module in _WRITERS)
     return hashlib.sha256(text).hexdigest()

@@ -67,7 +67,7 @@ def test_a_query_is_answered_as_a_table(run: Run, demo: Path) -> None:
             code=0,
             out="""\
 title                                                    project    turns  cost_micros
-tide-cache                                               tidewatch      7       515474
+tide-cache                                               tidewatch      7       516001
 How does `load` behave if a station's name is misspelt?  tidewatch      3        68730
 Suggest the nearest station name                         tidewatch      3        55101
 """,

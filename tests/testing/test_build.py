@@ -12,6 +12,7 @@ from unspool.format.attachments import QueuedCommand
 from unspool.format.envelope import Record
 from unspool.format.notes import FileHistorySnapshot
 from unspool.format.records import Assistant, Attachment, System, User
+from unspool.format.sidecars import parse_agent_meta
 from unspool.testing import build
 from unspool.testing.build import (
     assistant,
@@ -32,6 +33,7 @@ from unspool.testing.build import (
     tool_result,
     tool_use,
     user,
+    wait,
 )
 
 STORY = [
@@ -137,3 +139,16 @@ def test_words_that_make_no_sense_are_refused() -> None:
         session(tool_result("x"))
     with pytest.raises(Usage):
         session(user("a"), rewind(2))
+
+
+def test_an_agent_is_saved_inside_its_session_with_its_meta_file(tmp_path: Path) -> None:
+    made = session(user("Look."), assistant("Seen."), agent="a0123456789abcdef")
+    path = made.save_agent(tmp_path, agentType="Explore", toolUseId="toolu_1")
+    assert path == tmp_path / "projects" / "-home-me-project" / made.id / "subagents" / "agent-a0123456789abcdef.jsonl"
+    assert path.read_bytes() == made.data
+    assert parse_agent_meta(path.with_suffix(".meta.json").read_bytes()).agent_type == "Explore"
+
+
+def test_time_passes_where_it_is_said_to() -> None:
+    times = [record.timestamp for record in records(user("a"), wait(60), assistant("b"), user("c"))]
+    assert times == [f"2026-01-05T09:{time}.000Z" for time in ("00:00", "01:01", "01:02")]

@@ -43,8 +43,8 @@ ATTACHMENTS = {
     "skill_listing", "task_reminder", "total_tokens_reminder",
 }  # fmt: skip
 TOOLS = {
-    "Agent", "Bash", "Edit", "ExitPlanMode", "Glob", "Grep", "Read", "Skill", "Task", "TaskCreate", "TaskUpdate",
-    "TodoWrite", "WebSearch", "Write", "mcp__almanac__moon_phase",
+    "Agent", "AskUserQuestion", "Bash", "Edit", "ExitPlanMode", "Glob", "Grep", "Read", "Skill", "Task", "TaskCreate",
+    "TaskUpdate", "TodoWrite", "WebSearch", "Write", "mcp__almanac__moon_phase", "mcp__browser__screenshot",
 }  # fmt: skip
 
 

@@ -25,7 +25,7 @@ from unspool.format.codec import decode
 from unspool.format.entry import Entry
 from unspool.format.patch import encode
 from unspool.format.records import AnyRecord
-from unspool.paths import project_key, session_file
+from unspool.paths import agent_file, project_key, session_file
 from unspool.testing.clock import Clock, Ids
 
 Json: TypeAlias = dict[str, Any]
@@ -46,6 +46,8 @@ class Built(msgspec.Struct, frozen=True):
     id: str
     cwd: str
     lines: tuple[bytes, ...]
+    agent: str | None = None
+    """The sub-agent whose file it is."""
 
     @property
     def data(self) -> bytes:
@@ -67,10 +69,18 @@ class Built(msgspec.Struct, frozen=True):
         return [entry.record for entry in self.entries]
 
     def save(self, config: Path) -> Path:
-        """Write the file to its place in a config folder."""
+        """Write the file to its place in a config folder, as that of a session."""
         path = session_file(config, project_key(self.cwd), self.id)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(self.data)
+        return path
+
+    def save_agent(self, config: Path, **meta: Any) -> Path:
+        """Write the file to its place as that of its sub-agent (from 2.1.2 on), with what its meta file says."""
+        path = agent_file(config, project_key(self.cwd), self.id, self.agent or "")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(self.data)
+        path.with_suffix(".meta.json").write_bytes(encode(meta))
         return path
 
 
@@ -139,7 +149,7 @@ def session(
     writer = Writer({**shared, **envelope}, Ids(f"{id}/{agent or ''}"), Clock(start, step))
     for one in steps:
         one.write(writer)
-    return Built(id, cwd, tuple(writer.lines))
+    return Built(id, cwd, tuple(writer.lines), agent)
 
 
 def records(*steps: Step) -> list[AnyRecord]:
@@ -313,6 +323,11 @@ def rewind(prompts: int = 1) -> Step:
         writer.open_calls.clear()
 
     return Step(write)
+
+
+def wait(seconds: float) -> Step:
+    """Let time pass."""
+    return Step(lambda writer: writer.clock.wait(seconds))
 
 
 def raw(line: bytes) -> Step:

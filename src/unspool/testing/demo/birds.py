@@ -7,15 +7,18 @@ from __future__ import annotations
 
 from base64 import b64encode
 
-from unspool.testing.build import DOT, Json, document, image, text, tool_use
+from unspool.testing.build import Json, document, image, text, tool_use
 from unspool.testing.demo.commands import compact, own_command, shell_line, skill, slash
 from unspool.testing.demo.desk import Call, Desk, shell
 from unspool.testing.demo.files import CONFIG, HOME, Project
 from unspool.testing.demo.meter import SONNET
 from unspool.testing.demo.program import Program, Setting
 from unspool.testing.demo.texts import BIRD_FILES, pdf
+from unspool.testing.pictures import as_text, curve, table
 
 _PDF = pdf("Meise 12, Amsel 4")
+_EMPTY, _DESIGN, _FULL = as_text(table(rows=1, wrong=0)), as_text(curve(waves=1.5)), as_text(table(wrong=-1))
+"""The page as the user saw it, the drawing in the project, and the page as it is in the end."""
 
 
 def project() -> Project:
@@ -29,7 +32,7 @@ def pictures(desk: Desk) -> Program:
     run = Program("pictures", desk, "2026-11-05T18:31:09.777Z", Setting(branch="heute-seite", model=SONNET))
     run.open()
     run.prompt(
-        image(),
+        image(_EMPTY),
         text("[Image #1] Die Liste auf der Seite „Heute“ ist leer. Siehst du, warum?"),
         shown="[Image #1] Die Liste auf der Seite „Heute“ ist leer. Siehst du, warum?",
         imagePasteIds=[1],
@@ -40,6 +43,7 @@ def pictures(desk: Desk) -> Program:
         "Die Vorlage heißt die Liste `arten`, die Ansicht liefert aber gar keine. Ich ergänze das. 🐦",
         desk.edit("vogel/views.py", "PAGE = 40\n", 'PAGE = 40\nARTEN = ("Amsel", "Meise", "Grünfink")\n'),
     )
+    run.answer("Ein Blick auf die Seite.", _screenshot(), attributionMcpServer="browser")
     run.answer("`heute.html` bekommt jetzt `ARTEN`; die Liste ist nicht mehr leer.")
     run.titles["ai-title"] = {"aiTitle": "Leere Artenliste auf „Heute“"}
     run.end_turn()
@@ -91,10 +95,16 @@ def release(desk: Desk) -> Program:
 
 
 def _picture(desk: Desk) -> Call:
-    size = {"originalWidth": 1, "originalHeight": 1, "displayWidth": 1, "displayHeight": 1}
-    file = {"base64": DOT, "type": "image/png", "originalSize": 70, "dimensions": size}
+    size = {"originalWidth": 240, "originalHeight": 96, "displayWidth": 240, "displayHeight": 96}
+    file = {"base64": _DESIGN, "type": "image/png", "originalSize": len(_DESIGN) * 3 // 4, "dimensions": size}
     use = tool_use("Read", file_path=desk.path("static/heute.png"))
-    return Call(use, [image()], {"type": "image", "file": file})
+    return Call(use, [image(_DESIGN)], {"type": "image", "file": file})
+
+
+def _screenshot() -> Call:
+    """A tool of an MCP server that gives a picture back."""
+    content = [text("Took a screenshot of http://localhost:8000/heute"), image(_FULL)]
+    return Call(tool_use("mcp__browser__screenshot", url="http://localhost:8000/heute"), content, content, seconds=1.6)
 
 
 def _scan(desk: Desk, data: str) -> Call:

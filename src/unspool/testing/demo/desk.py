@@ -156,6 +156,15 @@ def search(query: str, found: Mapping[str, str], said: str) -> Call:
     return Call(tool_use("WebSearch", query=query), text, structured, seconds=3.25)
 
 
+def question(words: str, header: str, options: Mapping[str, str], chosen: str) -> Call:
+    """Ask the user; they choose."""
+    offered = [{"label": label, "description": about} for label, about in options.items()]
+    asked = [{"question": words, "header": header, "options": offered, "multiSelect": False}]
+    said = f'User has answered your questions: "{words}"="{chosen}". You can now continue with the answers in mind.'
+    structured = {"questions": asked, "answers": {words: chosen}}
+    return Call(tool_use("AskUserQuestion", questions=asked), said, structured, seconds=19)
+
+
 def new_task(number: int, subject: str, description: str, active: str) -> Call:
     """Put something on the task list."""
     use = tool_use("TaskCreate", subject=subject, description=description, activeForm=active)

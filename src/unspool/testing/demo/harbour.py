@@ -7,7 +7,7 @@ import msgspec
 from unspool.format.patch import encode
 from unspool.testing.build import Json, text, thinking, tool_use
 from unspool.testing.demo.commands import go_back, interrupt
-from unspool.testing.demo.desk import Desk, rejected, shell
+from unspool.testing.demo.desk import Desk, question, rejected, shell
 from unspool.testing.demo.files import HOME, Project
 from unspool.testing.demo.meter import HAIKU, SONNET
 from unspool.testing.demo.orders import launched, notify, order, report
@@ -56,8 +56,25 @@ def time_zones(desk: Desk) -> Program:
     )
     run.titles["ai-title"] = {"aiTitle": "Find where local time is taken for UTC"}
     run.end_turn()
+    _decide(run)
     run.close()
     return run
+
+
+def _decide(run: Program) -> None:
+    """The model asks before it goes on."""
+    run.prompt("Make README true.", pause=140)
+    run.answer(
+        thinking("Local to whom: the harbour, or the reader? That is not mine to choose."),
+        question(
+            "Whose local time should the tables show?",
+            "Time zone",
+            {"The harbour's": "As printed tables do", "The reader's": "As phones do", "UTC": "As the code does now"},
+            "The harbour's",
+        ),
+    )
+    run.answer("Tables will show the harbour's time; that is one change, in `table`, and a column in `constants.csv`.")
+    run.end_turn()
 
 
 _IN_CODE = "`table.py` calls datetime.combine without a zone; `harmonics.py` has a naive EPOCH."

@@ -24,13 +24,13 @@ _TASKS = (
     ("Turn the test around", "It expects the station to be read for each day", "Turning the test around"),
     ("Cache stations", "A second table of the same harbour should not read the file again", "Adding the cache"),
 )
-_FAILURE = """.F
+_FAILURE = """.\x1b[31mF\x1b[0m
 =================================== FAILURES ===================================
-__________________ test_the_station_is_read_for_each_day ___________________
-E       assert 1 == 3
-E        +  where 1 = len(['Example Harbour'])
-tests/test_table.py:19: AssertionError
-1 failed, 1 passed in 0.31s"""
+\x1b[31m\x1b[1m__________________ test_the_station_is_read_for_each_day ___________________\x1b[0m
+\x1b[1m\x1b[31mE       assert 1 == 3\x1b[0m
+\x1b[1m\x1b[31mE        +  where 1 = len(['Example Harbour'])\x1b[0m
+\x1b[1m\x1b[31mtests/test_table.py\x1b[0m:19: AssertionError
+\x1b[31m\x1b[1m1 failed\x1b[0m, \x1b[32m1 passed\x1b[0m\x1b[31m in 0.31s\x1b[0m"""
 
 
 def tide_cache(desk: Desk) -> Program:
@@ -84,7 +84,7 @@ def _fix_it(run: Program) -> None:
         desk.edit("src/tidewatch/table.py", f"    for offset in range(days):\n{old}", _LOOP),
     )
     _hook(run, "hook_success", "PostToolUse:Edit", "1 file unchanged", **_ran("ruff format src", "1 file unchanged"))
-    run.answer(failing_shell("uv run pytest -q", _FAILURE, about="Run the tests"))
+    run.answer(failing_shell("uv run pytest -q --color=yes", _FAILURE, about="Run the tests"))
     run.attach("silent_turn_reminder", "Tell the user how it goes.", text="Tell the user how it goes.")
     run.answer(
         thinking("The test asserts the very thing that was slow. It has to be turned around, not satisfied."),
