@@ -64,7 +64,9 @@ class Views:
                 home = Home(session_tree(opened.database, opened.root, id), self._reader())
         found = [source for source in home.tree.of(Kind.SESSION) if (source.session_id or source.path.stem) == id]
         if not found:
-            raise NotFound(f"no such session: `{id}`", hint="it may be too new to be known; `/sessions` lists what there is")
+            raise NotFound(
+                f"no such session: `{id}`", hint="it may be too new to be known; `/sessions` lists what there is"
+            )
         return Session(max(found, key=lambda source: source.modified), home)
 
     def _reader(self) -> Reader:
