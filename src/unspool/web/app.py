@@ -19,9 +19,10 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute
 
 from unspool.errors import NotFound, NothingFound, Refused, UnspoolError, Usage
+from unspool.store.shelf import Shelf
 from unspool.web import assets
 from unspool.web.guard import Guard, Guarded
-from unspool.web.pages import palette
+from unspool.web.pages import palette, search, sessions, sql, usage
 from unspool.web.place import Place
 from unspool.web.twins import environment, page
 from unspool.web.upkeep import Upkeep
@@ -41,12 +42,14 @@ def application(place: Place, guard: Guard) -> Starlette:
     app.state.place = place
     app.state.environment = environment()
     app.state.upkeep = Upkeep(place)
+    app.state.questions = anyio.Semaphore(sql.AT_ONCE)
+    app.state.shelf = Shelf(place.root, place.folder, place.settings)
     return app
 
 
 def routes() -> list[BaseRoute]:
     """Return every route there is."""
-    return [*palette.routes, *assets.routes]
+    return [*sessions.routes, *usage.routes, *search.routes, *sql.routes, *palette.routes, *assets.routes]
 
 
 @asynccontextmanager
@@ -55,6 +58,7 @@ async def _lifespan(app: Starlette) -> AsyncIterator[None]:
         tasks.start_soon(app.state.upkeep.run)
         yield
         tasks.cancel_scope.cancel()
+    app.state.shelf.close()
 
 
 def _wrong(request: Request, error: Exception) -> Response:
