@@ -22,7 +22,7 @@ from unspool.errors import NotFound, NothingFound, Refused, UnspoolError, Usage
 from unspool.store.shelf import Shelf
 from unspool.web import assets
 from unspool.web.guard import Guard, Guarded
-from unspool.web.pages import palette, search, sessions, sql, usage
+from unspool.web.pages import library, palette, search, sessions, sql, usage
 from unspool.web.place import Place
 from unspool.web.twins import environment, page
 from unspool.web.upkeep import Upkeep
@@ -49,7 +49,15 @@ def application(place: Place, guard: Guard) -> Starlette:
 
 def routes() -> list[BaseRoute]:
     """Return every route there is."""
-    return [*sessions.routes, *usage.routes, *search.routes, *sql.routes, *palette.routes, *assets.routes]
+    return [
+        *sessions.routes,
+        *usage.routes,
+        *search.routes,
+        *sql.routes,
+        *library.routes,
+        *palette.routes,
+        *assets.routes,
+    ]
 
 
 @asynccontextmanager

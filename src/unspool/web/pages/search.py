@@ -113,12 +113,8 @@ def groups(hits: list[Hit], sessions: dict[str, Json]) -> list[Json]:
 
 
 def _hit(hit: Hit) -> dict[str, Any]:
-    if hit.session and hit.kind not in _SHELVES:
-        href = session_link(hit.session, step=hit.offset, agent=hit.agent)
-    else:
-        href = link(f"/library/{_SHELVES[hit.kind]}") if hit.kind in _SHELVES else None
     return {
-        "href": href,
+        "href": _href(hit),
         "kind": hit.kind.replace("_", " "),
         "tool": hit.tool,
         "agent": hit.agent,
@@ -126,6 +122,13 @@ def _hit(hit: Hit) -> dict[str, Any]:
         "pieces": pieces(hit.snippet),
         "place": f"{hit.file}:{hit.offset}",
     }
+
+
+def _href(hit: Hit) -> str | None:
+    """Return where a hit can be read: the step of its session, or the library."""
+    if hit.kind in _SHELVES:
+        return link(f"/library/{_SHELVES[hit.kind]}")
+    return session_link(hit.session, step=hit.offset, agent=hit.agent) if hit.session else None
 
 
 def pieces(snippet: str) -> list[tuple[str, bool]]:

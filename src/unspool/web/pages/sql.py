@@ -43,10 +43,22 @@ LARGEST: Final = 1 << 30
 _IN_MEMORY: Final = 8 << 20
 
 _EXAMPLES: Final = (
-    ("Newest sessions", "SELECT title, project, started, turns, cost_micros / 1e6 AS dollars\nFROM sessions ORDER BY started DESC LIMIT 20"),
-    ("Tools that fail", "SELECT name, count(*) AS calls, count(*) FILTER (is_error) AS failed\nFROM tool_calls GROUP BY name ORDER BY failed DESC LIMIT 20"),
-    ("Files changed most", "SELECT path, count(*) AS changes, sum(added) AS added, sum(removed) AS removed\nFROM files_touched WHERE action <> 'read' GROUP BY path ORDER BY changes DESC LIMIT 20"),
-)  # fmt: skip
+    (
+        "Newest sessions",
+        "SELECT title, project, started, turns, cost_micros / 1e6 AS dollars\n"
+        "FROM sessions ORDER BY started DESC LIMIT 20",
+    ),
+    (
+        "Tools that fail",
+        "SELECT name, count(*) AS calls, count(*) FILTER (error) AS failed\n"
+        "FROM tool_calls GROUP BY name ORDER BY failed DESC, calls DESC LIMIT 20",
+    ),
+    (
+        "Files changed most",
+        "SELECT path, count(*) AS changes, sum(added) AS added, sum(removed) AS removed\n"
+        "FROM files_touched WHERE action <> 'read' GROUP BY path ORDER BY changes DESC LIMIT 20",
+    ),
+)
 
 T = TypeVar("T")
 
