@@ -22,10 +22,12 @@ from unspool.errors import NotFound, NothingFound, Refused, UnspoolError, Usage
 from unspool.store.shelf import Shelf
 from unspool.web import assets
 from unspool.web.guard import Guard, Guarded
-from unspool.web.pages import library, palette, search, sessions, sql, usage
+from unspool.web.pages import board, library, palette, search, session, sessions, sql, usage
 from unspool.web.place import Place
 from unspool.web.twins import environment, page
 from unspool.web.upkeep import Upkeep
+from unspool.web.views import Views
+from unspool.web.watching import Watching
 
 _STATUS = {NotFound: 404, NothingFound: 404, Usage: 400, Refused: 403}
 
@@ -44,15 +46,19 @@ def application(place: Place, guard: Guard) -> Starlette:
     app.state.upkeep = Upkeep(place)
     app.state.questions = anyio.Semaphore(sql.AT_ONCE)
     app.state.shelf = Shelf(place.root, place.folder, place.settings)
+    app.state.watching = Watching(place, app.state.upkeep)
+    app.state.views = Views(place)
     return app
 
 
 def routes() -> list[BaseRoute]:
     """Return every route there is."""
     return [
+        *board.routes,
         *sessions.routes,
-        *usage.routes,
+        *session.routes,
         *search.routes,
+        *usage.routes,
         *sql.routes,
         *library.routes,
         *palette.routes,
@@ -64,6 +70,7 @@ def routes() -> list[BaseRoute]:
 async def _lifespan(app: Starlette) -> AsyncIterator[None]:
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(app.state.upkeep.run)
+        tasks.start_soon(app.state.watching.run)
         yield
         tasks.cancel_scope.cancel()
     app.state.shelf.close()
