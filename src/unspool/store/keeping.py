@@ -83,7 +83,8 @@ def session_tree(database: sqlite3.Connection, root: Path, id: str) -> Tree:
     What the store does not know yet is looked for: in the session's own folder, and if the session is new, everywhere.
     """
     query = f"""SELECT path, kind, max(size, offset), modified, project, session_id, agent_id, device, inode
-        FROM sources WHERE {WITHIN} AND (session_id = :id OR id IN (SELECT source_id FROM agents WHERE session_id = :id))"""
+        FROM sources
+        WHERE {WITHIN} AND (session_id = :id OR id IN (SELECT source_id FROM agents WHERE session_id = :id))"""
     rows = database.execute(query, {**within(root), "id": id})
     found = {path: Source(Path(path), Kind(kind), *rest) for path, kind, *rest in rows}
     sessions = [source for source in found.values() if source.kind is Kind.SESSION and source.session_id == id]

@@ -7,12 +7,13 @@ Rules
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Final
 
 import anyio
 from anyio import to_thread
 
-from unspool.live.board import Board
+from unspool.live.board import Board, Group
 from unspool.live.watch import follow
 from unspool.web.bell import Bell
 from unspool.web.place import Place
@@ -32,6 +33,10 @@ class Watching:
         """How the folder is followed, in words."""
         self._upkeep = upkeep
         self._stop = anyio.Event()
+
+    def needing(self, now: datetime) -> int:
+        """Return how many sessions need somebody."""
+        return sum(row.group is Group.NEEDS_YOU for row in self.board.rows(now))
 
     async def run(self) -> None:
         """Go on until cancelled."""

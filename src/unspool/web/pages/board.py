@@ -18,6 +18,7 @@ from unspool.live.board import Group, Row
 from unspool.live.detail import Kind, elapsed, say
 from unspool.live.rows import plain
 from unspool.store.opened import Opened
+from unspool.web.resting import resting
 from unspool.web.streams import PATIENCE, News, position, stream
 from unspool.web.twins import Json, page, place_of, rendered, session_link, twins
 from unspool.web.watching import Watching
@@ -85,6 +86,8 @@ def _board(request: Request) -> _Board:
     place = place_of(request)
     now, rows = place.now(), watching.board.rows(place.now())
     with place.opened() as opened:
+        room = _FEW[Group.IDLE] - sum(row.group is Group.IDLE for row in rows)
+        rows += resting(opened, {row.session_id for row in rows}, max(room, 0) + len(rows))[: max(room, 0)]
         costs = _costs_today(opened, {row.session_id for row in rows}, now)
     told, groups = [], []
     for group in Group:
