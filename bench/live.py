@@ -66,16 +66,16 @@ def rows() -> list[Row]:
         spent(unspool("sync"), around(tree, data))
         with unchanged(session), served(tree, data) as running, browser() as started, window(started) as page:
             page.add_init_script(_SEEN)
-            page.goto(running.address)
-            page.goto(f"{running.origin}/session/{session.stem}?follow=1")
+            page.goto(running.link)
+            page.goto(f"{running.address}/session/{session.stem}?follow=1")
             page.wait_for_selector(STEP)
             time.sleep(SETTLE)
             corpus.say("live: idle")
-            before = cpu_seconds(running.process.pid)
+            before = cpu_seconds(running.pid)
             time.sleep(IDLE)
-            busy = (cpu_seconds(running.process.pid) - before) / IDLE * 100
+            busy = (cpu_seconds(running.pid) - before) / IDLE * 100
             ours, theirs = _latencies(page, session)
-            memory = resident(running.process.pid) / 1e6
+            memory = resident(running.pid) / 1e6
     corpus.say("")
     return _rows(ours, theirs, busy, memory)
 

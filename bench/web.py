@@ -26,7 +26,7 @@ from bench.browser import Opened, opened, resident
 from bench.long import Length
 from bench.table import Row
 from bench.usage import around, empty_folder, many, spent, unspool
-from tests.browser.serving import Served, serving
+from tests.serving import Served, serving
 
 ROUNDS = 3
 TWENTY = Length(20_000_000, 11_000)
@@ -117,8 +117,8 @@ def _page(tree: Path, data: Path, path: str, selector: str, *, synced: bool) -> 
     for number in range(ROUNDS):
         corpus.say(f"{path}: round {number + 1} of {ROUNDS}")
         with served(tree, data if synced else data / f"new-{number}") as running:
-            rounds.append(opened(running.origin + path, selector, enter=running.address))
-            server = max(server, resident(running.process.pid))
+            rounds.append(opened(running.address + path, selector, enter=running.link))
+            server = max(server, resident(running.pid))
     corpus.say("")
     return Page(
         statistics.median(one.first_content for one in rounds),
@@ -131,7 +131,7 @@ def _page(tree: Path, data: Path, path: str, selector: str, *, synced: bool) -> 
 @contextmanager
 def served(tree: Path, data: Path) -> Iterator[Served]:
     """Serve a folder, with what is kept of it in another."""
-    with serving(tree, data, environment=around(tree, data)) as running:
+    with serving(tree, environment=around(tree, data)) as running:
         yield running
 
 

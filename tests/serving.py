@@ -5,13 +5,19 @@ from __future__ import annotations
 import http.client
 import json
 import os
+import selectors
 import subprocess
 import sys
-from collections.abc import Iterator
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
+
+STARTS_WITHIN = 30.0
+ENDS_WITHIN = 15.0
 
 
 class Answer(NamedTuple):
@@ -68,28 +74,47 @@ class Served:
 
 
 @contextmanager
-def serving(config: Path, *options: str, home: Path | None = None) -> Iterator[Served]:
-    """Run a server on a folder; it has ended afterwards."""
-    command = [
-        sys.executable,
-        "-m",
-        "unspool",
-        "serve",
-        "--config-dir",
-        str(config),
-        "--no-browser",
-        "--port",
-        "0",
-        *options,
-    ]
-    environment = {**os.environ, "TZ": "UTC", **({"UNSPOOL_HOME": str(home)} if home else {})}
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+def serving(
+    config: Path, *options: str, home: Path | None = None, environment: Mapping[str, str] | None = None
+) -> Iterator[Served]:
+    """Run a server on a folder; it has ended afterwards. `environment` takes the place of this process's."""
+    command = [sys.executable, "-m", "unspool", "serve", "--config-dir", str(config), "--no-browser", "--port", "0"]
+    around = {**(os.environ if environment is None else environment), "TZ": "UTC"}
+    if home is not None:
+        around["UNSPOOL_HOME"] = str(home)
+    # Not a pipe: nobody reads what it says while it runs.
+    with tempfile.TemporaryFile() as words:
+        process = subprocess.Popen([*command, *options], stdout=subprocess.PIPE, stderr=words, env=around)
+        try:
+            link = _first_line(process)
+            words.seek(0)
+            assert link.startswith("http://"), f"{link!r} {words.read().decode(errors='replace')}"
+            yield Served(link, process.pid)
+        finally:
+            _end(process)
+
+
+def _first_line(process: subprocess.Popen[bytes]) -> str:
+    """Return the first line a process prints, or what there is of it when the time is over."""
+    assert process.stdout is not None
+    deadline, said = time.monotonic() + STARTS_WITHIN, b""
+    with selectors.DefaultSelector() as selector:
+        selector.register(process.stdout, selectors.EVENT_READ)
+        while b"\n" not in said and (left := deadline - time.monotonic()) > 0:
+            if selector.select(left):
+                piece = os.read(process.stdout.fileno(), 65536)
+                if not piece:
+                    break
+                said += piece
+    return said.partition(b"\n")[0].decode()
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Ask a process to end; end it if it does not, and say so."""
+    process.terminate()
     try:
-        assert process.stdout is not None
-        link = process.stdout.readline().strip()
-        assert link.startswith("http://"), process.communicate(timeout=10)
-        served = Served(link, process.pid)
-        yield served
-    finally:
+        process.communicate(timeout=ENDS_WITHIN)
+    except subprocess.TimeoutExpired:
         process.kill()
-        process.communicate(timeout=30)
+        process.communicate()
+        raise
