@@ -35,9 +35,10 @@ from unspool.graph.messages import Message, messages
 from unspool.graph.threads import Thread, threads
 from unspool.graph.turns import Turn, turns
 from unspool.paths import config_folder, existing, project_name
-from unspool.read.files import pieces_of
+from unspool.read.files import open_regular, pieces_of
 from unspool.read.scan import Kind, Source, Tree, scan
 from unspool.read.tail import items
+from unspool.read.text import read_at
 
 if TYPE_CHECKING:  # a list of sessions needs neither prices nor context: they are loaded when asked for
     from unspool.graph.drafts import ContextMessage
@@ -60,6 +61,11 @@ class Reader:
         """Return all bytes of a side file."""
         return b"".join(self.pieces(path))
 
+    def part(self, path: Path, start: int, length: int) -> bytes:
+        """Return the bytes of a file from a place on, so many or as many as there are."""
+        with open_regular(path) as file:
+            return read_at(file, start, length, path)
+
 
 class Session:
     """One session: its file and those of its agents."""
@@ -77,6 +83,11 @@ class Session:
     def path(self) -> Path:
         """The session's file."""
         return self.source.path
+
+    @property
+    def home(self) -> Home:
+        """Where it was found."""
+        return self._home
 
     @cached_property
     def items(self) -> tuple[Item, ...]:

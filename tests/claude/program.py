@@ -54,7 +54,7 @@ class Program(NamedTuple):
         return subprocess.Popen(
             [*self.command, "-p", *arguments],
             cwd=place.work,
-            env=_environment(place, url),
+            env=environment(place, url),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -148,7 +148,7 @@ def _found(name: str) -> str:
     return path
 
 
-def _environment(place: Place, url: str) -> dict[str, str]:
+def environment(place: Place, url: str) -> dict[str, str]:
     """Return all the program may see: nothing of this machine's settings, keys or sessions."""
     return {
         "PATH": os.pathsep.join([str(Path(_found("node")).parent), "/usr/bin", "/bin"]),

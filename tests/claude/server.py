@@ -17,6 +17,9 @@ from uuid import uuid4
 
 Json: TypeAlias = dict[str, Any]
 
+GATE = 120.0
+"""Seconds: a gate that nobody opens does not keep the server for ever."""
+
 
 class Reply(NamedTuple):
     """What the API says: blocks, or an error if the status is one."""
@@ -24,6 +27,8 @@ class Reply(NamedTuple):
     blocks: tuple[Json, ...] = ()
     status: int = 200
     input_tokens: int = 100
+    gate: threading.Event | None = None
+    """Nothing is said before this is set."""
 
 
 Script: TypeAlias = Mapping[str, Sequence[Reply]]
@@ -122,6 +127,8 @@ class _Answering(BaseHTTPRequestHandler):
                 self._send(404, {"type": "error", "error": {"type": "not_found_error", "message": path}})
 
     def _answer(self, reply: Reply, body: Json) -> None:
+        if reply.gate is not None:
+            reply.gate.wait(GATE)
         if reply.status != 200:
             error = {"type": "invalid_request_error", "message": "as the script has it"}
             self._send(reply.status, {"type": "error", "error": error})

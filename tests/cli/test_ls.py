@@ -13,8 +13,8 @@ import pytest
 from inline_snapshot import snapshot
 
 from tests.cli.conftest import Run
-from unspool.cli.times import moment
 from unspool.errors import Usage
+from unspool.store.times import moment
 from unspool.testing.build import assistant, compaction, image, note, session, tool_result, tool_use, user
 from unspool.testing.demo.write import write
 

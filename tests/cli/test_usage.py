@@ -16,11 +16,11 @@ import pytest
 from inline_snapshot import snapshot
 
 from tests.cli.conftest import Run
-from unspool.cli.times import moment
 from unspool.cli.usage_table import bar, short
 from unspool.errors import Usage
 from unspool.export.figures import dollars
 from unspool.prices.edition import SOURCE
+from unspool.store.times import moment
 from unspool.store.usage import PERIODS, zone_of
 from unspool.testing.build import Step, assistant, session, text, tool_result, tool_use, user
 

@@ -33,12 +33,14 @@ SEEN = 4000
 def lines(seed: int) -> tuple[bytes, ...]:
     """Return the lines of a session of a dozen turns; another seed, other lines and other ids."""
     turns = []
+    patch = {"structuredPatch": [{"lines": ["-old", "+new", "+newer"]}]}
     for number in range(12):
         usage = {"output_tokens": 100 + number, "input_tokens": seed % 90 + 10}
+        edit = tool_use("Edit", file_path=f"/home/me/project/{number % 5}.py", old_string="old", new_string="new")
         turns += [
             user(f"prompt {number} of {seed} {'.' * (seed * number % 50)}"),
-            assistant(text("Let me look. ☃"), tool_use("Bash", command="make"), usage=usage),
-            tool_result("ok", error=number % 3 == 0),
+            assistant(text("Let me look. ☃"), edit if number % 2 else tool_use("Bash", command="make"), usage=usage),
+            tool_result("ok", error=number % 3 == 0, structured=patch),
             assistant("Done.", usage=usage, model="claude-haiku-4-5" if number % 2 else "claude-opus-4-5-20251101"),
         ]
     limit = assistant(text("5-hour limit reached ∙ resets 3pm"), model="<synthetic>")
@@ -292,6 +294,14 @@ def tables(folder: Path) -> dict[str, list[tuple[Any, ...]]]:
         "words": f"SELECT {_PASSAGE}, term, col, count(*) FROM temp.instances JOIN passages p ON p.id = doc "
         f"JOIN sources ON source_id = sources.id GROUP BY {_PASSAGE}, term, col",
     }
+    queries |= {
+        "digests": """SELECT path, d.generation, d.offset, whole, beginning, tools, compactions FROM digests d
+            JOIN sources ON source_id = sources.id""",
+        "changed_files": """SELECT s.path, p.path, changes, added, removed FROM changed_files c
+            JOIN paths p ON p.id = path_id JOIN sources s ON s.id = c.source_id""",
+        "tallies": """SELECT path, files, added, removed, tools, peak, curve FROM tallies
+            JOIN sources ON source_id = sources.id""",
+    }
     with closing(sqlite3.connect(folder / "store.db")) as database:
         database.execute("CREATE VIRTUAL TABLE temp.instances USING fts5vocab (main, words, instance)")
         found = {name: sorted(database.execute(query).fetchall(), key=repr) for name, query in queries.items()}
@@ -325,6 +335,16 @@ def check(world: World, folder: Path, fresh: Path) -> None:
     assert {path for path, row in found.items() if row["gone"]} == world.seen.keys() - set(map(str, world.paths))
     synced(fresh, world.root)
     assert {path: row for path, row in found.items() if not row["gone"]} == rows(fresh, world.root)
+    ours, theirs = tables(folder), tables(fresh)
+    there = {path for path, row in found.items() if not row["gone"]}
+    for name in ("changed_files", "tallies") if is_indexed(folder) else ():
+        assert [row for row in ours[name] if row[0] in there] == theirs[name]
+
+
+def is_indexed(folder: Path) -> bool:
+    """Tell whether all that was read is indexed: not every command sees to that."""
+    with closing(sqlite3.connect(folder / "store.db")) as database:
+        return bool(database.execute("SELECT count(*) FROM unindexed").fetchone() == (0,))
 
 
 def differences(one: Iterable[Any], other: Iterable[Any]) -> list[Any]:

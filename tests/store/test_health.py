@@ -79,7 +79,7 @@ def test_a_store_counts_its_files_and_bytes(kept: Kept) -> None:
     sizes = [kept.save(id, timedelta(days=1)).stat().st_size for id in (S1, S2)]
     kept.sync()
     found = kept.condition()
-    assert (found.sound, found.version, found.folders, found.files, found.gone_files) == (True, 2, 1, 2, 0)
+    assert (found.sound, found.version, found.folders, found.files, found.gone_files) == (True, 3, 1, 2, 0)
     assert found.raw_bytes == sum(sizes)
     assert 0 < (found.archived_bytes or 0) < sum(sizes)
     assert found.store_bytes >= (kept.folder / STORE).stat().st_size > 0

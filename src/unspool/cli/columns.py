@@ -7,70 +7,44 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from unspool.cli import output, reading
 from unspool.cli.faults import fault
 from unspool.store import parquet
-from unspool.store.database import open_store, telling
-from unspool.store.usage import zone_of
+from unspool.store.database import open_store
 
 if TYPE_CHECKING:
     import sqlite3
 
-    from unspool.store.columns import Asked, Refreshed
+    from unspool.store.columns import Asked
+    from unspool.store.prepared import Tables
     from unspool.store.settings import Settings
-    from unspool.store.views import Setup
 
 LARGE = 16 * 1024 * 1024
 """Bytes whose reading takes long enough to show a bar."""
-
-
-class Tables(NamedTuple):
-    """Column files that are up to date, and stay as they are while this is used."""
-
-    columns: Path
-    setup: Setup
-    database: sqlite3.Connection
-    folder: Path
-    """Of the store."""
-    roots: list[Path]
-    refreshed: Refreshed
 
 
 @contextmanager
 def opened(config_dirs: Iterable[str | None], how: reading.How, *, deep: bool = False) -> Iterator[Tables]:
     """Bring the column files of some folders up to date. Without a store, one is made for the while."""
     parquet.check()
+    from unspool.store import columns as column_files
+    from unspool.store.prepared import tables
+
     with ExitStack() as stack:
         each = stack.enter_context(reading.opened_each(config_dirs, how._replace(wait=True)))
         roots, chosen, folder = [one.root for one in each], each[0].settings, each[0].folder
         database = each[0].database
         if any(one.database is None for one in each) or database is None:
             folder, database = _for_the_while(roots, chosen, stack)
-        yield stack.enter_context(_tables(database, folder, roots, chosen, deep=deep))
-
-
-@contextmanager
-def _tables(
-    database: sqlite3.Connection, folder: Path, roots: list[Path], chosen: Settings, *, deep: bool
-) -> Iterator[Tables]:
-    from unspool.store import columns as column_files
-    from unspool.store import manifest as manifests
-    from unspool.store.scopes import scope
-    from unspool.store.views import setup
-
-    columns = folder / manifests.FOLDER
-    with ExitStack() as stack:
-        done = column_files.refresh(database, folder, _asked(chosen, stack, deep=deep))
-    if done.lost:
-        reading.warn("column files were damaged or missing, and were made again")
-    for path, reason in done.failed:
-        reading.warn(f"left out `{path}`: {reason}")
-    with manifests.reading(columns) as manifest, telling(folder):
-        zone = zone_of(chosen.timezone or "local")
-        wanted = scope(database, columns, manifest, roots, chosen.prices)
-        yield Tables(columns, setup(columns, manifest, wanted, zone), database, folder, roots, done)
+        with ExitStack() as bars:
+            refreshed = column_files.refresh(database, folder, _asked(chosen, bars, deep=deep))
+        if refreshed.lost:
+            reading.warn("column files were damaged or missing, and were made again")
+        for path, reason in refreshed.failed:
+            reading.warn(f"left out `{path}`: {reason}")
+        yield stack.enter_context(tables(database, folder, roots, chosen))
 
 
 def _for_the_while(roots: list[Path], chosen: Settings, stack: ExitStack) -> tuple[Path, sqlite3.Connection]:

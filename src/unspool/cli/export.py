@@ -14,9 +14,11 @@ import click
 from unspool.cli import output, reading
 from unspool.cli.sessions import around, found, is_path
 from unspool.display import clean
-from unspool.errors import NotFound, Usage
+from unspool.errors import NotFound, NothingFound, Usage
 from unspool.export import data
+from unspool.export.depth import WORDS, Depth, depth_of
 from unspool.export.markdown import markdown
+from unspool.export.outline import chosen
 from unspool.home import Reader, Session
 from unspool.paths import absolute, existing
 from unspool.read.lines import Line, LineBuffer, LongLine
@@ -27,9 +29,16 @@ from unspool.read.scan import LINE_KINDS, Source
 @click.argument("session", required=False)
 @click.option("--jsonl", "form", flag_value="jsonl", help="The lines as they are, byte for byte.")
 @click.option("--md", "form", flag_value="md", help="A transcript to read, as Markdown.")
+@click.option("--html", "form", flag_value="html", help="One file to open in a browser: everything inside, no network.")
 @click.option("--json", "form", flag_value="json", help="Turns, messages, tool calls, threads, agents, compactions.")
 @click.option("--messages", "form", flag_value="messages", help="What the API would be sent if it were resumed now.")
 @click.option("-o", "--output", "target", metavar="FILE", help="Write to a new file instead of stdout.")
+@click.option("--turns", metavar="A..B", help="With --md and --html: only these turns, as `3`, `2..5`, `4..` or `-1`.")
+@click.option(
+    "--depth",
+    type=click.Choice(WORDS),
+    help="With --md and --html: prompts; answers too; steps too (unless told otherwise); all, every line.",
+)
 @click.option("--parquet", metavar="DIR", help="All sessions: every table of `unspool sql`, in a new folder.")
 @click.option("--duckdb", metavar="FILE", help="The same as a new DuckDB database.")
 @click.option("--raw", is_flag=True, help="With these two: `entries` also has each line as it is written.")
@@ -40,6 +49,8 @@ def export(
     *,
     form: str | None,
     target: str | None,
+    turns: str | None,
+    depth: str | None,
     parquet: str | None,
     duckdb: str | None,
     raw: bool,
@@ -53,6 +64,9 @@ def export(
     agent's own file, otherwise the session it belongs to. On a terminal the text is shown with escape sequences made
     harmless; in a pipe or a file it is exact.
 
+    `--html` is one file with outline, rows, details, images, agents and branches, for any browser, also offline. A file
+    written with `-o` can be read by nobody else. Nothing is left out of it: think before you send it.
+
     `--parquet` and `--duckdb` take no SESSION: they write the tables of all sessions, deleted ones too.
     """
     if parquet or duckdb:
@@ -63,21 +77,56 @@ def export(
         export_tables(config_dirs, reading.How(None, no_sync, no_store), parquet, duckdb, raw=raw)
         return
     if form is None or session is None:
-        hint = "one of `--md`, `--json`, `--messages`, `--jsonl`; or all with `--parquet`, `--duckdb`"
+        hint = "one of `--md`, `--html`, `--json`, `--messages`, `--jsonl`; or all with `--parquet`, `--duckdb`"
         raise Usage("say which format to write" if form is None else "say which session to write", hint=hint)
     if raw or len(config_dirs) > 1:
         raise Usage("`--raw` and several folders go with `--parquet` and `--duckdb`", hint="leave them out")
+    if (turns or depth) and form not in ("md", "html"):
+        raise Usage("`--turns` and `--depth` go with `--md` and `--html`", hint="leave them out")
     how = reading.How(config_dirs[0], no_sync, no_store)
     if form == "jsonl":
         _lines(session, how, target)
         return
     with found(session, how) as one:
-        text = clean(markdown(one)) if form == "md" else output.json_text(_data(one, form)) + "\n"
+        if form in ("md", "html"):
+            _to_read(one, form, depth_of(depth), _chosen(one, turns), target)
+            return
+        text = output.json_text(_data(one, form)) + "\n"
     if target:
         with output.new_file(target) as file:
             file.write(text.encode())
     else:
         click.echo(text, nl=False)
+
+
+def _to_read(session: Session, form: str, depth: Depth, turns: range | None, target: str | None) -> None:
+    """Write a session for people."""
+    if form == "md":
+        pieces = iter([clean(markdown(session, depth=depth, turns=turns))])
+    else:
+        from unspool.export.page.single import standalone
+
+        pieces = standalone(session, depth=depth, turns=turns)
+    first = next(pieces, "")  # a file that cannot be read makes none
+    if target:
+        with output.new_file(target) as file:
+            file.writelines(piece.encode() for piece in chain([first], pieces))
+    else:
+        for piece in chain([first], pieces):
+            click.echo(piece, nl=False)
+
+
+def _chosen(session: Session, turns: str | None) -> range | None:
+    """Return the turns a person means."""
+    if turns is None:
+        return None
+    count = len(session.turns)
+    wanted = chosen(turns, count)
+    if wanted is None:
+        raise Usage(f"not turns: `{turns}`", hint="as in `--turns 3`, `--turns -1` or `--turns 2..5`")
+    if not wanted:
+        raise NothingFound(f"no such turns: `{turns}`", hint=f"the session has {output.amount(count, 'turn')}")
+    return wanted
 
 
 def _data(session: Session, form: str) -> dict[str, Any]:

@@ -17,13 +17,12 @@ import click
 
 from unspool.cli import output, table
 from unspool.display import clean, clean_line
-from unspool.errors import NotFound, Unreadable, Usage
+from unspool.errors import NotFound, Usage
 from unspool.export import figures
-from unspool.export.versions import Version, content, size, versions
+from unspool.export.versions import Version, about, content, difference, label, versions
 from unspool.home import Session
 
 _SPEC = re.compile(r"(.+)@v([0-9]{1,9})(?:\.\.v?([0-9]{1,9}))?", re.DOTALL)
-_LINE = re.compile(r"[^\n]*\n|[^\n]+")
 _COLUMNS = [
     table.Column("file", least=20),
     table.Column("version"),
@@ -31,9 +30,6 @@ _COLUMNS = [
     table.Column("size", right=True),
     table.Column("copy"),
 ]
-_LARGEST = 8 * 1024 * 1024
-"""Bytes of a version that is still compared: the time it takes grows faster than the file."""
-
 History: TypeAlias = dict[str, list[Version]]
 """The versions of each file, by its path."""
 
@@ -133,23 +129,11 @@ def _pair(wanted: _Wanted) -> tuple[Version, Version]:
 
 
 def _diff(session: Session, old: Version, new: Version) -> bytes:
-    """Return a unified diff; a file that did not exist is empty."""
-    import difflib
-
-    texts = [b"" if version.name is None else content(session, version) for version in (old, new)]
-    names = [clean_line(f"{version.path}@v{version.number}") for version in (old, new)]
-    if texts[0] == texts[1]:
+    found = difference(session, old, new)
+    if not found:
+        names = [clean_line(label(version)) for version in (old, new)]
         click.echo(f"no difference: {names[0]} and {names[1]}", err=True)
-        return b""
-    if any(b"\0" in text for text in texts):
-        return f"binary files {names[0]} and {names[1]} differ\n".encode()
-    if max(map(len, texts)) > _LARGEST:
-        raise Unreadable(f"too large to compare: `{new.path}`", hint="`-o FILE` writes a version, for another program")
-    before, after = (_LINE.findall(text.decode("utf-8", "surrogateescape")) for text in texts)
-    times = [clean_line(version.time or "") for version in (old, new)]
-    told = difflib.unified_diff(before, after, names[0], names[1], times[0], times[1])
-    ended = (line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in told)
-    return "".join(ended).encode("utf-8", "surrogateescape")
+    return found.encode("utf-8", "surrogateescape")
 
 
 def _write(data: bytes, target: str | None) -> None:
@@ -170,23 +154,11 @@ def _write(data: bytes, target: str | None) -> None:
 
 
 def _write_list(session: Session, files: History, *, as_json: bool) -> None:
-    rows = [_row(session, version) for known in files.values() for version in known]
+    rows = [about(session, version) for known in files.values() for version in known]
     if as_json:
         output.write_json(rows)
     else:
         table.write(_COLUMNS, [_cells(row) for row in rows], output.width())
-
-
-def _row(session: Session, version: Version) -> dict[str, Any]:
-    length = size(session, version)
-    return {
-        "file": version.path,
-        "version": version.number,
-        "time": version.time,
-        "name": version.name,
-        "bytes": length,
-        "copy": "none" if version.name is None else "gone" if length is None else "present",
-    }
 
 
 def _cells(row: dict[str, Any]) -> list[str]:

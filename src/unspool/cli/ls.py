@@ -9,10 +9,10 @@ from typing import Any, NamedTuple, TypeAlias
 import click
 
 from unspool.cli import output, reading, table
-from unspool.cli.times import moment
 from unspool.errors import NothingFound, Usage
 from unspool.export import figures
 from unspool.store.opened import Opened
+from unspool.store.times import moment
 
 Json: TypeAlias = dict[str, Any]
 

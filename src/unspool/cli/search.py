@@ -6,38 +6,31 @@ import os
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from datetime import datetime, timedelta
-from functools import partial
-from typing import TYPE_CHECKING, Final
+from datetime import datetime
+from typing import Final
 
 import click
 
 from unspool.cli import output, reading
-from unspool.cli.times import moment
 from unspool.display import clean_line
 from unspool.errors import NothingFound, Usage
 from unspool.graph.passages import KINDS
-from unspool.store import terms
-from unspool.store.database import open_archive
+from unspool.store import requests
 from unspool.store.matches import AFTER, BEFORE
 from unspool.store.opened import Opened
-from unspool.store.questions import Corpus, Filters, Hit, Question
+from unspool.store.questions import Corpus, Hit, Question
+from unspool.store.requests import SHORT, Request
 from unspool.store.search import search as searched
-
-if TYPE_CHECKING:
-    from unspool.store.archive import Archive
-    from unspool.store.patterns import Pattern
+from unspool.store.usage import zone_of
 
 SHOWN: Final = 20
 """Hits that a person is shown, if no number is named."""
-
-_SHORT: Final = {"tool": "tool_input", "result": "tool_result"}
 
 
 @click.command()
 @click.argument("words", nargs=-1)
 @click.option("--regex", metavar="PATTERN", help="Search raw bytes for a pattern (of re2) instead, without the index.")
-@click.option("--in", "kinds", metavar="KIND,…", help=f"Only in these: {', '.join([*_SHORT, *KINDS])}.")
+@click.option("--in", "kinds", metavar="KIND,…", help=f"Only in these: {', '.join([*SHORT, *KINDS])}.")
 @click.option("--tool", metavar="NAME", help="Only in what went into this tool and came out of it.")
 @click.option("--path", "target", metavar="GLOB", help="Only in tool calls on such files, as in `*.py` or `src/*`.")
 @click.option("--project", metavar="TEXT", help="Only of this project: its name, a part of its path, or its key.")
@@ -79,19 +72,13 @@ def search(
     """
     if regex is not None and (words or indexed):
         raise Usage("`--regex` goes with neither words nor `--indexed`", hint="put all of it into the pattern")
-    asked = _pattern(regex) if regex is not None else _words(words)
+    request = Request(" ".join(words), regex, kinds, tool, target, project, session, since, until, errors)
+    asked = requests.asked(request)
     how = reading.How(None, no_sync, no_store)
     with _corpora(config_dirs, how) as (opened, corpora):
-        filters = Filters(
-            kinds=_kinds(kinds),
-            tool=tool,
-            target=target,
-            project=project,
-            session=_session(session, opened),
-            since=_milliseconds(since, opened[0]),
-            until=_milliseconds(until, opened[0], end=True),
-            errors=errors,
-        )
+        chosen = opened[0].settings
+        zone = zone_of(chosen.timezone) if chosen.timezone else None
+        filters = requests.filters(request, opened, datetime.now().astimezone(), zone)
         most = (None if as_json else SHOWN) if limit is None else limit or None
         hits = searched(Question(asked, filters, most, indexed), corpora)
     if as_json:
@@ -104,30 +91,6 @@ def search(
         raise NothingFound("nothing found", hint=_hint(words, indexed=indexed))
 
 
-def _words(words: tuple[str, ...]) -> terms.Words:
-    asked = terms.words(" ".join(words))
-    if asked is None:
-        message = "nothing to search for" if not words else f"no word in `{' '.join(words)}`"
-        raise Usage(message, hint="name some words, or search for signs with `--regex PATTERN`")
-    return asked
-
-
-def _pattern(regex: str) -> Pattern:
-    from unspool.store.patterns import Pattern
-
-    return Pattern(regex)
-
-
-def _kinds(text: str | None) -> frozenset[str] | None:
-    if text is None:
-        return None
-    names = [name.strip() for name in text.split(",") if name.strip()]
-    kinds = frozenset(_SHORT.get(name, name) for name in names)
-    if unknown := sorted(kinds - set(KINDS)):
-        raise Usage(f"no such kind: `{unknown[0]}`", hint=f"there are {', '.join(KINDS)}")
-    return kinds
-
-
 @contextmanager
 def _corpora(config_dirs: Iterable[str | None], how: reading.How) -> Iterator[tuple[list[Opened], list[Corpus]]]:
     """Open folders, with the index up to date if that does not take long; else it goes on in the background."""
@@ -135,48 +98,7 @@ def _corpora(config_dirs: Iterable[str | None], how: reading.How) -> Iterator[tu
         for one in opened:
             if one.database is not None and not how.no_sync:
                 reading.index_or_go_on(one)
-        yield opened, list(map(_corpus, opened))
-
-
-def _corpus(opened: Opened) -> Corpus:
-    if opened.database is None:
-        from unspool.read.scan import scan
-
-        return Corpus(opened.root, None, None, scan(opened.root))
-    return Corpus(opened.root, opened.database, partial(_archive, opened))
-
-
-def _archive(opened: Opened) -> Archive:
-    from unspool.store.archive import Archive
-
-    return Archive(open_archive(opened.folder))
-
-
-def _session(name: str | None, opened: list[Opened]) -> str | None:
-    """Return the id of the session that a person means."""
-    if name is None:
-        return None
-    from unspool.errors import NotFound
-
-    for number, one in enumerate(opened, 1):
-        try:
-            return one.home.session(name).id
-        except NotFound:
-            if number == len(opened):
-                raise
-    return None
-
-
-def _milliseconds(text: str | None, opened: Opened, *, end: bool = False) -> int | None:
-    from unspool.store.usage import zone_of
-
-    if text is None:
-        return None
-    zone = zone_of(opened.settings.timezone) if opened.settings.timezone else None
-    meant = moment(text, datetime.now().astimezone(), zone, end=end)
-    if meant is None:
-        return None
-    return round((meant + (timedelta(milliseconds=1) if end else timedelta())).timestamp() * 1000)
+        yield opened, list(map(requests.corpus, opened))
 
 
 def _show(hits: list[Hit]) -> None:

@@ -11,8 +11,9 @@ import click
 from unspool.cli import output, reading
 from unspool.cli.file_versions import Form, show_file
 from unspool.cli.sessions import found
-from unspool.cli.transcript import Depth, Transcript
+from unspool.cli.transcript import Transcript
 from unspool.errors import NothingFound, Usage
+from unspool.export.depth import WORDS, Depth
 from unspool.export.figures import amount
 from unspool.export.outline import Section, chosen, sections, tree
 from unspool.home import Session
@@ -23,7 +24,7 @@ from unspool.home import Session
 @click.option("--turn", metavar="N", help="Only these turns: `3`, `-1` (the last), `2..5`, `4..`, `..3`.")
 @click.option(
     "--depth",
-    type=click.Choice([depth.name.lower() for depth in Depth]),
+    type=click.Choice(WORDS),
     default="steps",
     show_default=True,
     help="How much is told: prompts; answers too; tool calls too; all, with thinking, results and agents.",

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from datetime import tzinfo
-from enum import IntEnum
 from functools import cached_property
 from typing import NamedTuple
 
@@ -20,6 +19,7 @@ import click
 from unspool.cli.table import cut
 from unspool.display import clean_line
 from unspool.export import figures, nested, targets
+from unspool.export.depth import Depth
 from unspool.export.outline import Branch, Section
 from unspool.export.steps import Answer, Call, Inside, Mark, MarkKind, Prompt, Step, Story, Thought
 from unspool.graph.turns import Turn
@@ -28,15 +28,6 @@ from unspool.home import Session
 _FEW = 8
 """How many lines of a diff, an error or an output are shown unless all is asked for."""
 _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
-
-
-class Depth(IntEnum):
-    """How much is told."""
-
-    PROMPTS = 0
-    ANSWERS = 1
-    STEPS = 2
-    ALL = 3
 
 
 class Span(NamedTuple):

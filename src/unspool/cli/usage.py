@@ -3,37 +3,22 @@
 from __future__ import annotations
 
 import os
-from datetime import UTC, datetime, timedelta, tzinfo
-from typing import TYPE_CHECKING, Any, NamedTuple
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from unspool.cli import output, reading
-from unspool.cli.times import moment
 from unspool.errors import NothingFound, Usage
 from unspool.paths import data_folder
-from unspool.store import settings
-from unspool.store.usage import PERIODS, Report, days, explained, report, zone_of
+from unspool.store import reports, settings
+from unspool.store.reports import Asked
+from unspool.store.usage import PERIODS, Report, explained, zone_of
 
 if TYPE_CHECKING:
     from unspool.store.billed import Ledger
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NOTHING = "no billed responses found"
-
-
-class Asked(NamedTuple):
-    """What a person asked for."""
-
-    period: str
-    now: datetime
-    zone: tzinfo | None
-    since: int | None
-    """Milliseconds since 1970, included."""
-    until: int | None
-    """Not included."""
-    project: str | None
-    order: str | None
 
 
 @click.command()
@@ -74,34 +59,16 @@ def usage(
     if as_csv and (as_json or explain):
         raise Usage("`--csv` does not go with `--json` or `--explain`", hint="choose one; `--explain --json` is fine")
     chosen = settings.read(data_folder(os.environ))
-    now, zone = datetime.now(UTC), zone_of(tz or chosen.timezone or "local")
-    times = (_milliseconds(moment(since, now, zone)), _milliseconds(moment(until, now, zone, end=True), after=1))
-    asked = Asked(period, now, zone, *times, project, order)
+    zone = zone_of(tz or chosen.timezone or "local")
+    asked = reports.asked(period, datetime.now(UTC), zone, since=since, until=until)
+    asked = asked._replace(project=project, order=order)
     with reading.opened(reading.How(config_dir, no_sync, no_store)) as opened:
         if explain:
             _explain(opened.ledger, asked, as_json)
         else:
-            _write(_report(opened.ledger, asked), asked, limit, "json" if as_json else "csv" if as_csv else "table")
-
-
-def _milliseconds(time: datetime | None, after: int = 0) -> int | None:
-    return None if time is None else (time - _EPOCH) // timedelta(milliseconds=1) + after
-
-
-def _report(ledger: Ledger, asked: Asked) -> Report:
-    from unspool.store.billed import Wanted
-
-    period = PERIODS[asked.period]
-    if asked.period != "blocks":
-        told = days(asked.zone) if period.by_time else ()
-        wanted = Wanted(period.keys, asked.since, asked.until, asked.project, period.exact, told)
-        return report(asked.period, ledger.sums(wanted), asked.zone, asked.order)
-    from unspool.store import blocks
-
-    every = ledger.sums(Wanted(exact=True))
-    some = ledger.sums(Wanted(exact=True, project=asked.project)) if asked.project is not None else every
-    view = blocks.View(_milliseconds(asked.now) or 0, asked.zone, asked.since, asked.until, asked.order)
-    return blocks.report(every, some, ledger.limits(), view)
+            _write(
+                reports.made(opened.ledger, asked), asked, limit, "json" if as_json else "csv" if as_csv else "table"
+            )
 
 
 def _write(found: Report, asked: Asked, limit: int | None, how: str) -> None:

@@ -15,6 +15,7 @@ from functools import partial
 
 from unspool.display import clean_line
 from unspool.export import figures, targets
+from unspool.export.depth import Depth
 from unspool.export.nested import NestedAgent, by_call
 from unspool.export.outline import Section, sections
 from unspool.export.steps import Answer, Call, Inside, Mark, MarkKind, Prompt, Step, Story, Thought
@@ -25,9 +26,11 @@ _MOST_LINES = 200
 _MARKUP = re.compile(r"([\\`*_\[\]<>#|])")
 
 
-def markdown(session: Session, zone: tzinfo | None = None) -> str:
-    """Return a session as Markdown, times in a zone: the machine's own if none is given."""
-    return "\n".join([*_head(session, zone), *_body(session, zone)]).rstrip() + "\n"
+def markdown(
+    session: Session, zone: tzinfo | None = None, *, depth: Depth = Depth.STEPS, turns: range | None = None
+) -> str:
+    """Return a session as Markdown, times in a zone: the machine's own if none is given; some turns, or all."""
+    return "\n".join([*_head(session, zone), *_body(session, zone, depth, turns)]).rstrip() + "\n"
 
 
 def _head(session: Session, zone: tzinfo | None) -> Iterator[str]:
@@ -47,13 +50,29 @@ def _head(session: Session, zone: tzinfo | None) -> Iterator[str]:
     yield ""
 
 
-def _body(session: Session, zone: tzinfo | None) -> Iterator[str]:
+def _body(session: Session, zone: tzinfo | None, depth: Depth, turns: range | None) -> Iterator[str]:
     story = Story(session.entries)
-    agents = by_call(session) if session.agent_sources else {}
+    agents = by_call(session) if session.agent_sources and depth >= Depth.STEPS else {}
     for section in sections(session):
+        if turns is not None and section.number not in turns:
+            continue
         yield from _title(section, zone)
         for step in story.steps(section.entries):
-            yield from _step(step, session.cwd, agents)
+            if _least(step) <= depth:
+                yield from _step(step, session.cwd, agents)
+                if depth is Depth.ALL and isinstance(step, Call) and not step.call.failed:
+                    yield from _folded("result", _fenced(targets.result_text(step.call)))
+
+
+def _least(step: Step) -> Depth:
+    """Return the least depth at which a step is told, as on a terminal."""
+    match step:
+        case Prompt() | Mark(kind=MarkKind.COMPACTION | MarkKind.INTERRUPT | MarkKind.API_ERROR):
+            return Depth.PROMPTS
+        case Answer():
+            return Depth.ANSWERS
+        case _:
+            return Depth.STEPS
 
 
 def _title(section: Section, zone: tzinfo | None) -> Iterator[str]:

@@ -9,9 +9,9 @@ Rules
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -108,15 +108,38 @@ _MARKS = {
 _LEFT_OUT = (Speaker.META, Speaker.WARMUP)
 
 
+class Known(NamedTuple):
+    """What is known of a whole file, to tell a stretch of it."""
+
+    calls: Mapping[str, ToolCall]
+    """Those of the stretch at least, by id."""
+    orphans: Mapping[str, int]
+    """Where the results stand whose call is not in the file."""
+    queued: Container[int]
+    """Where prompts stand that waited in the queue."""
+    repeated: Container[int]
+    """Where messages stand that were written before."""
+    is_main: bool
+    """Whether the file is a session's own, and lines of agents in it are none of its own."""
+
+
+def known_of(entries: Sequence[Entry]) -> Known:
+    """Return what there is to know of a file."""
+    told = {entry.offset for message in messages(entries) for entry in message.entries}
+    return Known(
+        calls={call.id: call for call in tool_calls(entries)},
+        orphans={result.tool_use_id: entry.offset for result, entry in results_without_call(entries)},
+        queued={entry.offset for entry, who, _ in prompts(entries) if who is Speaker.QUEUED},
+        repeated={entry.offset for entry in entries if _is_message(entry) and entry.offset not in told},
+        is_main=any(_is_message(entry) and not entry.record.is_sidechain for entry in entries),
+    )
+
+
 class Story:
     """A file's lines, ready to be told a stretch at a time."""
 
-    def __init__(self, entries: Sequence[Entry]) -> None:
-        self.calls = {call.id: call for call in tool_calls(entries)}
-        self._orphans = {result.tool_use_id: entry.offset for result, entry in results_without_call(entries)}
-        self._queued = {entry.offset for entry, who, _ in prompts(entries) if who is Speaker.QUEUED}
-        self._told = {entry.offset for message in messages(entries) for entry in message.entries}
-        self._is_main = any(_is_message(entry) and not entry.record.is_sidechain for entry in entries)
+    def __init__(self, entries: Sequence[Entry], known: Known | None = None) -> None:
+        self.calls, self._orphans, self._queued, self._repeated, self._is_main = known or known_of(entries)
 
     def steps(self, entries: Iterable[Entry]) -> Iterator[Step]:
         """Yield what some of the lines tell."""
@@ -134,9 +157,9 @@ class Story:
 
     def _of(self, entry: Entry) -> Iterator[Step]:
         match entry.record:
-            case User() as record if entry.offset in self._told:
+            case User() as record if entry.offset not in self._repeated:
                 yield from self._user(record, entry)
-            case Assistant() as record if entry.offset in self._told:
+            case Assistant() as record if entry.offset not in self._repeated:
                 yield from self._assistant(record, entry)
             case System():
                 yield from _system(entry, entry.record)

@@ -18,14 +18,19 @@ import re
 import stat
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from unspool.errors import NotFound, Refused
+from unspool.display import clean_line
+from unspool.errors import NotFound, Refused, Unreadable
 from unspool.format.notes import Backup, FileHistoryDelta, FileHistorySnapshot
 from unspool.home import Session
 from unspool.paths import inside
 from unspool.read.files import MAX_SIDE_FILE, read_whole
 
+LARGEST = 8 * 1024 * 1024
+"""Bytes of a version that is still compared: the time it takes grows faster than the file."""
+
+_LINE = re.compile(r"[^\n]*\n|[^\n]+")
 _NUMBERED = re.compile(r".*@v([0-9]{1,9})", re.DOTALL)
 
 
@@ -79,6 +84,45 @@ def content(session: Session, version: Version) -> bytes:
         hint = "Claude Code removes old ones; `--file` without a version tells which are left"
         raise NotFound(f"the copy is gone: {label}", hint=hint)
     return read_whole(path, MAX_SIDE_FILE)
+
+
+def label(version: Version) -> str:
+    """Return what a version is called."""
+    return f"{version.path}@v{version.number}"
+
+
+def about(session: Session, version: Version) -> dict[str, Any]:
+    """Return what is known of a version, as JSON has it."""
+    length = size(session, version)
+    return {
+        "file": version.path,
+        "version": version.number,
+        "time": version.time,
+        "name": version.name,
+        "bytes": length,
+        "copy": "none" if version.name is None else "gone" if length is None else "present",
+    }
+
+
+def difference(session: Session, old: Version, new: Version) -> str:
+    """Return a unified diff, empty if there is none; a file that did not exist is empty.
+
+    Bytes that are no text are kept as surrogates.
+    """
+    import difflib
+
+    texts = [b"" if version.name is None else content(session, version) for version in (old, new)]
+    names = [clean_line(label(version)) for version in (old, new)]
+    if texts[0] == texts[1]:
+        return ""
+    if any(b"\0" in text for text in texts):
+        return f"binary files {names[0]} and {names[1]} differ\n"
+    if max(map(len, texts)) > LARGEST:
+        raise Unreadable(f"too large to compare: `{new.path}`", hint="`-o FILE` writes a version, for another program")
+    before, after = (_LINE.findall(text.decode("utf-8", "surrogateescape")) for text in texts)
+    times = [clean_line(version.time or "") for version in (old, new)]
+    told = difflib.unified_diff(before, after, names[0], names[1], times[0], times[1])
+    return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in told)
 
 
 def _backups(session: Session) -> Iterator[tuple[str, Backup]]:

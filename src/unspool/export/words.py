@@ -83,19 +83,25 @@ def _length(source: Source) -> int:
     return len(data) * 3 // 4 - data[-2:].count("=") if source.type == "base64" else len(data.encode(errors="replace"))
 
 
-def _pixels(source: Source) -> tuple[int, int] | None:
-    """Return width and height as the file's first bytes tell them."""
+def pixels(data: bytes) -> tuple[int, int] | None:
+    """Return width and height of a picture as its first bytes tell them."""
     try:
-        data = binascii.a2b_base64((source.data or "")[:_HEAD]) if source.type == "base64" else b""
         if data.startswith(b"\x89PNG\r\n\x1a\n"):
             return _pair(">II", data, 16)
         if data.startswith((b"GIF87a", b"GIF89a")):
             return _pair("<HH", data, 6)
         if data.startswith(b"\xff\xd8"):
-            return _jpeg(data)
-    except (ValueError, struct.error):
+            return _jpeg(data[:_HEAD])
+    except struct.error:
         pass
     return None
+
+
+def _pixels(source: Source) -> tuple[int, int] | None:
+    try:
+        return pixels(binascii.a2b_base64((source.data or "")[:_HEAD]) if source.type == "base64" else b"")
+    except ValueError:
+        return None
 
 
 def _jpeg(data: bytes) -> tuple[int, int] | None:

@@ -40,3 +40,19 @@ def takes_system_turns(model: str) -> bool:
 def keeps_tags(model: str) -> bool:
     """Tell whether such system messages keep their `<system-reminder>` tags."""
     return family(model) == "claude-sonnet-5"
+
+
+def window(model: str | None) -> int | None:
+    """Return how many tokens a model takes; nothing for one that nobody has described.
+
+    >>> window("claude-opus-4-5-20251101"), window("claude-sonnet-4-5[1m]"), window("other")
+    (200000, 1000000, None)
+    """
+    if not model or not model.startswith("claude-"):
+        return None
+    if model.endswith("[1m]"):
+        return 1_000_000
+    return 200_000 if _SMALL.match(family(model)) else None
+
+
+_SMALL = re.compile(r"claude-(3-|(opus|sonnet|haiku)-4(-\d)?\Z|4-)")

@@ -19,22 +19,22 @@ from typing import Final
 from unspool.errors import Refused, Unreadable, UnspoolError, Unwritable
 
 STORE, ARCHIVE, LOCK = "store.db", "archive.db", "sync.lock"
-VERSIONS: Final = {STORE: 2, ARCHIVE: 1}
+VERSIONS: Final = {STORE: 3, ARCHIVE: 1}
 """Of the tables. A database of an earlier version is brought to this one by `_MIGRATIONS`; a later one is refused."""
 
 PATIENCE = 600.0
 """Seconds to wait for another process."""
 
-_SCRIPTS: Final = ("schema.sql", "search.sql")
-_MIGRATIONS: Final = {(STORE, 1): "search.sql"}
+_SCRIPTS: Final = ("schema.sql", "search.sql", "digests.sql")
+_MIGRATIONS: Final = {(STORE, 1): "search.sql", (STORE, 2): "digests.sql"}
 """The script that brings the tables of a version to the next."""
 
 _REBUILD = "`unspool sync --rebuild` makes it again from the files and the archive; `--no-store` does without it"
 
 
-def open_store(folder: Path) -> sqlite3.Connection:
-    """Open the store in a folder; make it if there is none."""
-    return _open(folder, STORE, _SCRIPTS, durable=False)
+def open_store(folder: Path, *, any_thread: bool = False) -> sqlite3.Connection:
+    """Open the store in a folder; make it if there is none. Of any threads that use it, one may at a time."""
+    return _open(folder, STORE, _SCRIPTS, durable=False, any_thread=any_thread)
 
 
 def open_in_memory() -> sqlite3.Connection:
@@ -115,17 +115,19 @@ def exists(folder: Path) -> bool:
     return (folder / STORE).exists()
 
 
-def _open(folder: Path, name: str, scripts: tuple[str, ...], *, durable: bool) -> sqlite3.Connection:
+def _open(
+    folder: Path, name: str, scripts: tuple[str, ...], *, durable: bool, any_thread: bool = False
+) -> sqlite3.Connection:
     path = folder / name
     with telling(folder):
         if not os.path.exists(path):  # noqa: PTH110 - a folder that may not be entered is for SQLite to name
             _make(folder, name, scripts)
-        database = _connect(path, durable=durable)
+        database = _connect(path, durable=durable, any_thread=any_thread)
         found = database.execute("PRAGMA user_version").fetchone()[0]
         if found == 0:  # made, but not finished, by a process that was killed
             database.close()
             _make(folder, name, scripts)
-            database = _connect(path, durable=durable)
+            database = _connect(path, durable=durable, any_thread=any_thread)
             found = database.execute("PRAGMA user_version").fetchone()[0]
         if found > VERSIONS[name]:
             database.close()
@@ -141,8 +143,8 @@ def refuse_newer(path: Path, found: int) -> None:
         raise Refused(message, hint=f"upgrade unspool; {_REBUILD if path.name == STORE else _ELSEWHERE}")
 
 
-def _connect(path: Path, *, durable: bool) -> sqlite3.Connection:
-    database = sqlite3.connect(path, timeout=PATIENCE, isolation_level=None)
+def _connect(path: Path, *, durable: bool, any_thread: bool = False) -> sqlite3.Connection:
+    database = sqlite3.connect(path, timeout=PATIENCE, isolation_level=None, check_same_thread=not any_thread)
     database.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
     database.execute("PRAGMA wal_autocheckpoint = 4000")
     return database

@@ -16,8 +16,9 @@ import msgspec
 from unspool.format import results
 from unspool.format.agent_tools import AgentInput
 from unspool.format.blocks import Image, ToolResult, ToolUse
+from unspool.format.changes import outcome
 from unspool.format.inputs import parse as parse_input
-from unspool.format.shape import UNDECODABLE, CamelShape
+from unspool.format.shape import UNDECODABLE
 from unspool.graph.calls import between
 from unspool.graph.turns import text_of
 from unspool.store.cells import micros
@@ -62,19 +63,6 @@ class _Given(NamedTuple):
     images: int
     structured: str | None
     raw: msgspec.Raw
-
-
-class _Hunk(CamelShape, frozen=True):
-    lines: tuple[str, ...] = ()
-
-
-class _Changed(CamelShape, frozen=True):
-    type: str | None = None
-    content: str | None = None
-    structured_patch: tuple[_Hunk, ...] = ()
-
-
-_changed: Callable[[str], _Changed] = msgspec.json.Decoder(_Changed).decode
 
 
 class Calls:
@@ -195,12 +183,6 @@ def _lines_changed(given: _Given) -> tuple[int | None, int | None]:
     if given.structured is None or not given.structured.startswith("{"):
         return None, None
     try:
-        changed = _changed(given.structured)
+        return outcome(given.structured).lines() or (None, None)
     except UNDECODABLE:
         return None, None
-    lines = [line for hunk in changed.structured_patch for line in hunk.lines]
-    if not lines and changed.type == "create" and changed.content is not None:
-        return len(changed.content.splitlines()), 0
-    if not lines:
-        return None, None
-    return sum(line.startswith("+") for line in lines), sum(line.startswith("-") for line in lines)

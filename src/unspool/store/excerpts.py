@@ -51,6 +51,8 @@ class Said(NamedTuple):
     excerpts: list[Excerpt]
     may_begin: bool
     """Whether a turn may begin with it: somebody speaks, if only by a picture."""
+    compacts: bool = False
+    """Whether the conversation goes on with a summary after it."""
 
 
 class _Block(msgspec.Struct, gc=False):
@@ -83,15 +85,15 @@ _SILENT: Final = frozenset({"progress", "file-history-snapshot", "mode", "permis
 """Lines that are frequent and in which nobody speaks."""
 
 
-_RARE: Final = {"attachment": b"queued_command", "system": b"away_summary"}
-"""Lines in which somebody may speak, and what they have then."""
+_RARE: Final = {"attachment": (b"queued_command",), "system": (b"away_summary", b"compact_boundary")}
+"""Lines that may be worth a look, and what they have then."""
 
 
 def excerpts(line: Buffer, offset: int) -> list[Said]:
     """Return what is indexed of a line."""
     try:
         found = _decode_line(line)
-        if found.type in _SILENT or (found.type in _RARE and _RARE[found.type] not in bytes(line)):
+        if found.type in _SILENT or (found.type in _RARE and not _is_rare(line, found.type)):
             return []
         if (quickly := _conversation(found)) is not None:
             may_begin = found.type == "user" and _is_more_than_results(quickly)
@@ -101,12 +103,19 @@ def excerpts(line: Buffer, offset: int) -> list[Said]:
     return _the_long_way(line, offset)
 
 
+def _is_rare(line: Buffer, type: str) -> bool:
+    data = bytes(line)
+    return any(mark in data for mark in _RARE[type])
+
+
 def _the_long_way(line: Buffer, offset: int) -> list[Said]:
     found = []
     for at, value in spoken(line, offset):
         stamp = value.get("timestamp")
         taken = [_of(number, passage) for number, passage in enumerate(said(value))]
-        found.append(Said(at, stamp if isinstance(stamp, str) else None, taken, _may_begin(value, taken)))
+        compacts = value.get("type") == "system" and value.get("subtype") == "compact_boundary"
+        timestamp = stamp if isinstance(stamp, str) else None
+        found.append(Said(at, timestamp, taken, _may_begin(value, taken), compacts))
     return found
 
 

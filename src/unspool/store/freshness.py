@@ -72,10 +72,11 @@ def within(root: Path) -> dict[str, str]:
 
 
 def unindexed(database: sqlite3.Connection, root: Path) -> int:
-    """Return how many bytes of a folder were read, and are not in the text index."""
-    query = f"""SELECT coalesce(sum(s.offset - coalesce(i.offset, 0)), 0) FROM unindexed u
+    """Return how many bytes of a folder were read, and are not in the text index or not in the digests."""
+    query = f"""SELECT coalesce(sum(s.offset - min(coalesce(i.offset, 0), coalesce(d.offset, 0))), 0) FROM unindexed u
         CROSS JOIN sources s ON s.id = u.source_id
-        LEFT JOIN indexed i ON i.source_id = s.id AND i.generation = s.generation WHERE {WITHIN}"""
+        LEFT JOIN indexed i ON i.source_id = s.id AND i.generation = s.generation
+        LEFT JOIN digests d ON d.source_id = s.id AND d.generation = s.generation WHERE {WITHIN}"""
     return int(database.execute(query, within(root)).fetchone()[0])
 
 

@@ -41,6 +41,23 @@ class KeptReader(Reader):
             for _, data in archive.read(about):
                 yield data
 
+    def part(self, path: Path, start: int, length: int) -> bytes:
+        """Return the bytes of a file from a place on; from the archive without those before it."""
+        try:
+            return super().part(path, start, length)
+        except NotFound as missing:
+            archive = self._archive()
+            try:
+                about = archive.find(str(path))
+            except NotFound:
+                raise missing from None
+            found = b""
+            for begins, data in archive.read(about, start=start):
+                found += data[max(start - begins, 0) :]
+                if len(found) >= length:
+                    break
+            return found[:length]
+
     def items(self, path: Path) -> Iterator[Item]:
         """Yield everything in a file of lines."""
         if path.exists():
@@ -65,7 +82,8 @@ def session_tree(database: sqlite3.Connection, root: Path, id: str) -> Tree:
 
     What the store does not know yet is looked for: in the session's own folder, and if the session is new, everywhere.
     """
-    query = f"""SELECT path, kind, max(size, offset), modified, project, session_id, agent_id, device, inode FROM sources
+    query = f"""SELECT path, kind, max(size, offset), modified, project, session_id, agent_id, device, inode
+        FROM sources
         WHERE {WITHIN} AND (session_id = :id OR id IN (SELECT source_id FROM agents WHERE session_id = :id))"""
     rows = database.execute(query, {**within(root), "id": id})
     found = {path: Source(Path(path), Kind(kind), *rest) for path, kind, *rest in rows}

@@ -23,7 +23,7 @@ def listed(database: sqlite3.Connection, root: Path, ledger: Ledger) -> list[Jso
     import json
 
     costs = cost_by_session(ledger)
-    agents = _agents(database, root)
+    agents = agents_by_session(database, root)
     query = f"""SELECT sessions.session_id, path, sources.project, sessions.project, max(size, offset), gone,
         {", ".join(f"sessions.{name}" for name in (*_COLUMNS, *_LISTS))}
         FROM sessions JOIN sources ON sources.id = sessions.source_id WHERE {WITHIN} ORDER BY gone IS NOT NULL, path"""
@@ -44,12 +44,12 @@ def listed(database: sqlite3.Connection, root: Path, ledger: Ledger) -> list[Jso
 def cost_by_session(ledger: Ledger) -> dict[str | None, int]:
     """Return what each session cost, with its agents. A response that several have is counted where it came from."""
     costs: dict[str | None, int] = {}
-    for row in ledger.sums(Wanted(frozenset({"session"}))):
+    for row in ledger.sums(Wanted(frozenset({"session"}), days=())):
         costs[row.session] = costs.get(row.session, 0) + row.cost_micros
     return costs
 
 
-def _agents(database: sqlite3.Connection, root: Path) -> dict[tuple[str, str | None], int]:
+def agents_by_session(database: sqlite3.Connection, root: Path) -> dict[tuple[str, str | None], int]:
     """Return how many agents each session of each project has."""
     query = f"""SELECT agents.session_id, project, count(*) FROM agents JOIN sources ON sources.id = agents.source_id
         WHERE {WITHIN} GROUP BY agents.session_id, project"""

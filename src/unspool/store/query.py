@@ -96,6 +96,12 @@ class Engine:
             if not is_whole:  # nobody wants the rest, or it came too late
                 self.end()
 
+    def stop(self) -> None:
+        """End the process while another thread waits for its answer, which is then told that it has ended."""
+        process = self._process
+        if process is not None:
+            process.kill()
+
     def end(self) -> None:
         """End the process."""
         if self._process is not None:

@@ -19,12 +19,15 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute
 
 from unspool.errors import NotFound, NothingFound, Refused, UnspoolError, Usage
+from unspool.store.shelf import Shelf
 from unspool.web import assets
 from unspool.web.guard import Guard, Guarded
-from unspool.web.pages import palette
+from unspool.web.pages import board, library, palette, search, session, sessions, sql, usage
 from unspool.web.place import Place
 from unspool.web.twins import environment, page
 from unspool.web.upkeep import Upkeep
+from unspool.web.views import Views
+from unspool.web.watching import Watching
 
 _STATUS = {NotFound: 404, NothingFound: 404, Usage: 400, Refused: 403}
 
@@ -41,20 +44,36 @@ def application(place: Place, guard: Guard) -> Starlette:
     app.state.place = place
     app.state.environment = environment()
     app.state.upkeep = Upkeep(place)
+    app.state.questions = anyio.Semaphore(sql.AT_ONCE)
+    app.state.shelf = Shelf(place.root, place.folder, place.settings)
+    app.state.watching = Watching(place, app.state.upkeep)
+    app.state.views = Views(place)
     return app
 
 
 def routes() -> list[BaseRoute]:
     """Return every route there is."""
-    return [*palette.routes, *assets.routes]
+    return [
+        *board.routes,
+        *sessions.routes,
+        *session.routes,
+        *search.routes,
+        *usage.routes,
+        *sql.routes,
+        *library.routes,
+        *palette.routes,
+        *assets.routes,
+    ]
 
 
 @asynccontextmanager
 async def _lifespan(app: Starlette) -> AsyncIterator[None]:
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(app.state.upkeep.run)
+        tasks.start_soon(app.state.watching.run)
         yield
         tasks.cancel_scope.cancel()
+    app.state.shelf.close()
 
 
 def _wrong(request: Request, error: Exception) -> Response:

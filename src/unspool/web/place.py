@@ -15,7 +15,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from unspool.errors import Unwritable
+from unspool.export.figures import amount, size
 from unspool.store.database import open_store, telling
+from unspool.store.freshness import WITHIN, is_synced, within
 from unspool.store.opened import Opened
 from unspool.store.settings import Settings
 
@@ -51,6 +53,17 @@ class Place(NamedTuple):
                     opened.archive.database.close()
                 if database is not None:
                     database.close()
+
+    def note(self) -> str | None:
+        """Return what to say above every page: that the folder is still being read for the first time."""
+        with self.opened() as opened:
+            if opened.database is None:
+                return "there is no store to answer from: pages are slow, and sessions that were deleted are not known"
+            if is_synced(opened.database, opened.root):
+                return None
+            query = f"SELECT count(*), coalesce(sum(offset), 0) FROM sources WHERE {WITHIN} AND kind = 'session'"
+            count, read = opened.database.execute(query, within(opened.root)).fetchone()
+            return f"reading all sessions for the first time: {amount(count, 'session')}, {size(read)} so far"
 
     def now(self) -> datetime:
         """Return the time, in the zone whose days are told."""

@@ -47,7 +47,14 @@ def page(request: Request, template: str, data: Json, **more: Any) -> Response:
 def rendered(request: Request, template: str, **more: Any) -> str:
     """Return a template filled in; the frame around a page knows where it stands."""
     environment: Environment = request.app.state.environment
-    frame = {"path": request.url.path, "query": request.query_params, "root": str(place_of(request).root)}
+    place = place_of(request)
+    frame = {
+        "path": request.url.path,
+        "query": request.query_params,
+        "root": str(place.root),
+        "note": place.note(),
+        "needing": request.app.state.watching.needing(place.now()),
+    }
     return environment.get_template(template).render(frame=frame, **more)
 
 

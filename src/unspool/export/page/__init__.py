@@ -1,1 +1,1 @@
-"""A session as a page: data, fragments of HTML, one file that stands alone."""
+"""A session as a page: data, pieces of HTML, one file that stands alone. No web framework here."""

@@ -6,12 +6,21 @@ export function keys(entries) {
   for (const entry of entries) known.set(entry.key, entry);
 }
 
+// Keys that somebody else listens to: they are only listed.
+const others = [];
+
+export function note(entries) {
+  others.push(...entries);
+}
+
 export function table() {
-  return [...known.values()];
+  const taken = new Set(others.map((entry) => entry.key));
+  return [...others, ...[...known.values()].filter((entry) => !taken.has(entry.key))];
 }
 
 export function listen() {
   document.addEventListener("keydown", (event) => {
+    if (event.defaultPrevented) return;
     const name = event.key.length === 1 && (event.ctrlKey || event.metaKey) ? `Ctrl-${event.key.toUpperCase()}` : event.key;
     if (event.altKey || (name.startsWith("Ctrl-") ? !known.has(name) : event.ctrlKey || event.metaKey)) return;
     const field = event.target.closest?.("input, textarea, select, [contenteditable]");

@@ -1,4 +1,4 @@
-"""The time a person means on the command line."""
+"""The time a person means: words in, a moment out."""
 
 from __future__ import annotations
 

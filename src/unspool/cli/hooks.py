@@ -1,0 +1,169 @@
+"""`unspool hooks`: let Claude Code tell unspool what it is doing."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+import sys
+from contextlib import suppress
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import click
+
+from unspool.cli import output
+from unspool.edit import commit
+from unspool.edit.commit import Current
+from unspool.errors import NothingFound, Refused
+from unspool.live import hooks as settings
+from unspool.live.signals import Signals
+from unspool.live.tree import projects_of, walk
+from unspool.paths import config_folder, data_folder, existing
+
+BACKUP = ".unspool-backup"
+_TAIL = 256 * 1024
+_VERSION = re.compile(rb'"version":"([0-9]+(?:\.[0-9]+)+)"')
+
+
+@click.command()
+@click.argument("action", type=click.Choice(["status", "install", "remove"]), default="status")
+@click.option("--yes", is_flag=True, help="Change the settings without asking.")
+@output.options
+def hooks(action: str, yes: bool, as_json: bool, config_dir: str | None) -> None:
+    """Let Claude Code tell unspool what it is doing.
+
+    install puts hooks into settings.json of the config folder, remove takes them out, both after showing what changes
+    and asking; status says what is there. With them the live board knows when a session asks for permission, waits or
+    ends, also in versions that do not say so themselves.
+
+    A hook is one line of shell that writes the beginning of what it is told to a file in $UNSPOOL_HOME/signals. It
+    prints nothing, needs nothing of unspool, and never fails. All else in the settings stays as it is, byte for byte; a
+    copy of them as they were is kept beside them until the hooks are removed.
+    """
+    root = existing(config_folder(config_dir, os.environ))
+    if not root.is_dir():
+        raise Refused(f"`{root}` is no config folder", hint="hooks belong into the settings of one")
+    folder = data_folder(os.environ) / "signals"
+    before = commit.current(root / "settings.json", within=root)
+    if action == "status":
+        _show(before, folder, as_json)
+    elif action == "install":
+        _install(before, folder, _newest_version(root), _Consent(yes, as_json))
+    else:
+        _remove(before, _Consent(yes, as_json))
+
+
+class _Consent:
+    """How a person agrees to a change."""
+
+    def __init__(self, yes: bool, as_json: bool) -> None:
+        self.yes, self.as_json = yes, as_json
+
+    def ask(self, before: Current, after: bytes | None) -> None:
+        """Show what changes and ask; without a terminal there is nobody to ask."""
+        if not self.as_json:
+            _show_difference(before, after)
+        if self.yes:
+            return
+        if not (sys.stdin.isatty() and sys.stdout.isatty()):
+            raise Refused("nobody is there to agree", hint="`--yes` changes the settings without asking")
+        click.confirm("Change the settings?", abort=True)
+
+    def tell(self, words: str, value: dict[str, Any]) -> None:
+        """Say what was done."""
+        output.write_json(value) if self.as_json else output.line(words)
+
+
+def _install(before: Current, folder: Path, version: str | None, consent: _Consent) -> None:
+    after = settings.with_hooks(before.data or b"", folder, version)
+    events = list(settings.events_for(version))
+    if after == before.data:
+        consent.tell("the hooks are there already", {"changed": False, "events": events})
+        return
+    consent.ask(before, after)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    left = commit.current(_backup(before), within=before.path.parent)
+    if left.data is not None and before.data is not None and not settings.installed(before.data):
+        commit.remove(left)  # of an installation that was undone by hand
+    commit.replace(before, after, backup=_backup(before))
+    consent.tell("the hooks are installed; sessions that start now use them", {"changed": True, "events": events})
+
+
+def _remove(before: Current, consent: _Consent) -> None:
+    if before.data is None or not settings.installed(before.data):
+        raise NothingFound("there are no hooks of unspool in the settings")
+    after: bytes | None = settings.without_hooks(before.data)
+    backup = commit.current(_backup(before), within=before.path.parent)
+    assert after is not None
+    if backup.data is not None and _says_the_same(backup.data, after):
+        after = backup.data
+    elif backup.data is None and after.strip() == b"{}":
+        after = None  # there was no file before
+    consent.ask(before, after)
+    if after is None:
+        commit.remove(before)
+    else:
+        commit.replace(before, after)
+    if backup.data is not None:
+        commit.remove(backup)
+    consent.tell("the hooks are removed", {"changed": True, "events": []})
+
+
+def _says_the_same(backup: bytes, after: bytes) -> bool:
+    """Tell whether a file without our hooks is what it was before them; what was empty then is gone."""
+    with suppress(Refused):
+        emptied = settings.without_hooks(settings.with_hooks(backup, Path("/")))
+        return settings.same(emptied, after)
+    return False
+
+
+def _backup(before: Current) -> Path:
+    return before.path.with_name(before.path.name + BACKUP)
+
+
+def _show(before: Current, folder: Path, as_json: bool) -> None:
+    events = settings.installed(before.data) if before.data is not None else frozenset()
+    signals = Signals(folder).by_session()
+    times = [signal.at for one in signals.values() for signal in one.values()]
+    newest: datetime | None = max(times, default=None)
+    if as_json:
+        output.write_json(
+            {
+                "settings": str(before.path),
+                "installed": bool(events),
+                "events": sorted(events),
+                "signals": str(folder),
+                "sessions": len(signals),
+                "newest": newest.isoformat() if newest else None,
+            }
+        )
+        return
+    output.line(f"hooks: {', '.join(sorted(events))}" if events else "hooks: none; `unspool hooks install` adds them")
+    output.line(f"settings: {before.path}")
+    heard = f"{output.amount(len(signals), 'session')}, last {newest:%Y-%m-%d %H:%M:%S} UTC" if newest else "none yet"
+    output.line(f"signals: {heard}, in {folder}")
+
+
+def _show_difference(before: Current, after: bytes | None) -> None:
+    if before.is_link:
+        output.line(f"settings.json is a link to {before.path}, which is what would change")
+    old = (before.data or b"").decode(errors="replace").splitlines()
+    new = (after or b"").decode(errors="replace").splitlines()
+    name = str(before.path)
+    for line in difflib.unified_diff(
+        old, new, name if before.data is not None else "/dev/null", name if after is not None else "/dev/null", n=1
+    ):
+        output.line(line.rstrip("\n"))
+
+
+def _newest_version(root: Path) -> str | None:
+    """Return the version of the program that wrote last, as the newest sessions tell."""
+    files = sorted(walk(projects_of(root)), key=lambda one: -one[1].modified)[:5]
+    for path, stamp in files:
+        with suppress(OSError), Path(path).open("rb") as file:
+            file.seek(max(0, stamp.size - _TAIL))
+            if found := _VERSION.findall(file.read(_TAIL)):
+                return str(found[-1].decode())
+    return None

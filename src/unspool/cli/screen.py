@@ -1,0 +1,121 @@
+"""A terminal taken over for a while and given back as it was: lines in, keys out.
+
+Rules
+  1. The alternate screen is used, and left whatever happens: an error, a signal, Ctrl-C.
+  2. Only lines that have changed are written again. What is written was made safe by whoever made it.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import shutil
+import signal
+import sys
+import termios
+import tty
+from collections.abc import Sequence
+from contextlib import suppress
+from types import FrameType, TracebackType
+from typing import Any
+
+_ENTER, _LEAVE = "\x1b[?1049h\x1b[?25l\x1b[2J", "\x1b[?25h\x1b[?1049l"
+_KEYS = {b"\x1b[A": "up", b"\x1b[B": "down", b"\x1b[5~": "page up", b"\x1b[6~": "page down", b"\x1b": "escape"}
+
+
+class Screen:
+    """The terminal while the `with` lasts."""
+
+    def __init__(self) -> None:
+        self._input = sys.stdin.fileno() if sys.stdin.isatty() else None
+        self._settings: list[Any] | None = None
+        self._wake, self._waker = os.pipe()
+        self._shown: list[str] = []
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> Screen:
+        os.set_blocking(self._waker, False)
+        os.set_blocking(self._wake, False)
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            self._before[number] = signal.signal(number, _leave)
+        for number in (signal.SIGWINCH, signal.SIGCONT):
+            self._before[number] = signal.signal(number, self._anew)
+        self._begin()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with suppress(OSError):  # the terminal may have gone
+            _write(_LEAVE)
+        if self._settings is not None and self._input is not None:
+            with suppress(termios.error):
+                termios.tcsetattr(self._input, termios.TCSADRAIN, self._settings)
+        for number, before in self._before.items():
+            signal.signal(number, before)
+        os.close(self._wake)
+        os.close(self._waker)
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Columns and lines."""
+        return shutil.get_terminal_size((80, 24))
+
+    def wake(self) -> None:
+        """Let `key` return at once, from any thread."""
+        with suppress(OSError):  # full, which wakes as well; or closed
+            os.write(self._waker, b"!")
+
+    def key(self, seconds: float) -> str | None:
+        """Wait for a key, or until woken or for so long; return what was pressed."""
+        watched = [self._wake, *([self._input] if self._input is not None else [])]
+        ready, _, _ = select.select(watched, [], [], seconds)
+        if self._wake in ready:
+            with suppress(OSError):
+                os.read(self._wake, 4096)
+        if self._input is None or self._input not in ready:
+            return None
+        data = os.read(self._input, 32)
+        if not data:  # nobody types any more
+            self._input = None
+            return None
+        return _KEYS.get(data, data[:1].decode("latin-1"))
+
+    def show(self, lines: Sequence[str]) -> None:
+        """Show lines, as many as fit."""
+        height = self.size[1]
+        lines = [*lines[:height], *[""] * (height - len(lines))]
+        before = self._shown + [""] * (height - len(self._shown))
+        changed = [
+            f"\x1b[{at + 1};1H{line}\x1b[0m\x1b[K"
+            for at, line in enumerate(lines)
+            if line != before[at] or not self._shown
+        ]
+        if changed:
+            _write("".join(changed))
+        self._shown = list(lines)
+
+    def _begin(self) -> None:
+        if self._input is not None:
+            self._settings = self._settings or termios.tcgetattr(self._input)
+            tty.setcbreak(self._input)
+        _write(_ENTER)
+        self._shown = []
+
+    def _anew(self, number: int, frame: FrameType | None) -> None:
+        """Draw everything again: the size is another one, or somebody else has used the terminal meanwhile."""
+        if number == signal.SIGCONT:
+            self._begin()
+        _write("\x1b[2J")
+        self._shown = []
+        self.wake()
+
+
+def _leave(number: int, frame: FrameType | None) -> None:
+    raise SystemExit(128 + number)
+
+
+def _write(text: str) -> None:
+    data = text.encode(errors="replace")
+    while data:
+        data = data[os.write(sys.stdout.fileno(), data) :]

@@ -1,0 +1,135 @@
+// A session that goes on: new rows as they are written. Nothing moves, nothing that is open closes.
+
+export function followerOf(root, source, pages) {
+  const pill = root.querySelector(".pill");
+  const button = root.querySelector("[data-follow]");
+  let events = null;
+  let fresh = 0;
+
+  function element(html) {
+    const place = document.createElement("template");
+    place.innerHTML = html.trim();
+    return place.content.firstElementChild;
+  }
+
+  function blockFor({ block, src, first, start }) {
+    const known = document.getElementById(`b-${block}`);
+    if (known) return known;
+    const made = document.createElement("div");
+    made.className = "block";
+    made.id = `b-${block}`;
+    Object.assign(made.dataset, { block, src, first, start, height: 0 });
+    root.querySelector(".rows").append(made);
+    pages.watch();
+    return made;
+  }
+
+  function sectionFor(block, { turn, chunk, section }) {
+    const wanted = `section.turn[data-turn="${turn}"][data-chunk="${chunk}"]`;
+    const known = block.querySelector(wanted);
+    if (known) return known;
+    block.append(element(section));
+    return block.querySelector(wanted);
+  }
+
+  function put(change) {
+    const block = blockFor(change);
+    if (block.hasAttribute("data-empty")) {
+      block.dataset.height = Number(block.dataset.height) + 28;
+      return;
+    }
+    const row = element(change.html);
+    const known = document.getElementById(row.id);
+    const inner = [...row.querySelectorAll(".row")].map((one) => document.getElementById(one.id));
+    if (known) {
+      keep(known, row);
+      known.replaceWith(row);
+    } else {
+      const folded = inner.filter(Boolean);
+      if (folded.length) folded[0].before(row);
+      else sectionFor(block, change).append(row);
+      for (const one of folded) one.remove();
+      fresh += 1;
+    }
+    source.pictures(row);
+  }
+
+  // What was open or chosen in the old row is so in the new one.
+  function keep(old, row) {
+    if (old.open) row.open = true;
+    if (old.classList.contains("current")) row.classList.add("current");
+    const nested = old.querySelector(":scope > .nested[open]");
+    const place = row.querySelector(":scope > .nested");
+    if (nested && place) place.replaceWith(nested);
+    for (const one of old.querySelectorAll("details[open][id]")) {
+      const again = row.querySelector(`#${CSS.escape(one.id)}`);
+      if (again) again.open = true;
+    }
+  }
+
+  function take(message) {
+    const growth = JSON.parse(message.data);
+    root.dataset.position = message.lastEventId || growth.position;
+    if (growth.restarted) {
+      location.reload();
+      return;
+    }
+    for (const change of growth.rows) put(change);
+    if (growth.outline) outline(growth);
+    show();
+    root.dispatchEvent(new CustomEvent("rows"));
+  }
+
+  function outline({ outline: html, first }) {
+    const known = root.querySelector(`.outline ol[data-first="${first}"]`);
+    if (known && !known.hasAttribute("data-empty")) {
+      known.innerHTML = html;
+    } else if (!known) {
+      const made = document.createElement("ol");
+      made.dataset.first = first;
+      made.innerHTML = html;
+      root.querySelector(".outline").append(made);
+    }
+  }
+
+  function show() {
+    const below = root.querySelector(".rows").getBoundingClientRect().bottom > innerHeight;
+    if (!below) fresh = 0;
+    pill.hidden = !fresh;
+    pill.textContent = `${fresh} new ↓`;
+  }
+
+  function start() {
+    if (events || !window.EventSource) return;
+    events = new EventSource(`${root.dataset.base}/events?from=${root.dataset.position}`);
+    events.addEventListener("growth", take);
+    mark(true);
+  }
+
+  function stop() {
+    if (events) events.close();
+    events = null;
+    mark(false);
+  }
+
+  function mark(on) {
+    if (button) button.toggleAttribute("aria-current", on);
+    root.classList.toggle("following-along", on);
+  }
+
+  pill.addEventListener("click", () => {
+    fresh = 0;
+    pill.hidden = true;
+    root.querySelector(".rows").scrollIntoView({ block: "end" });
+  });
+  addEventListener("scroll", () => !pill.hidden && show(), { passive: true });
+  if (button) {
+    button.addEventListener("click", (event) => {
+      event.preventDefault();
+      toggle();
+    });
+  }
+
+  const toggle = () => (events ? stop() : start());
+  return { start, stop, toggle, take };
+}

@@ -1,0 +1,128 @@
+// Where rows, details and pictures come from: the server, or the file itself if it stands alone.
+
+export function sourceFor(root) {
+  return root.hasAttribute("data-alone") ? alone() : served(root.dataset.base);
+}
+
+function served(base) {
+  const text = async (url) => {
+    const answer = await fetch(url, { headers: { Accept: "text/html" }, credentials: "same-origin" });
+    if (!answer.ok) throw new Error(`${answer.status} ${answer.statusText}`);
+    return answer.text();
+  };
+  return {
+    rows: (element, depth) => text(withDepth(element.dataset.src, depth)),
+    detail: (key, tab, whole) =>
+      text(`${base}/detail?step=${encodeURIComponent(key)}&tab=${tab}${whole ? "&whole=1" : ""}`),
+    find: (words) => text(`${base}/find?words=${encodeURIComponent(words)}`),
+    agents: (element) => text(element.dataset.src),
+    pictures: () => {},
+  };
+}
+
+function withDepth(url, depth) {
+  return url + (url.includes("?") ? "&" : "?") + `depth=${depth}`;
+}
+
+// A file that stands alone keeps what is opened in packed blocks, each opened when it is first asked for.
+function alone() {
+  const opened = new Map();
+  const packed = (name) => {
+    if (!opened.has(name)) opened.set(name, unpacked(document.getElementById(`pack-${name}`)));
+    return opened.get(name);
+  };
+  const holder = (key) => {
+    const agent = key.includes("/") ? key.slice(0, key.lastIndexOf("/")) : "";
+    if (agent) return `agent-${agent}`;
+    const row = document.getElementById(`s-${key}`);
+    return `block-${row ? row.closest(".block").dataset.block : ""}`;
+  };
+  return {
+    rows: async (element) => (await packed(`agent-${element.dataset.agent}`)).rows || "",
+    detail: async (key, tab) => {
+      const step = ((await packed(holder(key))).steps || {})[key];
+      return step ? faces(key, tab, step) : "<p class='none'>nothing more is in this file</p>";
+    },
+    find: async (words) => foundHere(words),
+    agents: async () => (await packed("agents")).rows || "",
+    pictures: (root) => {
+      for (const image of root.querySelectorAll("img[data-blob]:not([src])")) {
+        const blob = document.getElementById(`blob-${image.dataset.blob}`);
+        if (blob) image.src = `data:${blob.dataset.mime};base64,${blob.textContent.trim()}`;
+      }
+    },
+  };
+}
+
+async function unpacked(block) {
+  if (!block) return {};
+  const bytes = Uint8Array.from(atob(block.textContent.trim()), (letter) => letter.charCodeAt(0));
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+  return JSON.parse(await new Response(stream).text());
+}
+
+// The faces of a step that the file does not hold as HTML are made from its records.
+function faces(key, tab, step) {
+  const records = step.raw.map((raw) => raw.record);
+  const made = {
+    rendered: () => step.html,
+    input: () => treeOf(used(records, step.call)),
+    result: () => treeOf(given(records, step.call)),
+    structured: () => treeOf((records[1] || {}).toolUseResult),
+    raw: () =>
+      step.raw.map((raw) => `<h4><code>${plain(raw.place)}</code></h4>${treeOf(raw.record)}`).join(""),
+  };
+  const names = step.call ? Object.keys(made) : ["rendered", "raw"];
+  const face = names.includes(tab) ? tab : "rendered";
+  const links = names.map(
+    (name) => `<a href="#s-${plain(key)}" data-tab="${name}"${name === face ? ' aria-current="true"' : ""}>${name}</a>`,
+  );
+  return `<div class="detail" data-key="${plain(key)}" data-tab="${face}">${step.head}<nav class="tabs">${links.join("")}</nav>${made[face]()}</div>`;
+}
+
+function blocksOf(record) {
+  const content = record && record.message && record.message.content;
+  return Array.isArray(content) ? content : [];
+}
+
+function used(records, call) {
+  return (blocksOf(records[0]).find((block) => block && block.id === call) || {}).input;
+}
+
+function given(records, call) {
+  const block = blocksOf(records[1]).find((one) => one && one.tool_use_id === call);
+  return block ? block.content : undefined;
+}
+
+export function plain(text) {
+  const signs = { "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#39;" };
+  return String(text).replace(/[&<>"']/g, (letter) => signs[letter]);
+}
+
+function treeOf(value, depth = 0) {
+  if (value === undefined) return "<p class='none'>there is none</p>";
+  if (value === null || typeof value !== "object") return `<pre class="plain">${plain(value)}</pre>`;
+  const items = Object.entries(value).map(([name, one]) => {
+    if (one === null || typeof one !== "object") return `<li><b>${plain(name)}</b> <span class="leaf">${plain(one)}</span></li>`;
+    const open = depth < 2 ? " open" : "";
+    const words = Array.isArray(one) ? `[${one.length}]` : `{${plain(Object.keys(one).slice(0, 4).join(", "))}}`;
+    return `<li><details${open}><summary><b>${plain(name)}</b> <span class="target">${words}</span></summary>${treeOf(one, depth + 1)}</details></li>`;
+  });
+  return `<ul class="tree">${items.join("")}</ul>`;
+}
+
+function foundHere(words) {
+  const wanted = words.trim().toLowerCase();
+  const found = [];
+  for (const row of wanted ? document.querySelectorAll(".rows .row") : []) {
+    const text = row.textContent;
+    const at = row.matches(".fold, .inside") ? -1 : text.toLowerCase().indexOf(wanted);
+    if (at < 0) continue;
+    const turn = row.closest("section.turn");
+    found.push(
+      `<li><a href="#s-${plain(row.dataset.key)}" data-key="${plain(row.dataset.key)}"><b>${turn ? plain(turn.dataset.turn) : ""}</b> ` +
+        `<span class="words">${plain(text.slice(Math.max(0, at - 60), at))}<mark>${plain(text.slice(at, at + wanted.length))}</mark>${plain(text.slice(at + wanted.length, at + wanted.length + 60))}</span></a></li>`,
+    );
+  }
+  return `<ol class="matches">${found.slice(0, 500).join("") || `<li class="none">nothing says ${plain(words)}</li>`}</ol>`;
+}

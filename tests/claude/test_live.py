@@ -1,0 +1,200 @@
+"""The judge of live status: the real program in a pseudo-terminal, driven through its states, and what the board says.
+
+Three ways of knowing are asked in turn: the program's own registry, hooks, and lines alone. Each state that is listed
+must be seen, with the right detail, within a second of the moment the screen shows it; a state that was not reached
+fails the test. Needs node, npm and once their registry; see `program.py`.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from tests.claude.program import Place, Program, installed
+from tests.claude.server import Reply, Script, Server, calls, says
+from tests.claude.terminal import ENTER, ESCAPE, Interface, trust, until
+from unspool.live.board import Board, Event, Kind, Row, Source
+from unspool.live.hooks import with_hooks
+from unspool.live.watch import Watch
+
+pytestmark = pytest.mark.claude
+
+NEWEST, OLD = "2.1.325", "2.1.29"
+WITHIN = 1.0
+LISTED = ("working", "permission", "running", "question", "waiting", "interrupted", "error", "ended", "killed")
+QUESTION = {
+    "questions": [
+        {
+            "question": "Which colour?",
+            "header": "Colour",
+            "multiSelect": False,
+            "options": [{"label": "Red", "description": "like a fire"}, {"label": "Blue", "description": "like a sea"}],
+        }
+    ]
+}
+
+
+class Way(NamedTuple):
+    """A version of the program, and what is known of it."""
+
+    version: str
+    source: Source
+    states: tuple[str, ...] = LISTED
+
+
+def _but(*left_out: str) -> tuple[str, ...]:
+    return tuple(state for state in LISTED if state not in left_out)
+
+
+# Nobody but the program itself tells that somebody said yes, or that it was killed; no line that it has ended.
+WAYS = {
+    "registry": Way(NEWEST, Source.REGISTRY),
+    "hooks": Way(NEWEST, Source.HOOK, _but("running", "killed")),
+    "lines alone": Way(NEWEST, Source.TRANSCRIPT, _but("running", "ended", "killed")),
+    "hooks of an old version": Way(OLD, Source.HOOK, _but("running", "killed")),
+}
+
+
+class Stage:
+    """The program, the API it talks to, and a board that is kept up to date beside them."""
+
+    def __init__(self, way: Way, root: Path) -> None:
+        self.way = way
+        self.place = Place(root / "home", root / "work")
+        self.signals = root / "signals"
+        self.signals.mkdir(parents=True)
+        self.place.work.mkdir(parents=True)
+        (self.place.work / "notes.md").write_text("Remember the milk.\n")
+        trust(self.place, way.version)
+        if way.source is Source.HOOK:
+            (self.place.config / "settings.json").write_bytes(with_hooks(b"", self.signals))
+        self.gate = threading.Event()
+        self.seen: dict[str, float] = {}
+        registry = None if way.source is Source.REGISTRY else root / "nowhere"
+        self.board = Board(self.place.config, self.signals, clock=lambda: datetime.now(UTC), registry=registry)
+        self.events: list[Event] = []
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._follow)
+
+    @property
+    def script(self) -> Script:
+        return {
+            "Say hello.": [Reply((says("Hello to you."),), gate=self.gate)],
+            "Make a file.": [
+                Reply((says("I write."), calls("Bash", command="touch made; tail -f notes.md", description="Make it"))),
+                Reply((says("Made."),)),
+            ],
+            "Ask me.": [Reply((calls("AskUserQuestion", **QUESTION),)), Reply((says("Thanks."),))],
+            "Break.": [Reply(status=400)],
+        }
+
+    @contextmanager
+    def program(self, program: Program) -> Iterator[Interface]:
+        """Start the program and wait until it takes prompts."""
+        with Server(self.script) as server:
+            mode = ("--permission-mode", "default")
+            with Interface(program, self.place, server.url, *mode) as interface:
+                interface.see("? for shortcuts")
+                yield interface
+
+    def __enter__(self) -> Stage:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def _follow(self) -> None:
+        for events in Watch(self.board).events(self._over.is_set):
+            self.events += events
+
+    def row(self) -> Row | None:
+        """Return the newest session's row."""
+        rows = [row for row in self.board.rows(datetime.now(UTC)) if row.agent_id is None]
+        return max(rows, key=lambda row: row.started or datetime.min.replace(tzinfo=UTC), default=None)
+
+    def expect(self, state: str, holds: Callable[[Row], bool]) -> None:
+        """The board must say so within a second of now, by what it is allowed to know."""
+
+        def is_seen() -> bool:
+            row = self.row()
+            return row is not None and holds(row) and row.source in (self.way.source, Source.TRANSCRIPT)
+
+        took = until(is_seen, lambda: f"{state}: the board says {self.row()}", patience=5.0)
+        self.seen[state] = max(self.seen.get(state, 0.0), took)
+
+
+@pytest.mark.parametrize("name", WAYS)
+def test_the_board_says_what_the_program_does_within_a_second(name: str, tmp_path: Path) -> None:
+    way = WAYS[name]
+    program = installed(way.version)
+    with Stage(way, tmp_path) as stage:
+        _play(stage, program)
+        if "killed" in way.states:
+            _kill(stage, program)
+        sources = {event.verdict.source for event in stage.events if event.verdict}
+    assert set(stage.seen) == set(way.states)
+    assert {state: took for state, took in stage.seen.items() if took > WITHIN} == {}
+    assert way.source in sources
+    assert Source.REGISTRY not in sources or way.source is Source.REGISTRY
+
+
+def _play(stage: Stage, program: Program) -> None:
+    """Go through the states once."""
+    with stage.program(program) as interface:
+        interface.say("Say hello.")
+        stage.expect("working", lambda row: row.detail.kind is Kind.THINKING)
+        stage.gate.set()
+        interface.see("Hello to you.")
+        stage.expect("waiting", lambda row: row.detail.kind is Kind.WAITING)
+        interface.say("Ask me.")
+        interface.see("Enter to select")
+        stage.expect("question", lambda row: row.detail.kind is Kind.QUESTION and row.detail.words == "Which colour?")
+        interface.press_until(ENTER, interface.shows("Thanks."))
+        stage.expect("waiting", lambda row: row.detail.kind is Kind.WAITING)
+        _allow_and_stop(stage, interface)
+        if "error" in stage.way.states:
+            interface.say("Break.")
+            interface.see("as the script has it")
+            stage.expect("error", lambda row: row.detail.kind is Kind.ERROR)
+        if "ended" in stage.way.states:
+            interface.say("/exit")
+            interface.process.wait(30)
+            stage.expect("ended", lambda row: row.detail.kind is Kind.ENDED)
+
+
+def _allow_and_stop(stage: Stage, interface: Interface) -> None:
+    """Let a command run that is asked for, and interrupt it."""
+    interface.say("Make a file.")
+    interface.see("Do you want to proceed?")
+    stage.expect("permission", _asks)
+    interface.press_until(ENTER, (stage.place.work / "made").exists)
+    if "running" in stage.way.states:
+        stage.expect("running", lambda row: row.detail.kind is Kind.RUNNING and row.detail.tool == "Bash")
+    interface.press_until(ESCAPE, interface.shows("nterrupted", "What should Claude do instead?"))
+    stage.expect("interrupted", lambda row: row.detail.kind is Kind.INTERRUPTED)
+
+
+def _asks(row: Row) -> bool:
+    return row.detail.kind is Kind.PERMISSION and row.detail.tool == "Bash" and row.detail.target.startswith("touch")
+
+
+def _kill(stage: Stage, program: Program) -> None:
+    """A process that is killed while it asks for permission does not ask any more."""
+    (stage.place.work / "made").unlink()
+    with stage.program(program) as interface:
+        interface.say("Make a file.")
+        interface.see("Do you want to proceed?")
+        stage.expect("permission", _asks)
+        os.kill(interface.process.pid, signal.SIGKILL)
+        interface.process.wait(30)
+        stage.expect("killed", lambda row: row.detail.kind is Kind.ENDED)
