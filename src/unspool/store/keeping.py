@@ -65,7 +65,8 @@ def session_tree(database: sqlite3.Connection, root: Path, id: str) -> Tree:
 
     What the store does not know yet is looked for: in the session's own folder, and if the session is new, everywhere.
     """
-    query = f"""SELECT path, kind, max(size, offset), modified, project, session_id, agent_id, device, inode FROM sources
+    query = f"""SELECT path, kind, max(size, offset), modified, project, session_id, agent_id, device, inode
+        FROM sources
         WHERE {WITHIN} AND (session_id = :id OR id IN (SELECT source_id FROM agents WHERE session_id = :id))"""
     rows = database.execute(query, {**within(root), "id": id})
     found = {path: Source(Path(path), Kind(kind), *rest) for path, kind, *rest in rows}
@@ -83,7 +84,8 @@ def session_tree(database: sqlite3.Connection, root: Path, id: str) -> Tree:
 def gone_sources(database: sqlite3.Connection, root: Path) -> Iterator[Source]:
     """Yield the files that were in a folder, as they last were."""
     query = f"""SELECT path, kind, max(size, offset), modified, project, session_id, agent_id, device, inode
-        FROM sources WHERE {WITHIN} AND gone IS NOT NULL ORDER BY path"""
+        FROM sources
+        WHERE {WITHIN} AND gone IS NOT NULL ORDER BY path"""
     for path, kind, *rest in database.execute(query, within(root)):
         yield Source(Path(path), Kind(kind), *rest)
 
