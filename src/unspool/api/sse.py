@@ -8,9 +8,11 @@ Rules
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
 LARGEST = 64 * 1024 * 1024
+_END = re.compile(rb"\r\n|\n|\r")
 
 
 class Frame(NamedTuple):
@@ -40,7 +42,7 @@ class Frames:
         """Return the frames that a piece completes."""
         self._rest += piece
         found: list[Frame] = []
-        while (line := self._line()) is not None:
+        for line in self._lines():
             if line:
                 self._take(line)
             elif frame := self._frame():
@@ -49,22 +51,18 @@ class Frames:
             raise TooLarge(f"an event of more than {self._largest} bytes")
         return found
 
-    def _line(self) -> bytes | None:
-        """Return the next whole line without its end, and forget it."""
-        ends = [
-            at for at in (self._rest.find(b"\n", self._searched), self._rest.find(b"\r", self._searched)) if at >= 0
-        ]
-        if not ends:
-            self._searched = len(self._rest)
-            return None
-        end = min(ends)
-        if self._rest[end] == 0x0D and end + 1 == len(self._rest):  # its LF may be in the next piece
-            self._searched = end
-            return None
-        line = bytes(self._rest[:end])
-        del self._rest[: end + (2 if self._rest[end : end + 2] == b"\r\n" else 1)]
-        self._searched = 0
-        return line
+    def _lines(self) -> list[bytes]:
+        """Return the whole lines without their ends, and forget them."""
+        found: list[bytes] = []
+        start = 0
+        for end in _END.finditer(self._rest, self._searched):
+            if end[0] == b"\r" and end.end() == len(self._rest):  # its LF may be in the next piece
+                break
+            found.append(bytes(self._rest[start : end.start()]))
+            start = end.end()
+        del self._rest[:start]
+        self._searched = len(self._rest) - self._rest.endswith(b"\r")
+        return found
 
     def _take(self, line: bytes) -> None:
         """Note a field."""
