@@ -31,7 +31,7 @@ from unspool.live.signals import Signals
 from unspool.live.status import State
 from unspool.live.tree import Name, below, named, projects_of, stamp_at, walk
 from unspool.live.verdict import verdict
-from unspool.read.scan import Stamp
+from unspool.read.scan import Stamp, config_around
 
 __all__ = ["Board", "Detail", "Event", "Group", "Kind", "Pending", "Row", "Source", "Status", "Verdict"]
 
@@ -66,10 +66,11 @@ class Board:
         recent: timedelta = RECENT,
         registry: Path | None = None,
     ) -> None:
-        self.root, self.signals, self.registry = root, signals, registry or root / "sessions"
+        config = root if (root / "projects").is_dir() else config_around(root) or root
+        self.root, self.signals, self.registry = root, signals, registry or config / "sessions"
         self.projects = projects_of(root)
         self._clock, self._recent = clock, recent
-        self._processes, self._hooks, self._allowed = Registry(self.registry), Signals(signals), Allowed(root)
+        self._processes, self._hooks, self._allowed = Registry(self.registry), Signals(signals), Allowed(config)
         self._stamps: dict[str, Stamp] = {}
         """Every file there is."""
         self._files: dict[str, Followed] = {}
@@ -210,7 +211,7 @@ class Board:
             file, events = self._files.get(path), []
             if file is None:
                 before = self._stamps.get(path)
-                file = Followed(path, name, (before.size if before else 0) if self._begun else stamp.size)
+                file = Followed(path, name, (before.size if before else 0) if self._begun else stamp.size, now)
                 events = [file.event("session_started", now)] if self._begun else []
                 self._files[path] = file
                 self._families = None
