@@ -15,7 +15,6 @@ import click
 from unspool.cli import board as drawing
 from unspool.cli import output
 from unspool.cli.table import cut
-from unspool.cli.times import moment
 from unspool.display import clean_json, clean_line
 from unspool.errors import Usage
 from unspool.live.board import RECENT, Board
@@ -23,6 +22,7 @@ from unspool.live.events import plain as plain_event
 from unspool.live.rows import Row, plain, urgency
 from unspool.live.watch import Watch
 from unspool.paths import config_folder, data_folder, existing
+from unspool.store.times import moment
 
 if TYPE_CHECKING:
     from unspool.cli.notify import Notify

@@ -70,7 +70,8 @@ def plan(database: sqlite3.Connection, root: Path, slug: str) -> Json | None:
 
 def todos(database: sqlite3.Connection, root: Path) -> list[Json]:
     """Return the todo lists that have anything on them, each with its session."""
-    query = f"""SELECT t.source_id, t.session_id, t.agent_id, t.content, t.status, t.priority, s.modified / 1000000 AS modified,
+    query = f"""SELECT t.source_id, t.session_id, t.agent_id, t.content, t.status, t.priority,
+        s.modified / 1000000 AS modified,
         (SELECT title FROM sessions n WHERE n.session_id = t.session_id LIMIT 1) AS title
         FROM todos t {_OF} ORDER BY modified DESC, t.source_id, t.position"""
     found: dict[int, Json] = {}
@@ -84,8 +85,8 @@ def todos(database: sqlite3.Connection, root: Path) -> list[Json]:
 
 def tasks(database: sqlite3.Connection, root: Path) -> list[Json]:
     """Return the lists of tasks, each in the order of its numbers."""
-    query = f"""SELECT t.list_id, t.id, t.subject, t.description, t.status, t.owner, t.blocked_by, s.modified / 1000000 AS modified,
-        (SELECT title FROM sessions n WHERE n.session_id = t.list_id LIMIT 1) AS title
+    query = f"""SELECT t.list_id, t.id, t.subject, t.description, t.status, t.owner, t.blocked_by,
+        s.modified / 1000000 AS modified, (SELECT title FROM sessions n WHERE n.session_id = t.list_id LIMIT 1) AS title
         FROM tasks t {_OF} ORDER BY t.list_id, CAST(t.id AS INTEGER), t.id"""
     found: dict[str, Json] = {}
     for row in _rows(database, query, within(root)):

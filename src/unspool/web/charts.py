@@ -71,7 +71,7 @@ def columns(chart: Chart, worded: Callable[[int], str]) -> Markup:
     parts = [_line(most, share, worded) for share in (1, 2)]
     for number, column in enumerate(chart.columns):
         left = _LEFT + number * step
-        parts.append(_column(column, chart.series, left, step, height / most, worded))
+        parts.append(_column(column, chart.series, _Place(left, step, height / most), worded))
         if number % every == 0:
             text = Markup('<text x="{}" y="{}" class="label">{}</text>')
             parts.append(text.format(round(left, 1), _HEIGHT - 4, column.label))
@@ -87,17 +87,22 @@ def _line(most: int, share: int, worded: Callable[[int], str]) -> Markup:
     return line.format(_LEFT, _WIDTH, y, y, _LEFT - 6, y + 10, worded(most // share))
 
 
-def _column(
-    column: Column, series: Sequence[str], left: float, step: float, scale: float, worded: Callable[[int], str]
-) -> Markup:
+class _Place(NamedTuple):
+    left: float
+    width: float
+    scale: float
+    """Units for each of a value."""
+
+
+def _column(column: Column, series: Sequence[str], place: _Place, worded: Callable[[int], str]) -> Markup:
     total, bottom, shapes = sum(column.values), float(_HEIGHT - _FOOT), []
     for number, value in enumerate(column.values):
         if value:
-            height = value * scale
+            height = value * place.scale
             bottom -= height
             shape = Markup('<rect x="{}" y="{}" width="{}" height="{}" class="c{}"><title>{}</title></rect>')
             told = f"{column.label}: {series[number]} {worded(value)} of {worded(total)}"
-            sizes = (left, bottom, max(step - min(2, step / 4), 0.5), max(height, 0.5))
+            sizes = (place.left, bottom, max(place.width - min(2, place.width / 4), 0.5), max(height, 0.5))
             shapes.append(shape.format(*(round(size, 2) for size in sizes), number + 1, told))
     return Markup("").join(shapes)
 

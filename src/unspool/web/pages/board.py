@@ -163,6 +163,17 @@ def _looks(row: Row, now: datetime) -> Json:
     }
 
 
+def signs(request: Request) -> dict[str, Json]:
+    """Return what the sessions on the board are doing, each with its sign, by their ids: for lists of sessions."""
+    watching: Watching = request.app.state.watching
+    now = place_of(request).now()
+    return {
+        row.session_id: {"sign": _SIGNS[row.detail.kind], "status": row.status.value, "words": say(row.verdict, now)}
+        for row in watching.board.rows(now)
+        if row.agent_id is None
+    }
+
+
 def _key(row: Row) -> str:
     return f"{row.session_id}/{row.agent_id}" if row.agent_id else row.session_id
 

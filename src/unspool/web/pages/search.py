@@ -22,6 +22,7 @@ from unspool.web.twins import Json, link, page, place_of, session_link, twins
 SHOWN: Final = 100
 """Hits, if no number is named."""
 _MOST: Final = 2000
+_ABOUT: Final = ("title", "project", "branch", "started")
 _SHELVES: Final = {"plan": "plans", "todo": "todos", "history": "history"}
 """Kinds of texts that are in the library, and where."""
 
@@ -85,11 +86,11 @@ def _titles(opened: Opened, hits: list[Hit]) -> dict[str, Json]:
     """Return what the sessions of hits are called."""
     if opened.database is None:
         return {}
-    query = "SELECT title, project, branch, started FROM sessions WHERE session_id = ? ORDER BY source_id DESC"
+    query = f"SELECT {', '.join(_ABOUT)} FROM sessions WHERE session_id = ? ORDER BY source_id DESC"
     found: dict[str, Json] = {}
     for id in dict.fromkeys(hit.session for hit in hits if hit.session):
         if row := opened.database.execute(query, (id,)).fetchone():
-            found[id] = dict(zip(("title", "project", "branch", "started"), row, strict=True))
+            found[id] = dict(zip(_ABOUT, row, strict=True))
     return found
 
 
@@ -101,7 +102,7 @@ def groups(hits: list[Hit], sessions: dict[str, Json]) -> list[Json]:
     return [
         {
             "session": id,
-            "about": sessions.get(id or "", {}),
+            "about": sessions.get(id or "") or dict.fromkeys(_ABOUT),
             "count": sum(map(len, turns.values())),
             "turns": [
                 {"number": number, "hits": [_hit(hit) for hit in turns[number]]}

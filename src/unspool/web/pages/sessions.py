@@ -7,7 +7,7 @@ Rules
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import date, timedelta
 from typing import Any, Final
 
 from starlette.datastructures import QueryParams
@@ -21,6 +21,7 @@ from unspool.store.facets import HAS, Filters, Value
 from unspool.store.shelf import Shelf
 from unspool.store.times import moment
 from unspool.web import charts
+from unspool.web.pages.board import signs
 from unspool.web.place import Place
 from unspool.web.twins import Json, link, page, place_of, twins
 
@@ -47,7 +48,9 @@ def sessions(request: Request) -> Response:
     wanted = wanted_of(query, place)
     shelf: Shelf = request.app.state.shelf
     found = shelf.catalog(wanted, place.zone)
-    data = {**found.data(), "offset": wanted.offset, "sort": wanted.sort, "reverse": wanted.reverse}
+    live = {id: said for id, said in signs(request).items() if any(row.id == id for row in found.rows)}
+    order = {"offset": wanted.offset, "sort": wanted.sort, "reverse": wanted.reverse}
+    data = {**found.data(), **order, "live": live}
     return page(request, "sessions.html", data, view=_view(found, wanted, query, place))
 
 
@@ -90,8 +93,6 @@ def _number(given: dict[str, str], name: str, default: int) -> int:
 
 def _last_day(month: str) -> str:
     """Return the last day of a month, or what was given, which will be said to be no time."""
-    from datetime import date
-
     try:
         first = date.fromisoformat(f"{month}-01")
         return ((first + timedelta(days=31)).replace(day=1) - timedelta(days=1)).isoformat()
@@ -112,7 +113,7 @@ def _view(found: Catalog, wanted: Wanted, query: QueryParams, place: Place) -> J
         "next": link("/sessions", kept, offset=next_at) if found.rows and next_at < found.total else None,
         "hidden": _hidden(found.hidden),
         "show_hidden": link("/sessions", kept, hidden=None if wanted.filters.hidden else 1),
-        "clear": bool(set(kept) - {"sort", "reverse"}),
+        "is_filtered": bool(set(kept) - {"sort", "reverse"}),
         "indexing": place.settings.indexing,
     }
 
