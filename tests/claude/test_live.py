@@ -76,7 +76,7 @@ class Stage:
         trust(self.place, way.version)
         if way.source is Source.HOOK:
             (self.place.config / "settings.json").write_bytes(with_hooks(b"", self.signals))
-        self.gate = threading.Event()
+        self.gate = root / "gate"
         self.seen: dict[str, float] = {}
         registry = None if way.source is Source.REGISTRY else root / "nowhere"
         self.board = Board(self.place.config, self.signals, clock=lambda: datetime.now(UTC), registry=registry)
@@ -153,7 +153,7 @@ def _play(stage: Stage, program: Program) -> None:
     with stage.program(program) as interface:
         interface.say("Say hello.")
         stage.expect("working", lambda row: row.detail.kind is Kind.THINKING)
-        stage.gate.set()
+        stage.gate.touch()
         interface.see("Hello to you.")
         stage.expect("waiting", lambda row: row.detail.kind is Kind.WAITING)
         interface.say("Ask me.")

@@ -101,7 +101,8 @@ def session_tree(database: sqlite3.Connection, root: Path, id: str) -> Tree:
 def gone_sources(database: sqlite3.Connection, root: Path) -> Iterator[Source]:
     """Yield the files that were in a folder, as they last were."""
     query = f"""SELECT path, kind, max(size, offset), modified, project, session_id, agent_id, device, inode
-        FROM sources WHERE {WITHIN} AND gone IS NOT NULL ORDER BY path"""
+        FROM sources
+        WHERE {WITHIN} AND gone IS NOT NULL ORDER BY path"""
     for path, kind, *rest in database.execute(query, within(root)):
         yield Source(Path(path), Kind(kind), *rest)
 
