@@ -56,7 +56,7 @@ def tall_rows(page: Page, selector: str, most: float = 36) -> list[str]:
     """Return the rows that are taller than a row may be."""
     found: list[str] = page.evaluate(
         """([selector, most]) => [...document.querySelectorAll(selector)]
-             .filter((one) => one.getBoundingClientRect().height > most + 0.5)
+             .filter((one) => one.checkVisibility() && one.getBoundingClientRect().height > most + 0.5)
              .slice(0, 8).map((one) => `${one.getBoundingClientRect().height} ${one.innerText.slice(0, 60)}`)""",
         [selector, most],
     )
