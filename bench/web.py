@@ -34,7 +34,7 @@ TWO_HUNDRED = Length(200_000_000)
 SESSIONS = 5_000
 CLAUDE_CODE_LOG = "claude-code-log==1.7.0"
 
-STEP = "[data-at]"
+STEP = ".row"
 """A step of a session, on its page."""
 LISTED = "main tbody tr"
 """A session, on the page of them all."""

@@ -120,6 +120,7 @@ def _shell(p: str) -> Steps:
     long = {"persistedOutputPath": p, "persistedOutputSize": 9, "backgroundTaskId": p, "returnCodeInterpretation": p}
     use = tool_use("Bash", command=p, description=p, run_in_background=True)
     return [
+        user("shell"),
         user(f"<bash-input>{p}</bash-input>"),
         user(f"<bash-stdout>{p}</bash-stdout><bash-stderr>{p}</bash-stderr>"),
         assistant(use),

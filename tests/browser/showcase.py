@@ -126,6 +126,10 @@ def _steps(said: Ledger) -> list[Step]:
 def _look(said: Ledger) -> list[Step]:
     """A pasted picture, a dozen reads in a row, three calls at once, a screenshot of an MCP server."""
     question = "[Image #1] The total in this screenshot is wrong. Find out why."
+    first = said.answer(
+        thinking("The fourth row is off by forty cents. Either a tax is missing or something is rounded."),
+        "I'll read everything that touches the total.",
+    )
     reads: list[Step] = []
     for number, path in enumerate(FILES):
         body = f"1\t# {path.rpartition('/')[2]}\n2\tANSWER = {number}"
@@ -139,10 +143,7 @@ def _look(said: Ledger) -> list[Step]:
     return [
         note("ai-title", aiTitle=TITLE),
         user(image(as_text(PASTED)), text(question), imagePasteIds=[1]),
-        said.answer(
-            thinking("The fourth row is off by forty cents. Either a tax is missing or something is rounded."),
-            "I'll read everything that touches the total.",
-        ),
+        first,
         *reads,
         said.answer(
             "Three things at once.",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from datetime import timedelta
 from pathlib import Path
@@ -54,6 +55,17 @@ def test_the_tokens_and_the_cost_are_those_of_the_lines(session: Session) -> Non
     assert usage.output == sum(one.output for one in made.requests) + 120 * extra
     assert usage.cache_read == sum(one.read for one in made.requests) + 12_000 * extra
     assert usage.cost == made.cost_micros + showcase_beside.AGENT_REQUEST_MICROS * extra
+
+
+def test_every_request_has_more_context_than_the_one_before_until_the_compaction(session: Session) -> None:
+    sizes = [
+        message.usage.input_tokens + message.usage.cache_read_input_tokens + message.usage.cache_creation_input_tokens
+        for message in session.messages
+        if message.usage is not None and message.model == showcase.OPUS
+    ]
+    drops = [after - before for before, after in itertools.pairwise(sizes) if after <= before]
+    assert len(drops) == EXPECTED.compactions
+    assert max(sizes) == showcase.COMPACTED[0] + 5
 
 
 def test_a_call_lasts_as_long_as_said(session: Session) -> None:

@@ -26,6 +26,11 @@ class Trap:
         self.documents: dict[str, Document] = {"/favicon.ico": Document(b"", "image/x-icon")}
         """What is answered; every browser asks for an icon."""
 
+    def find(self, path: str) -> Document | None:
+        """Return what is answered to a path; one that ends with a slash stands for all below it."""
+        folder = "/".join(path.split("/")[:2]) + "/"
+        return self.documents.get(path) or (self.documents.get(folder) if folder != "//" else None)
+
     def put(self, path: str, body: str, **headers: str) -> str:
         """Answer a path with a page; return its address."""
         named = {name.replace("_", "-"): value for name, value in headers.items()}
@@ -40,7 +45,7 @@ def listening() -> Iterator[Trap]:
     class Answer(BaseHTTPRequestHandler):
         def _answer(self) -> None:
             trap.hits.append(self.path)
-            found = trap.documents.get(self.path.partition("?")[0])
+            found = trap.find(self.path.partition("?")[0])
             self.send_response(200 if found else 404)
             document = found or Document(b"")
             for name, value in {"Content-Type": document.type, **document.headers}.items():
@@ -55,7 +60,11 @@ def listening() -> Iterator[Trap]:
         def log_message(self, format: str, *args: object) -> None:
             """Say nothing."""
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Answer)
+    class Server(ThreadingHTTPServer):
+        def handle_error(self, request: object, client_address: object) -> None:
+            """Say nothing of a connection that ended early."""
+
+    server = Server(("127.0.0.1", 0), Answer)
     trap = Trap(server.server_port)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
     thread.start()

@@ -129,11 +129,18 @@ class Followed:
 
     def _take(self, entry: Entry, now: datetime) -> Iterator[Event]:
         record = entry.record
+        if record.agent_id and self.about.session_id is None and not self.name.is_agent:
+            self._is_agent(record.agent_id, record.session_id)
         self.about.take(record)
         self.state = after(self.state, record, now)
         if entry.offset >= self.quiet_until and (self.name.is_agent or not record.is_sidechain):
             base = replace(self.event("", now), offset=entry.offset, end=entry.offset + entry.length)
             yield from told(record, base, self.about.cwd)
+
+    def _is_agent(self, agent_id: str, session_id: str | None) -> None:
+        """Learn from the first line that it is a sub-agent's, whatever its name."""
+        self.name = Name(session_id, agent_id, self.name.project)
+        self.state, self.about = replace(self.state, is_agent=True), About(is_agent=True)
 
     def _start_again(self) -> None:
         self.state = State(is_agent=self.name.is_agent)

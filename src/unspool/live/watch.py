@@ -70,6 +70,7 @@ class Watch:
     ) -> None:
         self.board, self.mode = board, WATCHING
         self._make, self._mounts = notifier or _notifier, mounts
+        self._told: Mode | None = None
         self._notifier: Notifier | None = None
         self._paths: list[str] = []
         self._tried = self._walked = self._changed = float("-inf")
@@ -126,13 +127,14 @@ class Watch:
         folders = [self.board.projects, self.board.registry, self.board.signals]
         paths = [str(path) for path in folders if path.exists()]
         is_due = self._notifier is None and time.monotonic() - self._tried >= _RETRY
-        before = self.mode
         if (self._notifier is not None and paths != self._paths) or is_due:
             self._tried = time.monotonic()
             self._paths = paths
             self._notifier, self.mode = self._made(paths)
-        if self._begun and before == self.mode:
+            self._walked = float("-inf")  # what happened before it was watched
+        if self._told == self.mode:
             return []
+        self._told = self.mode
         return [Event("mode", "", self.board.now(), text=self.mode.words, facts={"mode": self.mode.name})]
 
     def _made(self, paths: list[str]) -> tuple[Notifier | None, Mode]:
@@ -165,7 +167,10 @@ def _why(error: Exception) -> str:
 def _notifier(paths: list[str]) -> Notifier:
     from watchfiles._rust_notify import RustNotify
 
-    return RustNotify(paths, False, False, 300, True, True)
+    try:
+        return RustNotify(paths, False, False, 300, True, False)
+    except PermissionError:  # told to leave out what may not be read, it would not tell of the limit either
+        return RustNotify(paths, False, False, 300, True, True)
 
 
 def network_of(path: Path, mounts: Path = Path("/proc/mounts")) -> str | None:

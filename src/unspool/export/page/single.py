@@ -4,7 +4,7 @@ Rules
   1. Outline, rows and texts are plain HTML: the file can be read without JavaScript. What is opened (details, agents)
      is packed, a block at a time, and unpacked when it is asked for.
   2. Nothing is fetched, and the file says so itself (CSP): scripts and styles are named by their hashes.
-  3. Packed blocks are base64: nothing from a transcript can end the element they stand in.
+  3. Packed blocks are letters without `<`: nothing from a transcript can end the element they stand in.
   4. It is written a piece at a time: of a long session no more than a block is held.
 """
 
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import gzip
 import re
-from base64 import b64encode
+from base64 import b64encode, b85encode
 from collections.abc import Iterable, Iterator, Mapping
 from hashlib import sha256
 from importlib.resources import files
@@ -29,7 +29,6 @@ from unspool.export.page.detail import Detail
 from unspool.export.page.html import Links, Renderer, environment
 from unspool.export.page.row import Row, each
 from unspool.export.page.view import View
-from unspool.format.entry import Entry
 from unspool.home import Session
 
 _STYLES = ("tokens.css", "session.css")
@@ -37,8 +36,12 @@ _SCRIPTS = ("source.js", "window.js", "drawer.js", "steps.js", "follow.js", "ses
 _IMPORT = re.compile(r"^import .*$\n?", re.MULTILINE)
 _EXPORT = re.compile(r"^export ", re.MULTILINE)
 _PAGE = "body{margin:0;background:var(--bg)}"
-_LONGEST = 16_384
-"""Characters of one value in a packed record: the whole of it is in the session's own file."""
+_LONGEST, _LONG = 65_536, 240
+"""Characters of one value in what is packed: at the greatest depth, and else. What is rendered has it in full."""
+_COMMENT = re.compile(r"^\s*//.*$|^/\*.*?\*/$", re.MULTILINE)
+_OPEN = frozenset({"prompt", "answer", "thought"})
+"""Rows whose text is in the page."""
+_MARGIN = re.compile(r"\n\s*")
 
 
 class Alone(Links, frozen=True):
@@ -152,53 +155,89 @@ class _Packing:
         try:
             detail = self._view.detail(row.key)
         except UnspoolError:
-            return {"head": "", "html": "", "raw": []}
+            return {"html": "", "raw": []}
+        body = self._face(detail)
+        if row.kind in _OPEN and not row.is_cut and not row.pictures:
+            body = ""  # its row has it
+        step: dict[str, Any] = {"html": body, "raw": list(self._raw(row.key, detail))}
         view, offset, block = self._view.split(row.key)
         call = view.call_at(offset, block)
-        raws = []
-        for raw in detail.raw:
-            entry = view.lines.entry(raw.offset)
-            record = _shortened(original(entry)) if isinstance(entry, Entry) else raw.text
-            raws.append({"place": f"{raw.path}:{raw.offset}", "record": record})
-        head, body = self._faces(detail)
-        return {"head": head, "html": body, "call": call.id if call else None, "raw": raws}
+        if call is not None:
+            given = original(call.result_entry) if call.result_entry else {}
+            faces = {
+                "input": call.input,
+                "result": _content(given, call.id),
+                "structured": given.get("toolUseResult"),
+            }
+            longest = _LONGEST if self._depth is Depth.ALL else _LONG
+            step |= {name: _shortened(value, longest) for name, value in faces.items() if value is not None}
+        return step
 
-    def _faces(self, detail: Detail) -> tuple[str, str]:
-        """Return the head of a detail, and its rendered face without the tabs: the script makes the others."""
-        head, _, rest = self._renderer.detail(detail).partition('<nav class="tabs">')
-        _, _, body = rest.partition("</nav>")
-        return head.partition(">")[2], body.rpartition("</div>")[0]
+    def _raw(self, key: str, detail: Detail) -> Iterator[dict[str, Any]]:
+        """Yield where the records of a step stand, and at the greatest depth the records themselves."""
+        view, _, _ = self._view.split(key)
+        for raw in detail.raw:
+            place: dict[str, Any] = {"at": raw.offset}
+            if self._depth is Depth.ALL:
+                entry = view.lines.entry(raw.offset)
+                place["record"] = _shortened(original(entry), _LONGEST) if entry else raw.text
+            yield place
+
+    def _face(self, detail: Detail) -> str:
+        """Return the rendered face of a detail without head and tabs: the script makes those."""
+        _, _, body = self._renderer.detail(detail).partition("</nav>")
+        return body.rpartition("</div>")[0].strip()
 
 
 def pack(name: str, content: Mapping[str, Any]) -> str:
     """Return an element that holds something packed."""
-    packed = b64encode(gzip.compress(msgspec.json.encode(content, enc_hook=str), 9, mtime=0)).decode()
-    return Markup('<script type="application/octet-stream" id="pack-{}">{}</script>\n').format(name, packed)
+    data = gzip.compress(msgspec.json.encode(content, enc_hook=str), 9, mtime=0)
+    return Markup('<script type="application/octet-stream" id="pack-{}">{}</script>\n').format(name, _letters(data))
 
 
-def _shortened(value: Any, depth: int = 0) -> Any:
-    """Return a record without what is too long for a page."""
+def _letters(data: bytes) -> Markup:
+    """Return bytes as letters, five for four bytes, that mean nothing in a script element."""
+    return Markup(b85encode(data).decode().replace("<", ","))
+
+
+def _content(line: Mapping[str, Any], id: str) -> Any:
+    """Return the content of a result in a line."""
+    message = line.get("message")
+    content = message.get("content") if isinstance(message, dict) else None
+    among = content if isinstance(content, list) else []
+    found = (block for block in among if isinstance(block, dict) and block.get("tool_use_id") == id)
+    return next((block.get("content") for block in found), None)
+
+
+def _shortened(value: Any, longest: int, depth: int = 0) -> Any:
+    """Return a value without what is too long for a page."""
     if isinstance(value, str):
-        if len(value) <= _LONGEST:
+        if len(value) <= longest:
             return value
-        return f"{value[:_LONGEST]} … ({size(len(value))} in all)" if " " in value[:512] else f"[{size(len(value))}]"
+        return f"{value[:longest]} … ({size(len(value))} in all)" if " " in value[:512] else f"[{size(len(value))}]"
     if depth > 60:
         return "…"
     if isinstance(value, dict):
-        return {name: _shortened(one, depth + 1) for name, one in value.items()}
-    return [_shortened(one, depth + 1) for one in value] if isinstance(value, list) else value
+        return {name: _shortened(one, longest, depth + 1) for name, one in value.items()}
+    return [_shortened(one, longest, depth + 1) for one in value] if isinstance(value, list) else value
 
 
 def _style() -> str:
     static = files("unspool.export.page").joinpath("static")
-    return "\n".join([_PAGE, *(static.joinpath(name).read_text("utf-8") for name in _STYLES)])
+    text = _tight("\n".join([_PAGE, *(static.joinpath(name).read_text("utf-8") for name in _STYLES)]))
+    return re.sub(r" ?([{};,]) ?", r"\1", text).replace(": ", ":")
 
 
 def _script() -> str:
     """Return the modules as one: what they import from each other stands above."""
     static = files("unspool.export.page").joinpath("static")
     texts = [static.joinpath(name).read_text("utf-8") for name in _SCRIPTS]
-    return "\n".join(_EXPORT.sub("", _IMPORT.sub("", text)) for text in texts)
+    return _tight("\n".join(_EXPORT.sub("", _IMPORT.sub("", text)) for text in texts))
+
+
+def _tight(text: str) -> str:
+    """Return a text of ours without comments and margins."""
+    return _MARGIN.sub("\n", _COMMENT.sub("", text)).strip()
 
 
 def _policy(style: str, script: str) -> str:

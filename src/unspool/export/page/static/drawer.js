@@ -30,7 +30,7 @@ export function drawerOf(root, source, pages) {
     drawer.hidden = false;
     root.classList.add("drawn");
     drawer.scrollTop = 0;
-    source.pictures(drawer);
+    source.ready(drawer);
   }
 
   function close() {
@@ -85,7 +85,7 @@ export function drawerOf(root, source, pages) {
           inner.innerHTML = html;
           if (body) body.replaceWith(inner);
           else place.append(inner);
-          source.pictures(inner);
+          source.ready(inner);
         },
         () => delete place.dataset.loaded,
       );

@@ -51,7 +51,7 @@ export function followerOf(root, source, pages) {
       for (const one of folded) one.remove();
       fresh += 1;
     }
-    source.pictures(row);
+    source.ready(row);
   }
 
   // What was open or chosen in the old row is so in the new one.

@@ -123,7 +123,7 @@ export function begin(root) {
   });
 
   root.addEventListener("click", (event) => {
-    const link = event.target.closest("a");
+    const link = event.target.closest("a, div.line");
     if (!link || event.ctrlKey || event.metaKey || event.shiftKey || link.closest(".drawer")) return;
     const row = link.closest(".row");
     if (link.matches(".depths a")) setDepth(link.dataset.depth);
@@ -191,7 +191,7 @@ export function begin(root) {
   look();
 
   root.dataset.most = root.dataset.depth;
-  source.pictures(root);
+  source.ready(root);
   const asked = new URL(location.href).searchParams;
   if (asked.get("step")) toStep(asked.get("step"), { face: asked.get("tab") || "rendered" });
   else if (asked.get("turn")) toTurn(Number(asked.get("turn")));

@@ -16,7 +16,7 @@ function served(base) {
       text(`${base}/detail?step=${encodeURIComponent(key)}&tab=${tab}${whole ? "&whole=1" : ""}`),
     find: (words) => text(`${base}/find?words=${encodeURIComponent(words)}`),
     agents: (element) => text(element.dataset.src),
-    pictures: () => {},
+    ready: () => {},
   };
 }
 
@@ -45,7 +45,8 @@ function alone() {
     },
     find: async (words) => foundHere(words),
     agents: async () => (await packed("agents")).rows || "",
-    pictures: (root) => {
+    ready: (root) => {
+      for (const row of root.querySelectorAll(".row:not([data-key])")) row.dataset.key = row.id.slice(2);
       for (const image of root.querySelectorAll("img[data-blob]:not([src])")) {
         const blob = document.getElementById(`blob-${image.dataset.blob}`);
         if (blob) image.src = `data:${blob.dataset.mime};base64,${blob.textContent.trim()}`;
@@ -56,42 +57,59 @@ function alone() {
 
 async function unpacked(block) {
   if (!block) return {};
-  const bytes = Uint8Array.from(atob(block.textContent.trim()), (letter) => letter.charCodeAt(0));
-  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+  const stream = new Blob([bytesOf(block.textContent.trim())]).stream().pipeThrough(new DecompressionStream("gzip"));
   return JSON.parse(await new Response(stream).text());
 }
 
-// The faces of a step that the file does not hold as HTML are made from its records.
+// Five letters for four bytes, as Python's base64.b85encode writes them, with a comma for the sign that opens a tag.
+const LETTERS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;,=>?@^_`{|}~";
+
+function bytesOf(text) {
+  const values = new Uint8Array(128);
+  for (let place = 0; place < LETTERS.length; place += 1) values[LETTERS.charCodeAt(place)] = place;
+  const whole = Math.ceil(text.length / 5);
+  const view = new DataView(new ArrayBuffer(whole * 4));
+  const padded = text.padEnd(whole * 5, "~");
+  for (let group = 0; group < whole; group += 1) {
+    let number = 0;
+    for (let place = 0; place < 5; place += 1) number = number * 85 + values[padded.charCodeAt(group * 5 + place)];
+    view.setUint32(group * 4, number >>> 0);
+  }
+  return new Uint8Array(view.buffer, 0, whole * 4 - (whole * 5 - text.length));
+}
+
+const RAW = "<p class='none'>the record itself is in the session's own file; an export of depth `all` has it here</p>";
+
+// The faces of a step that the file does not hold as HTML are made from its data.
 function faces(key, tab, step) {
-  const records = step.raw.map((raw) => raw.record);
   const made = {
-    rendered: () => step.html,
-    input: () => treeOf(used(records, step.call)),
-    result: () => treeOf(given(records, step.call)),
-    structured: () => treeOf((records[1] || {}).toolUseResult),
+    rendered: () => step.html || ownWords(key),
+    input: () => treeOf(step.input),
+    result: () => treeOf(step.result),
+    structured: () => treeOf(step.structured),
     raw: () =>
-      step.raw.map((raw) => `<h4><code>${plain(raw.place)}</code></h4>${treeOf(raw.record)}`).join(""),
+      step.raw
+        .map((raw) => `<h4><code>${plain(document.querySelector(".session").dataset.path)}:${plain(raw.at)}</code></h4>${raw.record === undefined ? RAW : treeOf(raw.record)}`)
+        .join(""),
   };
-  const names = step.call ? Object.keys(made) : ["rendered", "raw"];
+  const names = Object.keys(made).filter((name) => name === "raw" || name === "rendered" || name in step);
   const face = names.includes(tab) ? tab : "rendered";
   const links = names.map(
     (name) => `<a href="#s-${plain(key)}" data-tab="${name}"${name === face ? ' aria-current="true"' : ""}>${name}</a>`,
   );
-  return `<div class="detail" data-key="${plain(key)}" data-tab="${face}">${step.head}<nav class="tabs">${links.join("")}</nav>${made[face]()}</div>`;
+  return `<div class="detail" data-key="${plain(key)}" data-tab="${face}">${headOf(key)}<nav class="tabs">${links.join("")}</nav>${made[face]()}</div>`;
 }
 
-function blocksOf(record) {
-  const content = record && record.message && record.message.content;
-  return Array.isArray(content) ? content : [];
+function headOf(key) {
+  const row = document.getElementById(`s-${key}`);
+  const line = row && row.querySelector(":scope > .line");
+  return line ? `<h2 class="${row.classList.contains("failed") ? "failed" : "done"}">${line.innerHTML}</h2>` : "";
 }
 
-function used(records, call) {
-  return (blocksOf(records[0]).find((block) => block && block.id === call) || {}).input;
-}
-
-function given(records, call) {
-  const block = blocksOf(records[1]).find((one) => one && one.tool_use_id === call);
-  return block ? block.content : undefined;
+function ownWords(key) {
+  const row = document.getElementById(`s-${key}`);
+  const words = row && row.querySelector(":scope > .prose, :scope > .said");
+  return words ? words.outerHTML : "";
 }
 
 export function plain(text) {

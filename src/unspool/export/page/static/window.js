@@ -39,7 +39,7 @@ export function windowOf(root, source) {
     }
     block.removeAttribute("data-empty");
     block.style.height = "";
-    source.pictures(block);
+    source.ready(block);
     root.dispatchEvent(new CustomEvent("rows"));
   }
 

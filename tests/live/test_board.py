@@ -1,0 +1,300 @@
+"""The board: what it reads, what it tells, and in which order it shows."""
+
+from __future__ import annotations
+
+import json
+import os
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from tests.live.world import ID, OTHER, World, kinds
+from tests.real_files import corpus
+from unspool.live.board import Board, Group, Kind, Source, Status
+from unspool.live.events import plain as plain_event
+from unspool.live.rows import plain
+from unspool.testing.build import assistant, compaction, note, text, tool_result, tool_use, user
+
+BASH = tool_use("Bash", id="t1", command="touch a")
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path)
+
+
+def test_the_first_refresh_tells_where_each_session_stands(world: World) -> None:
+    world.save(user("a"), assistant("Done."))
+    world.save(user("b"), assistant(BASH), id=OTHER)
+    events = world.board.refresh()
+    assert kinds(events) == ["status", "status"]
+    assert {event.session: event.status for event in events} == {ID: Status.INPUT, OTHER: Status.APPROVAL}
+
+
+def test_after_that_each_line_is_told_once(world: World) -> None:
+    path = world.save(user("a"))
+    world.board.refresh()
+    world.append(path, assistant("I look.", BASH), tool_result("no", id="t1", error=True), compaction("short"))
+    events = world.board.refresh([path])
+    assert kinds(events) == ["message", "tool_call", "tool_result", "compaction", "session_changed"]
+    assert (events[1].tool, events[1].target, events[1].id) == ("Bash", "touch a", "t1")
+    assert (events[2].id, events[2].failed) == ("t1", True)
+    assert events[0].facts["stopReason"] == "tool_use"
+    assert world.board.refresh([path]) == []
+    assert world.board.refresh() == []
+
+
+def test_events_have_the_status_that_follows_from_them(world: World) -> None:
+    path = world.save(user("a"))
+    world.board.refresh()
+    world.append(path, assistant("Done."))
+    message, status, *_ = world.board.refresh([path])
+    assert (message.event, message.status) == ("message", Status.INPUT)
+    found = plain_event(status, world.now())
+    assert [*found][:7] == ["event", "session", "status", "detail", "source", "since", "at"]
+    assert (found["event"], found["status"], found["detail"]) == ("status", "waiting_for_input", "waiting")
+    assert (found["path"], found["end"]) == (str(path), path.stat().st_size)
+
+
+def test_a_new_session_is_told_with_all_its_lines(world: World) -> None:
+    world.board.refresh()
+    path = world.save(user("a"), note("ai-title", aiTitle="Mine"), assistant("Done."))
+    assert kinds(world.board.refresh([path])) == ["session_started", "prompt", "message", "status"]
+
+
+def test_a_session_in_a_new_folder_is_found_by_the_name_of_the_folder_alone(world: World) -> None:
+    world.board.refresh()
+    path = world.save(user("a"))
+    assert kinds(world.board.refresh([path.parent])) == ["session_started", "prompt", "status"]
+
+
+def test_a_hint_that_was_missed_is_made_up_for_by_the_walk(world: World) -> None:
+    path = world.save(user("a"))
+    world.board.refresh()
+    agent = world.agent(path, user("b"), assistant(tool_use("Read", id="t9")))
+    assert world.board.refresh([]) == []
+    assert "session_started" in kinds(world.board.refresh())
+    assert [row.agent_id for row in world.rows()] == [None, "a1b2c3d"]
+    assert agent.exists()
+
+
+def test_a_hot_file_is_looked_at_without_a_hint(world: World) -> None:
+    path = world.save(user("a"))
+    world.board.refresh()
+    world.append(path, assistant("Done."))
+    assert kinds(world.board.refresh([])) == ["message", "status", "session_changed"]
+
+
+def test_titles_and_changes_are_told(world: World) -> None:
+    path = world.save(user("a"), assistant("Done."))
+    world.board.refresh()
+    world.append(path, note("custom-title", customTitle="Mine"))
+    (title,) = world.board.refresh([path])
+    assert (title.event, title.text, world.row().title) == ("title", "Mine", "Mine")
+    world.append(path, assistant("Done again.", model="claude-other"))
+    assert "session_changed" in kinds(world.board.refresh([path]))
+
+
+def test_an_old_session_is_not_read_until_it_changes_and_then_its_past_is_not_told(world: World) -> None:
+    path = world.save(user("a"), assistant("One"))
+    old = world.now().timestamp() - 40 * 86_400
+    os.utime(path, (old, old))
+    assert world.board.refresh() == []
+    assert (world.rows(), world.board.unread) == ([], 1)
+    world.append(path, user("b"))
+    events = world.board.refresh([path])
+    assert [(event.event, event.text) for event in events][:2] == [("session_started", ""), ("prompt", "b")]
+    assert (world.row().goal, world.board.unread) == ("a", 0)
+
+
+def test_an_old_session_that_a_process_runs_is_read(world: World) -> None:
+    path = world.save(user("a"), assistant("One"))
+    os.utime(path, (1_700_000_000, 1_700_000_000))
+    world.process(status="idle")
+    world.board.refresh()
+    assert (world.row().detail.kind, world.row().source, world.row().pid) == (
+        Kind.WAITING,
+        Source.REGISTRY,
+        os.getpid(),
+    )
+
+
+def test_a_process_without_a_file_has_a_row(world: World) -> None:
+    world.process(status="idle")
+    world.board.refresh()
+    row = world.row()
+    assert (row.path, row.project, row.group, row.status) == ("", "project", Group.WAITING, Status.IDLE)
+
+
+def test_a_process_that_ends_ends_its_session(world: World) -> None:
+    world.save(user("a"), assistant(BASH))
+    entry = world.process(status="waiting", waitingFor="permission prompt")
+    world.board.refresh()
+    assert world.row().group is Group.NEEDS_YOU
+    entry.unlink()
+    assert kinds(world.board.refresh([])) == ["status", "session_ended"]
+    assert (world.row().group, world.row().probably) == (Group.ENDED, False)
+    assert world.board.refresh() == []
+
+
+def test_a_process_that_died_ends_its_session_and_its_agents(world: World) -> None:
+    path = world.save(user("a"), assistant(tool_use("Agent", id="t1")))
+    world.agent(path, user("b"), assistant(BASH))
+    entry = world.process(status="busy")
+    world.board.refresh()
+    assert [row.group for row in world.rows()] == [Group.WORKING, Group.BACKGROUND]
+    assert world.row().agents == 1
+    entry.write_text(entry.read_text().replace('"procStart": "', '"procStart": "9'))
+    world.board.refresh([])
+    assert [row.group for row in world.rows()] == [Group.ENDED, Group.ENDED]
+    assert world.row().detail.words == "its process died"
+
+
+def test_a_file_that_has_gone_has_no_row(world: World) -> None:
+    path = world.save(user("a"))
+    world.board.refresh()
+    path.unlink()
+    assert kinds(world.board.refresh([path])) == ["session_ended"]
+    assert world.rows() == []
+    path = world.save(user("a"), id=OTHER)
+    world.board.refresh([path])
+    path.unlink()
+    assert kinds(world.board.refresh()) == ["session_ended"]
+
+
+def test_a_file_that_was_rewritten_starts_again(world: World) -> None:
+    path = world.save(user("a"), assistant(BASH))
+    world.board.refresh()
+    path.write_bytes(world.build(user("something else, longer than before" * 20)).data)
+    assert kinds(world.board.refresh([path])) == ["status", "title", "session_changed"]
+    assert (world.row().status, world.row().goal[:9]) == (Status.WORKING, "something")
+
+
+def test_time_alone_makes_a_session_idle(world: World) -> None:
+    world.save(user("a"), assistant("Done."))
+    world.board.refresh()
+    world.later = timedelta(minutes=6)
+    (event,) = world.board.refresh([])
+    assert (event.event, event.status, event.verdict and event.verdict.detail.kind) == (
+        "status",
+        Status.IDLE,
+        Kind.WAITING,
+    )
+    world.later = timedelta(hours=2)
+    world.board.refresh([])
+    assert world.row().group is Group.IDLE
+
+
+def test_what_rests_for_long_is_let_go(world: World) -> None:
+    world.save(user("a"), assistant("Done."))
+    world.board.refresh()
+    world.later = timedelta(days=2)
+    world.board.refresh()
+    world.board.refresh()
+    assert (world.rows(), world.board.unread) == ([], 1)
+
+
+def test_rows_are_sorted_by_who_needs_you(world: World) -> None:
+    ids = [f"00000000-0000-4000-8000-00000000001{number}" for number in range(5)]
+    interrupt = user(text("[Request interrupted by user]"))
+    world.save(user("a"), assistant("Done."), id=ids[0])
+    world.save(user("a"), id=ids[1])
+    world.save(user("a"), assistant("x", model="<synthetic>", isApiErrorMessage=True), id=ids[2])
+    world.save(user("a"), interrupt, id=ids[3])
+    world.save(user("a"), assistant(tool_use("AskUserQuestion", id="q")), id=ids[4])
+    world.board.refresh()
+    assert [row.group for row in world.rows()] == [
+        Group.NEEDS_YOU,
+        Group.NEEDS_YOU,
+        Group.WORKING,
+        Group.WAITING,
+        Group.WAITING,
+    ]
+
+
+def test_forks_of_the_programs_own_and_warm_ups_are_not_shown(world: World) -> None:
+    path = world.save(user("a"), assistant("Done."))
+    world.agent(path, user("x"), assistant("y"), id="aprompt_suggestion-1a2b3c")
+    world.agent(path, user("Warmup"), assistant("y"), id="a7654321")
+    world.board.refresh()
+    assert len(world.rows()) == 1
+    world.agent(path, user("x"), id="acompact-1a2b3c")
+    assert {event.agent for event in world.board.refresh()} == {None}
+    assert world.row().detail.kind is Kind.COMPACTING
+
+
+def test_an_agent_beside_its_session_is_one_of_it(world: World) -> None:
+    path = world.save(user("a"), assistant(tool_use("Task", id="t1")))
+    beside = path.with_name("agent-1a2b3c4d.jsonl")
+    beside.write_bytes(world.build(user("b"), assistant(tool_use("Read", id="t2")), agent="1a2b3c4d").data)
+    world.board.refresh()
+    assert world.row().detail.count == 1
+    assert {(row.session_id, row.agent_id) for row in world.rows()} == {(ID, None), (ID, "1a2b3c4d")}
+
+
+def test_settings_tell_what_does_not_ask(world: World) -> None:
+    world.save(user("a"), assistant(BASH))
+    world.later = timedelta(seconds=2)
+    world.board.refresh()
+    assert world.row().detail.kind is Kind.PERMISSION
+    (world.root / "settings.json").write_text(json.dumps({"permissions": {"allow": ["Bash(touch:*)"]}}))
+    world.later = timedelta(seconds=20)
+    world.board.refresh([])
+    assert world.row().detail.kind is Kind.RUNNING
+
+
+def test_settings_of_the_project_count_too(world: World, tmp_path: Path) -> None:
+    (tmp_path / "work" / ".claude").mkdir(parents=True)
+    rules = {"permissions": {"defaultMode": "bypassPermissions"}}
+    (tmp_path / "work" / ".claude" / "settings.local.json").write_text(json.dumps(rules))
+    world.save(user("a"), assistant(BASH), cwd=str(tmp_path / "work"))
+    world.later = timedelta(seconds=2)
+    world.board.refresh()
+    assert world.row().detail.kind is Kind.RUNNING
+
+
+def test_a_row_as_json_has_the_names_of_the_metadata(world: World) -> None:
+    world.save(user("a"), assistant(BASH))
+    world.board.refresh()
+    found = plain(world.row(), world.now())
+    names = (
+        "sessionId cwd projectName projectHash gitBranch goal recentOutput model isSubagent pendingToolUse tokenUsage"
+    )
+    assert set(names.split()) | {"status", "detail", "source", "since"} <= set(found)
+    assert found["tokenUsage"] == {"ephemeral5mTokens": 200, "ephemeral1hTokens": 0}
+    assert json.loads(json.dumps(found)) == found
+
+
+def test_links_out_of_the_folder_are_not_followed(world: World, tmp_path: Path) -> None:
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / f"{ID}.jsonl").write_bytes(world.build(user("secret")).data)
+    (world.root / "projects" / "link").symlink_to(tmp_path / "outside")
+    (world.root / "projects" / "p").mkdir()
+    (world.root / "projects" / "p" / f"{ID}.jsonl").symlink_to(tmp_path / "outside" / f"{ID}.jsonl")
+    assert world.board.refresh() == []
+    assert world.board.refresh([world.root / "projects" / "link", world.root / "projects" / "p" / f"{ID}.jsonl"]) == []
+
+
+def test_a_folder_that_is_not_there_has_no_sessions(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    board = Board(tmp_path / "nowhere", tmp_path / "signals", clock=world.now)
+    assert (board.refresh(), board.rows(world.now()), board.unread) == ([], [], 0)
+
+
+def test_work_is_proportional_to_what_was_appended(world: World) -> None:
+    path = world.save(*[user("x" * 1000) for _ in range(300)])
+    world.board.refresh()
+    before = path.stat().st_size
+    world.append(path, user("b"))
+    (prompt, *_) = world.board.refresh([path])
+    assert prompt.offset == before
+
+
+def test_every_real_file_has_a_verdict(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    board = Board(corpus(), tmp_path / "signals", clock=world.now, recent=timedelta(days=10_000))
+    board.refresh()
+    rows = board.rows(world.now())
+    assert len(rows) > 100
+    assert {row.group for row in rows} <= {Group.IDLE, Group.ENDED, Group.WAITING}
