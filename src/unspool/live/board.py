@@ -11,7 +11,7 @@ Rules
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
 from threading import Lock
@@ -114,18 +114,19 @@ class Board:
         lines = [(file, event) for file, events in read for event in events if not file.is_special]
         return [*(replace(event, status=file.status, verdict=file.verdict) for file, event in lines), *news]
 
-    def rows(self, now: datetime) -> list[Row]:
-        """Return what the board shows, those first who need you."""
+    def rows(self, now: datetime, only: Container[str] | None = None) -> list[Row]:
+        """Return what the board shows, or as much of it as is about some sessions, those first who need you."""
         with self._lock:
             rows = [
                 row_of(file, sum(agent.works for agent in family.agents), self._running.get(id), now)
                 for id, family in self._sorted().items()
+                if only is None or id in only
                 for file in (*family.sessions, *family.agents)
                 if file.is_shown and file.verdict is not None
             ]
             known = {row.session_id for row in rows}
             for id, running in self._running.items():
-                if id not in known and running.life is not Life.DEAD:
+                if id not in known and running.life is not Life.DEAD and (only is None or id in only):
                     found = verdict(Evidence(State(), running, self._signals.get(id.lower(), {})), now)
                     rows.append(row_of_process(running, found))
         return sorted(rows, key=urgency)
