@@ -14,7 +14,7 @@ from tests.real_files import corpus
 from unspool.live.board import Board, Group, Kind, Source, Status
 from unspool.live.events import plain as plain_event
 from unspool.live.rows import plain
-from unspool.testing.build import assistant, compaction, note, text, tool_result, tool_use, user
+from unspool.testing.build import assistant, compaction, note, session, text, tool_result, tool_use, user
 
 BASH = tool_use("Bash", id="t1", command="touch a")
 
@@ -61,6 +61,27 @@ def test_a_new_session_is_told_with_all_its_lines(world: World) -> None:
     world.board.refresh()
     path = world.save(user("a"), note("ai-title", aiTitle="Mine"), assistant("Done."))
     assert kinds(world.board.refresh([path])) == ["session_started", "prompt", "message", "status"]
+
+
+def test_a_fork_does_not_tell_again_what_it_was_forked_from(world: World) -> None:
+    world.board.refresh()
+    old = session(user("long ago"), assistant("Done."), start="2026-01-05T09:00:00.000Z", id=OTHER).data
+    path = world.save(user("now"))
+    path.write_bytes(old + path.read_bytes())
+    events = world.board.refresh([path])
+    assert [event.text for event in events if event.event == "prompt"] == ["now"]
+    assert world.row().goal == "long ago"
+
+
+def test_a_part_of_a_config_folder_knows_the_processes_of_the_whole(world: World) -> None:
+    path = world.save(user("a"), assistant("Done."))
+    world.process(status="idle")
+    (world.root / "history.jsonl").write_text("")
+    for root in (world.root / "projects", path.parent, path):
+        board = Board(root, world.signals, clock=world.now)
+        board.refresh()
+        (row,) = board.rows(world.now())
+        assert (row.session_id, row.source) == (ID, Source.REGISTRY)
 
 
 def test_a_session_in_a_new_folder_is_found_by_the_name_of_the_folder_alone(world: World) -> None:

@@ -72,7 +72,7 @@ def told(*signals: Signal) -> dict[str, Signal]:
         ((user("a"),), "busy", None, "thinking"),
         ((user("a"), assistant(BASH)), "busy", None, "running Bash 9 s: touch a"),
         ((user("a"), assistant(BASH)), "waiting", "permission prompt", "asking permission for Bash touch a"),
-        ((user("a"),), "waiting", "permission prompt", "asking permission for permission prompt"),
+        ((user("a"),), "waiting", "permission prompt", "asking permission"),
         ((user("a"), assistant(QUESTION)), "waiting", "input needed", "asking a question: Which colour?"),
         ((user("a"), assistant(QUESTION)), "waiting", "permission prompt", "asking a question: Which colour?"),
         ((user("a"), assistant(PLAN)), "waiting", "permission prompt", "asking to approve the plan"),

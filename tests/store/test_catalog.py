@@ -21,6 +21,7 @@ from unspool.store.database import open_archive, open_store
 from unspool.store.facets import HAS, Filters
 from unspool.store.ledger import StoreLedger
 from unspool.store.listing import cost_by_session
+from unspool.store.rebuild import set_store_aside
 from unspool.store.settings import Settings
 from unspool.store.shelf import Shelf
 from unspool.store.sync import Wishes, sync
@@ -265,4 +266,8 @@ def test_a_shelf_tells_what_the_catalogue_tells_and_notices_what_changes(tmp_pat
     assert found.sessions == before + 1
     assert S[5] in alone(found)
     shelf.close()
+    assert shelf.catalog(ALL, UTC).sessions == before + 1
+    set_store_aside(tmp_path / "own")
+    assert shelf.catalog(ALL, UTC).sessions == 0
+    synced(tmp_path / "own", tmp_path / "config")
     assert shelf.catalog(ALL, UTC).sessions == before + 1

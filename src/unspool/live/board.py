@@ -11,7 +11,7 @@ Rules
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
 from threading import Lock
@@ -31,7 +31,7 @@ from unspool.live.signals import Signals
 from unspool.live.status import State
 from unspool.live.tree import Name, below, named, projects_of, stamp_at, walk
 from unspool.live.verdict import verdict
-from unspool.read.scan import Stamp
+from unspool.read.scan import Stamp, config_around
 
 __all__ = ["Board", "Detail", "Event", "Group", "Kind", "Pending", "Row", "Source", "Status", "Verdict"]
 
@@ -66,10 +66,11 @@ class Board:
         recent: timedelta = RECENT,
         registry: Path | None = None,
     ) -> None:
-        self.root, self.signals, self.registry = root, signals, registry or root / "sessions"
+        config = root if (root / "projects").is_dir() else config_around(root) or root
+        self.root, self.signals, self.registry = root, signals, registry or config / "sessions"
         self.projects = projects_of(root)
         self._clock, self._recent = clock, recent
-        self._processes, self._hooks, self._allowed = Registry(self.registry), Signals(signals), Allowed(root)
+        self._processes, self._hooks, self._allowed = Registry(self.registry), Signals(signals), Allowed(config)
         self._stamps: dict[str, Stamp] = {}
         """Every file there is."""
         self._files: dict[str, Followed] = {}
@@ -113,18 +114,19 @@ class Board:
         lines = [(file, event) for file, events in read for event in events if not file.is_special]
         return [*(replace(event, status=file.status, verdict=file.verdict) for file, event in lines), *news]
 
-    def rows(self, now: datetime) -> list[Row]:
-        """Return what the board shows, those first who need you."""
+    def rows(self, now: datetime, only: Container[str] | None = None) -> list[Row]:
+        """Return what the board shows, or as much of it as is about some sessions, those first who need you."""
         with self._lock:
             rows = [
                 row_of(file, sum(agent.works for agent in family.agents), self._running.get(id), now)
                 for id, family in self._sorted().items()
+                if only is None or id in only
                 for file in (*family.sessions, *family.agents)
                 if file.is_shown and file.verdict is not None
             ]
             known = {row.session_id for row in rows}
             for id, running in self._running.items():
-                if id not in known and running.life is not Life.DEAD:
+                if id not in known and running.life is not Life.DEAD and (only is None or id in only):
                     found = verdict(Evidence(State(), running, self._signals.get(id.lower(), {})), now)
                     rows.append(row_of_process(running, found))
         return sorted(rows, key=urgency)
@@ -210,7 +212,7 @@ class Board:
             file, events = self._files.get(path), []
             if file is None:
                 before = self._stamps.get(path)
-                file = Followed(path, name, (before.size if before else 0) if self._begun else stamp.size)
+                file = Followed(path, name, (before.size if before else 0) if self._begun else stamp.size, now)
                 events = [file.event("session_started", now)] if self._begun else []
                 self._files[path] = file
                 self._families = None

@@ -3,13 +3,14 @@
 Rules
   1. Only what is new is read (`read/tail.py`); a torn last line waits for its end.
   2. A file that is not the one it was (replaced, truncated, rewritten) starts again from nothing.
-  3. Lines before `quiet_until` are taken and not told of.
+  3. Lines before `quiet_until` are taken and not told of. Of a file that has just come to be, neither are lines that
+     are older than it could be: a fork begins with the lines of another session.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -20,20 +21,24 @@ from unspool.graph.gathering import is_special
 from unspool.live.about import About
 from unspool.live.detail import Kind, Status, Verdict
 from unspool.live.events import Event, told
-from unspool.live.status import State, after, status_at
+from unspool.live.status import State, after, moment, status_at
 from unspool.live.tree import Name
 from unspool.read.position import START, Change
 from unspool.read.scan import Stamp
 from unspool.read.tail import pieces
 
 RESTING = (Kind.IDLE, Kind.ENDED)
+NEWS = timedelta(minutes=2)
+"""How long before a file is found its first line may have been written."""
 
 
 class Followed:
     """A session's file, or a sub-agent's, as far as it was read."""
 
-    def __init__(self, path: str, name: Name, quiet_until: int = 0) -> None:
+    def __init__(self, path: str, name: Name, quiet_until: int = 0, begun: datetime | None = None) -> None:
         self.path, self.name = path, name
+        self.begun = begun
+        """When it came to be, as far as that is known."""
         self.stamp: Stamp | None = None
         self.position = START
         self.quiet_until = quiet_until
@@ -124,7 +129,7 @@ class Followed:
                 for item in piece.items:
                     if isinstance(item, Entry):
                         yield from self._take(item, now)
-        except UnspoolError:
+        except (UnspoolError, OSError):  # it has gone, or its disk has; the next look tells
             return
 
     def _take(self, entry: Entry, now: datetime) -> Iterator[Event]:
@@ -133,7 +138,9 @@ class Followed:
             self._is_agent(record.agent_id, record.session_id)
         self.about.take(record)
         self.state = after(self.state, record, now)
-        if entry.offset >= self.quiet_until and (self.name.is_agent or not record.is_sidechain):
+        time = moment(record.timestamp)
+        is_copy = self.begun is not None and time is not None and self.begun - time > NEWS
+        if entry.offset >= self.quiet_until and not is_copy and (self.name.is_agent or not record.is_sidechain):
             base = replace(self.event("", now), offset=entry.offset, end=entry.offset + entry.length)
             yield from told(record, base, self.about.cwd)
 

@@ -117,7 +117,9 @@ def _waiting_for(evidence: Evidence, running: Running) -> Detail:
         return Detail(Kind.QUESTION, words=question.words if question else "")
     call = next((call for call in (*asks, *calls) if call.name not in AGENT_TOOLS), None)
     if call is None:
-        return Detail(Kind.PERMISSION, words=running.waiting_for or "")
+        return Detail(
+            Kind.PERMISSION, words="" if running.waiting_for == "permission prompt" else running.waiting_for or ""
+        )
     return Detail(Kind.PERMISSION, call.name, call.target)
 
 
@@ -297,12 +299,12 @@ def _of_agent(evidence: Evidence, now: datetime) -> Verdict:
     """Return what a sub-agent is doing: it has no process and no hooks of its own, and ends with its answer."""
     state = evidence.state
     over = Verdict(Detail(Kind.ENDED), since=state.last)
-    if evidence.is_over or state.phase is Phase.NEW or (state.last and now - state.last >= STAYS):
-        return over
-    if not state.open and state.last and now - state.last >= THINKS:
+    status = evidence.running.status if evidence.running else None
+    may_wait = status == "waiting" and bool(state.open)
+    is_quiet = state.last is not None and now - state.last >= THINKS
+    if evidence.is_over or state.phase is Phase.NEW or (is_quiet and not may_wait):
         return over
     found = _by_calls(evidence, now) if state.open else _by_phase(evidence, now)
-    is_busy = evidence.running is not None and evidence.running.status == "busy"
-    if found.detail.kind is Kind.PERMISSION and is_busy:
+    if found.detail.kind is Kind.PERMISSION and status == "busy":
         return replace(found, detail=replace(found.detail, kind=Kind.RUNNING))
     return replace(found, detail=over.detail) if found.detail.kind is Kind.WAITING else found

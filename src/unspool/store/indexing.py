@@ -209,8 +209,8 @@ class _Work:
     def _line(self, line: memoryview, offset: int, file: Behind, taken: _Taken) -> None:
         portion, begins, id = self._portion, False, self._last_id
         is_new, digesting = offset >= file.start, offset >= file.digested and not file.is_final
-        if digesting and taken.has_no_beginning:
-            taken.digest.begins(line)
+        if digesting and taken.seeks:
+            taken.seek(line)
         add, index = portion.passages.append, portion.words.append
         for at, timestamp, found, may_begin, compacts in excerpts(line, offset):
             begins = begins or may_begin
@@ -281,16 +281,18 @@ class _Taken:
         self._changed: dict[str, Changed] = {}
         self._is_first = True
         self._is_session = file.kind == Kind.SESSION.value
+        self.seeks = self._is_session and self.digest.beginning is None
+        """Whether no line of the conversation has been seen yet."""
 
     def is_new(self, file: Behind) -> bool:
         """Tell, once, whether the digest begins with the file: then nothing that was known before holds."""
         first, self._is_first = self._is_first and file.digested == 0, False
         return first
 
-    @property
-    def has_no_beginning(self) -> bool:
-        """Whether no line of the conversation has been seen yet."""
-        return self._is_session and self.digest.beginning is None
+    def seek(self, line: memoryview) -> None:
+        """Look whether the conversation begins with a line."""
+        self.digest.begins(line)
+        self.seeks = self.digest.beginning is None
 
     def told(self, kind: str, call: str, tool: str | None, target: str | None, line: memoryview | None) -> None:
         """Take a tool call or its result into the digest; without the line, if it failed."""

@@ -33,10 +33,15 @@ class Watching:
         """How the folder is followed, in words."""
         self._upkeep = upkeep
         self._stop = anyio.Event()
+        self._needing = (-1, 0)
+        """How many sessions needed somebody when the bell had last rung."""
 
     def needing(self, now: datetime) -> int:
         """Return how many sessions need somebody."""
-        return sum(row.group is Group.NEEDS_YOU for row in self.board.rows(now))
+        number = self.bell.number
+        if self._needing[0] != number:  # every page asks, and thousands may have changed within a day
+            self._needing = (number, sum(row.group is Group.NEEDS_YOU for row in self.board.rows(now)))
+        return self._needing[1]
 
     async def run(self) -> None:
         """Go on until cancelled."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Container, Iterable
 from datetime import datetime, time
 from typing import Final, NamedTuple
 
@@ -163,13 +163,13 @@ def _looks(row: Row, now: datetime) -> Json:
     }
 
 
-def signs(request: Request) -> dict[str, Json]:
-    """Return what the sessions on the board are doing, each with its sign, by their ids: for lists of sessions."""
+def signs(request: Request, ids: Container[str]) -> dict[str, Json]:
+    """Return what some sessions are doing, if they are on the board, each with its sign: for lists of sessions."""
     watching: Watching = request.app.state.watching
     now = place_of(request).now()
     return {
         row.session_id: {"sign": _SIGNS[row.detail.kind], "status": row.status.value, "words": say(row.verdict, now)}
-        for row in watching.board.rows(now)
+        for row in watching.board.rows(now, ids)
         if row.agent_id is None
     }
 

@@ -48,7 +48,7 @@ def sessions(request: Request) -> Response:
     wanted = wanted_of(query, place)
     shelf: Shelf = request.app.state.shelf
     found = shelf.catalog(wanted, place.zone)
-    live = {id: said for id, said in signs(request).items() if any(row.id == id for row in found.rows)}
+    live = signs(request, {row.id for row in found.rows})
     order = {"offset": wanted.offset, "sort": wanted.sort, "reverse": wanted.reverse}
     data = {**found.data(), **order, "live": live}
     return page(request, "sessions.html", data, view=_view(found, wanted, query, place))
@@ -110,12 +110,16 @@ def _view(found: Catalog, wanted: Wanted, query: QueryParams, place: Place) -> J
         "has": [_chip(name, found.facets["has"][name], wanted, kept) for name in HAS],
         "menus": [_menu(name, found.facets[name], query.get(name, "")) for name in _MENUS],
         "kept": {name: kept[name] for name in ("has", "sort", "reverse", "hidden", "since", "until") if name in kept},
-        "next": link("/sessions", kept, offset=next_at) if found.rows and next_at < found.total else None,
+        "next": _next(found, next_at, kept, query.get("limit")),
         "hidden": _hidden(found.hidden),
         "show_hidden": link("/sessions", kept, hidden=None if wanted.filters.hidden else 1),
         "is_filtered": bool(set(kept) - {"sort", "reverse"}),
         "indexing": place.settings.indexing,
     }
+
+
+def _next(found: Catalog, offset: int, kept: dict[str, str], limit: str | None) -> str | None:
+    return link("/sessions", kept, offset=offset, limit=limit) if found.rows and offset < found.total else None
 
 
 def _row(row: Row, place: Place) -> Json:
