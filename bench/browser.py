@@ -82,7 +82,9 @@ def opened(address: str, selector: str, enter: str | None = None) -> Opened:
             page.goto("about:blank")
         page.add_init_script(f"({_FIRST})({msgspec.json.encode(selector).decode()})")
         page.goto(address, wait_until="load")
-        page.wait_for_function("window.firstSeen !== undefined && performance.getEntriesByType('paint').length > 1")
+        page.wait_for_function(
+            "() => window.firstSeen !== undefined && performance.getEntriesByType('paint').length > 1"
+        )
         return measured(started, page)
 
 

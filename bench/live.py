@@ -114,7 +114,7 @@ def _latencies(page: Page, session: Path) -> tuple[list[float], list[float]]:
         assert process.stdout is not None
         written = [float(line) for line in process.stdout.read().split()]
         process.wait()
-    page.wait_for_function(f"Object.keys(window.seen).length >= {LINES}", timeout=GIVE_UP * 1000)
+    page.wait_for_function(f"() => Object.keys(window.seen).length >= {LINES}", timeout=GIVE_UP * 1000)
     seen: dict[str, float] = page.evaluate("window.seen")
     return (
         [seen[str(number)] - at for number, at in enumerate(written)],

@@ -33,16 +33,16 @@ def test_the_link_leads_to_the_first_page(served: Served, tabs: Tabs) -> None:
 def test_the_question_mark_lists_the_keys(size: Size, served: Served, tabs: Tabs) -> None:
     tab = entered(tabs(size), served)
     tab.page.keyboard.press("?")
-    tab.until("document.querySelector('#keys').open")
+    tab.until("() => document.querySelector('#keys').open")
     assert {cap.inner_text() for cap in tab.page.query_selector_all("#keys dt kbd")} >= KEYS
     tab.page.keyboard.press("Escape")
-    tab.until("!document.querySelector('#keys').open")
+    tab.until("() => !document.querySelector('#keys').open")
 
 
 def test_a_few_letters_lead_to_a_session(served: Served, tabs: Tabs) -> None:
     tab = entered(tabs(), served)
     tab.page.keyboard.press("Control+k")
-    tab.until("document.querySelectorAll('#palette li').length > 3")
+    tab.until("() => document.querySelectorAll('#palette li').length > 3")
     tab.page.keyboard.type("cart tot")
     tab.until("words => document.querySelector('#palette li')?.innerText.includes(words)", showcase.TITLE)
     tab.page.keyboard.press("Enter")

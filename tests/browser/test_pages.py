@@ -171,7 +171,7 @@ def test_the_board_follows(config: Path, served: Served, tabs: Tabs) -> None:
     page.wait_for_function("words => document.body.innerText.includes(words)", arg=showcase.TITLE)
     with happening(config):
         page.wait_for_function("words => document.body.innerText.includes(words)", arg="asking permission")
-        page.wait_for_function("document.title.includes('2')")
+        page.wait_for_function("() => document.title.includes('2')")
 
 
 def test_the_session_page_at_once_after_it_began(config: Path, served: Served, tabs: Tabs) -> None:

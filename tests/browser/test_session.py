@@ -33,6 +33,8 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 @pytest.mark.parametrize("dark", [True, False], ids=["dark", "light"])
 def test_everything_is_seen_without_a_click(size: Size, dark: bool, served: Served, tabs: Tabs) -> None:
     page = visit_session(tabs(size, dark=dark), served, showcase.ID)
+    page.keyboard.press("End")
+    page.wait_for_selector(".agents tbody tr")
     seen = page.inner_text("body")
     assert {name: words for name, words in VISIBLE.items() if words not in seen} == {}
 
@@ -219,10 +221,12 @@ def test_capital_letters_lead_to_prompts_and_errors_before(served: Served, tabs:
     page.keyboard.press("G")
     page.wait_for_selector(".rows .current")
     page.keyboard.press("K")
-    page.wait_for_function("document.querySelector('.rows .current')?.innerText.includes('Delete the old branch')")
+    page.wait_for_function(
+        "() => document.querySelector('.rows .current')?.innerText.includes('Delete the old branch')"
+    )
     page.keyboard.press("g")
     page.keyboard.press("g")
-    page.wait_for_function("scrollY === 0")
+    page.wait_for_function("() => scrollY === 0")
 
 
 def test_a_shows_the_agents_and_the_nested_one_among_them(served: Served, tabs: Tabs) -> None:

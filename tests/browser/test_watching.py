@@ -59,11 +59,11 @@ def test_a_page_that_keeps_to_itself_has_no_problem(tabs: Tabs, trap: Trap, tmp_
     trap.put("/own.js", "document.title = 'seen'", Content_Type="text/javascript")
     tab = tabs()
     tab.go(trap.put("/", "<!doctype html><title>page</title><script src=/own.js></script><p>quiet"))
-    tab.until("document.title === 'seen'")
+    tab.until("() => document.title === 'seen'")
     file = tmp_path / "page.html"
     file.write_text("<!doctype html><title>page</title><script>document.title = 'seen'</script>")
     tab.go(file.as_uri())
-    tab.until("document.title === 'seen'")
+    tab.until("() => document.title === 'seen'")
     assert tab.metrics()["Nodes"] > 0
 
 

@@ -222,7 +222,9 @@ class Renderer:
         """Return what was found."""
         return self._render("matches.html", matches=matches, words=words)
 
-    def page(self, view: View, depth: Depth = Depth.STEPS, turns: range | None = None) -> Markup:
+    def page(
+        self, view: View, depth: Depth = Depth.STEPS, turns: range | None = None, drawer: Markup | None = None
+    ) -> Markup:
         """Return everything between the frame's head and foot: strip, chart, outline, transcript, drawer.
 
         Of a long session the first and the last block have their rows; the others are loaded when they come near. With
@@ -246,6 +248,7 @@ class Renderer:
             body=body,
             depth=depth,
             view=view,
+            drawer=drawer,
             following=_following(turns, len(view.index.parts) - 1) if not self.alone else None,
         )
 

@@ -291,8 +291,7 @@ class Index:
             for earlier in self.parts:
                 earlier.content.forget()
         elif record.subtype in ("api_error", "api_refusal"):
-            self.errors.append(entry.offset)
-            part.errors += 1
+            self.errors.append(entry.offset)  # shown, not counted: what came after the last try counts, as in `ls`
 
     # turns and chunks
 

@@ -36,7 +36,7 @@ class Lines:
         """Return what begins at a place."""
         data = self.reader.part(self.path, offset, _FIRST)
         length = len(data)
-        while length == len(data) and b"\n" not in data and length < MAX_LINE + 1:
+        while data and length == len(data) and b"\n" not in data and length < MAX_LINE + 1:
             length = min(len(data) * 8, MAX_LINE + 1)
             data = self.reader.part(self.path, offset, length)
             if len(data) < length:

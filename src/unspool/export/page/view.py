@@ -27,6 +27,7 @@ from unspool.export.page.pictures import Blob, blobs
 from unspool.export.page.row import Row, Section, each
 from unspool.export.page.telling import Telling
 from unspool.format import results
+from unspool.format.blocks import ToolResult
 from unspool.format.codec import decode
 from unspool.format.entry import Entry, Item
 from unspool.format.records import User
@@ -222,12 +223,25 @@ class View:
     # details
 
     def split(self, key: str) -> tuple[View, int, int]:
-        """Return whose line a key names, where it begins, and the number of the block."""
+        """Return whose line a key names, where it begins, and the number of the block.
+
+        A key without a block names the step in which the line at that place is told: of a result, its call.
+        """
         agent, slash, place = key.rpartition("/")
-        offset, _, block = place.partition(".")
-        if not offset.isdecimal() or not block.isdecimal() or len(offset) > 18 or len(block) > 9:
+        offset, dot, block = place.partition(".")
+        if not offset.isdecimal() or (dot and not block.isdecimal()) or len(offset) > 18 or len(block) > 9:
             raise NotFound(f"no such step: `{key}`", hint="a step is named as in `1024.0`")
-        return (self.agent(agent) if slash and agent != self.agent_id else self), int(offset), int(block)
+        view = self.agent(agent) if slash and agent != self.agent_id else self
+        return (view, int(offset), int(block)) if dot else (view, *view._told_at(int(offset)))
+
+    def _told_at(self, offset: int) -> tuple[int, int]:
+        entry = self.lines.entry(offset)
+        if entry is not None and isinstance(entry.record, User):
+            for one in entry.record.message.blocks:
+                if isinstance(one, ToolResult) and (called := self.index.calls.get(one.tool_use_id)):
+                    place, _, block = called.key.partition(".")
+                    return int(place), int(block)
+        return offset, 0
 
     def detail(self, key: str, *, whole: bool = False) -> Detail:
         """Return everything about a step; `whole`: also what is too long to be shown unasked."""

@@ -129,7 +129,8 @@ def _href(hit: Hit) -> str | None:
     """Return where a hit can be read: the step of its session, or the library."""
     if hit.kind in _SHELVES:
         return link(f"/library/{_SHELVES[hit.kind]}")
-    return session_link(hit.session, step=hit.offset, agent=hit.agent) if hit.session else None
+    step = f"{hit.agent}/{hit.offset}" if hit.agent else hit.offset
+    return session_link(hit.session, step=step, agent=hit.agent) if hit.session else None
 
 
 def pieces(snippet: str) -> list[tuple[str, bool]]:

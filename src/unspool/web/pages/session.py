@@ -7,6 +7,7 @@ from typing import Final
 
 import msgspec
 from anyio import to_thread
+from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
@@ -32,7 +33,8 @@ def session(request: Request) -> Response:
         if request.url.path.endswith(TWIN):
             return as_json(view.data(turns, depth))
         title = view.outline().head.title
-        body = Renderer(links(id)).page(view, depth, turns)
+        renderer = Renderer(links(id))
+        body = renderer.page(view, depth, turns, _opened(request, view, renderer))
     return page(request, "session_page.html", {"title": title, "id": id}, body=body)
 
 
@@ -150,6 +152,15 @@ def _agent(request: Request) -> str | None:
 def _views(request: Request) -> Views:
     views: Views = request.app.state.views
     return views
+
+
+def _opened(request: Request, view: View, renderer: Renderer) -> Markup | None:
+    """Return the step that the address opens; one that is not there opens nothing."""
+    asked = request.query_params
+    try:
+        return renderer.detail(view.detail(asked["step"]), asked.get("tab", "rendered")) if asked.get("step") else None
+    except NotFound:
+        return None
 
 
 def _depth(request: Request) -> Depth:

@@ -21,9 +21,11 @@ export function drawerOf(root, source, pages) {
     if (row && scroll) row.scrollIntoView({ block: "nearest" });
     remember();
     try {
-      const html = await source.detail(key, face, whole);
+      const html = await source.detail(key.replace(/-(fold|inside)$/, ""), face, whole);
       if (mine !== wanted) return;
       drawer.innerHTML = html;
+      const told = drawer.querySelector(".detail")?.dataset.key;
+      if (!row && told && told !== key) await follow(told);
     } catch (error) {
       drawer.textContent = `could not be loaded: ${error.message}`;
     }
@@ -31,6 +33,15 @@ export function drawerOf(root, source, pages) {
     root.classList.add("drawn");
     drawer.scrollTop = 0;
     source.ready(drawer);
+  }
+
+  // A link may name a line of the file; the step in which it is told is known once its detail is there.
+  async function follow(key) {
+    current = key;
+    const row = await pages.find(key);
+    mark(row);
+    if (row) row.scrollIntoView({ block: "center" });
+    remember();
   }
 
   function close() {

@@ -50,10 +50,31 @@ export function begin(root) {
     await drawer.open(key, { face: "rendered", scroll: false, ...options });
   }
 
+  const crew = root.querySelector(".crew-place");
+
+  async function loadCrew() {
+    if (!crew.dataset.loaded) {
+      crew.dataset.loaded = "1";
+      crew.innerHTML = await source.agents(crew);
+    }
+  }
+
   async function agents() {
-    const place = root.querySelector(".crew-place");
-    if (!place.firstElementChild) place.innerHTML = await source.agents(place);
-    place.scrollIntoView({ block: "start" });
+    await loadCrew();
+    crew.scrollIntoView({ block: "start" });
+  }
+
+  // The tree of agents stands at the end of a session that has some, loaded when it comes near.
+  if (root.querySelector("[data-show=agents]")) {
+    const watcher = new IntersectionObserver(
+      (seen) => {
+        if (!seen.some((one) => one.isIntersecting)) return;
+        watcher.disconnect();
+        loadCrew();
+      },
+      { rootMargin: "600px 0px" },
+    );
+    watcher.observe(crew);
   }
 
   function fold(open) {

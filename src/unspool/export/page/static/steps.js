@@ -37,11 +37,12 @@ export function stepsOf(root, pages, drawer) {
     const all = pages.blocks();
     const here = place();
     const start = here ? all.indexOf(here.closest(".block")) : 0;
+    const isMarked = here && here.classList.contains("current");
     const after = (row) =>
-      !here || (by > 0 ? here.compareDocumentPosition(row) & 4 : here.compareDocumentPosition(row) & 2);
+      !here || (row === here && !isMarked) || (by > 0 ? here.compareDocumentPosition(row) & 4 : here.compareDocumentPosition(row) & 2);
     for (let at = Math.max(start, 0); at >= 0 && at < all.length; at += by) {
       await pages.load(all[at]);
-      const rows = [...all[at].querySelectorAll(selector)].filter((row) => row !== here && after(row));
+      const rows = [...all[at].querySelectorAll(selector)].filter((row) => (row !== here || !isMarked) && after(row));
       const row = by > 0 ? rows[0] : rows[rows.length - 1];
       if (row) {
         for (let above = row.parentElement; above; above = above.parentElement) {
