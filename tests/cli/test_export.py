@@ -157,7 +157,7 @@ hint: name one file that you may read
             2,
             snapshot("""\
 unspool: say which format to write
-hint: one of `--md`, `--json`, `--messages`, `--jsonl`; or all with `--parquet`, `--duckdb`
+hint: one of `--md`, `--html`, `--json`, `--messages`, `--jsonl`; or all with `--parquet`, `--duckdb`
 """),
         ),
     ],
