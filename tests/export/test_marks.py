@@ -13,7 +13,13 @@ from unspool.format.entry import Entry
 from unspool.testing.build import Step, attachment, note, progress, session, system
 
 CASES = [
-    (note("pr-link", prNumber=7, prUrl="https://x.test/7", prRepository="a/b"), "pull request", "#7 a/b https://x.test/7", 2, False),
+    (
+        note("pr-link", prNumber=7, prUrl="https://x.test/7", prRepository="a/b"),
+        "pull request",
+        "#7 a/b https://x.test/7",
+        2,
+        False,
+    ),
     (note("queue-operation", operation="dequeue"), "queue", "dequeue", 2, False),
     (note("brand-new"), "unknown", "record `brand-new`", 2, False),
     (note("mode", mode="plan"), "mode", "plan", 3, False),
@@ -22,16 +28,28 @@ CASES = [
     (system("turn_duration", durationMs=1e300), "turn took", "277777 h 47 min", 3, False),
     (system("informational", "hello"), "program", "hello", 2, False),
     (system("brand_new", "x"), "unknown", "system line `brand_new`: x", 2, False),
-    (system("stop_hook_summary", hookCount=2, hookErrors=["no"]), "hook", "2 hooks at the end of the turn · no", 2, True),
+    (
+        system("stop_hook_summary", hookCount=2, hookErrors=["no"]),
+        "hook",
+        "2 hooks at the end of the turn · no",
+        2,
+        True,
+    ),
     (attachment("brand_new"), "unknown", "attachment `brand_new`", 2, False),
     (attachment("file", filename="/a"), "attached", "/a", 2, False),
     (attachment("date", date="2026"), "attached", "date", 3, False),
-    (attachment("hook_blocking_error", hookName="Stop", blockingError={"blockingError": "no"}), "hook", "Stop said no: no", 2, True),
+    (
+        attachment("hook_blocking_error", hookName="Stop", blockingError={"blockingError": "no"}),
+        "hook",
+        "Stop said no: no",
+        2,
+        True,
+    ),
     (attachment("hook_success", hookName="Stop"), "hook", "Stop", 3, False),
     (progress("hook_progress", hookName="Stop", command="x"), "hook", "Stop x", 2, False),
     (progress("bash_progress", elapsedTimeSeconds=3, totalLines=2), "progress", "3 s · 2 lines", 3, False),
     (progress("brand_new"), "unknown", "progress `brand_new`", 2, False),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("step", "kind", "words", "depth", "failed"), CASES)

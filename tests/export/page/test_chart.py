@@ -30,8 +30,11 @@ def test_each_request_is_counted_once_with_all_its_tokens(tmp_path: Path) -> Non
 def test_a_session_tells_what_happened_when(tmp_path: Path) -> None:
     kinds = [marker.kind for marker in built(tmp_path).chart().markers]
     assert {kind: kinds.count(kind) for kind in sorted(set(kinds))} == {
-        "agent": 2, "compaction": 1, "error": 2, "prompt": 6,
-    }  # fmt: skip
+        "agent": 2,
+        "compaction": 1,
+        "error": 2,
+        "prompt": 6,
+    }
 
 
 def test_the_limit_is_the_models_own(tmp_path: Path) -> None:
@@ -41,7 +44,9 @@ def test_the_limit_is_the_models_own(tmp_path: Path) -> None:
         "longer": [request(300_000)],
         "said": [note("cost-state", modelUsage={"new": {"contextWindow": 500_000}}), request(10, model="new")],
     }
-    found = {name: viewed(tmp_path / name, user("go"), *lines).chart().columns[0].limit for name, lines in limits.items()}
+    found = {
+        name: viewed(tmp_path / name, user("go"), *lines).chart().columns[0].limit for name, lines in limits.items()
+    }
     assert found == {"known": 200_000, "none": None, "longer": 1_000_000, "said": 500_000}
 
 
@@ -50,16 +55,20 @@ def test_the_limit_is_the_models_own(tmp_path: Path) -> None:
     [
         ([request(50_000), request(60_000)], None),
         ([request(50_000), request(0, 60_000)], "the beginning of the prompt had changed"),
-        ([request(50_000), request(0, 60_000, timestamp="2026-01-05T09:10:00.000Z")], "10 min had passed, and the cache lives 5 min"),
+        (
+            [request(50_000), request(0, 60_000, timestamp="2026-01-05T09:10:00.000Z")],
+            "9 min 59 s had passed, and the cache lives 5 min",
+        ),
         ([request(50_000), request(0, 60_000, model="claude-haiku-4-5")], "another model"),
         ([request(50_000), compaction("so far"), request(0, 60_000)], None),
         ([request(1_000), request(0, 2_000)], None),
     ],
-)  # fmt: skip
-def test_a_cache_that_was_of_no_use_is_flagged_with_the_reason(tmp_path: Path, lines: list[Step], reason: str | None) -> None:
-    missed = [column.missed for column in viewed(tmp_path, user("go"), *lines).chart().columns]
-    started = missed[-1].partition(" s ")[0] if missed[-1] and reason and "min" in reason else missed[-1]
-    assert started == reason or (reason and missed[-1] and missed[-1].endswith(reason.partition("had")[2]))
+)
+def test_a_cache_that_was_of_no_use_is_flagged_with_the_reason(
+    tmp_path: Path, lines: list[Step], reason: str | None
+) -> None:
+    columns = viewed(tmp_path, user("go"), *lines).chart().columns
+    assert [column.missed for column in columns] == [None, reason]
 
 
 def test_a_long_session_has_few_columns_and_all_the_cost(tmp_path: Path) -> None:

@@ -14,9 +14,18 @@ from unspool.testing.build import assistant, session, user
 
 def test_agents_stand_under_those_who_started_them(tmp_path: Path) -> None:
     tree = built(tmp_path).agents()
-    assert [(member.id, [inner.id for inner in member.members]) for member in tree.members] == [("a1", ["a3"]), ("a2", [])]
+    assert [(member.id, [inner.id for inner in member.members]) for member in tree.members] == [
+        ("a1", ["a3"]),
+        ("a2", []),
+    ]
     first = tree.members[0]
-    assert (first.type, first.description, first.status, first.calls, first.result) == ("Explore", "Look", "done", 1, "found it")
+    assert (first.type, first.description, first.status, first.calls, first.result) == (
+        "Explore",
+        "Look",
+        "done",
+        1,
+        "found it",
+    )
     assert (first.output, first.cost, first.peak) == (240, 20_540, 12_204)
     assert first.members[0].key == "a1/340.0"
     assert tree.cost == 41_080
@@ -25,7 +34,11 @@ def test_agents_stand_under_those_who_started_them(tmp_path: Path) -> None:
 def test_an_agent_is_known_by_its_prompt_where_nothing_else_tells(tmp_path: Path) -> None:
     from unspool.testing.build import tool_result, tool_use
 
-    lines = [user("go"), assistant(tool_use("Task", id="t", prompt="do it", description="d")), tool_result("done", id="t")]
+    lines = [
+        user("go"),
+        assistant(tool_use("Task", id="t", prompt="do it", description="d")),
+        tool_result("done", id="t"),
+    ]
     path = session(*lines, id=ID).save(tmp_path)
     folder = path.with_suffix("") / "subagents"
     folder.mkdir(parents=True)

@@ -87,10 +87,16 @@ def evil() -> list[Any]:
         assistant(tool_use("Bash", id="c", command=EVIL, description=EVIL)),
         tool_result(f"Exit code 1\n{EVIL}", id="c", error=True),
         assistant(tool_use("Read", id="d", file_path=EVIL)),
-        tool_result(EVIL, id="d", structured={"type": "text", "file": {"filePath": EVIL, "content": EVIL, "startLine": 1}}),
+        tool_result(
+            EVIL, id="d", structured={"type": "text", "file": {"filePath": EVIL, "content": EVIL, "startLine": 1}}
+        ),
         assistant(tool_use("Task", id="e", description=EVIL, prompt=EVIL, subagent_type=EVIL)),
         tool_result(EVIL, id="e", structured={"status": "completed", "agentId": EVIL, "content": []}),
-        assistant(tool_use("AskUserQuestion", id="f", questions=[{"question": EVIL, "header": EVIL, "options": [{"label": EVIL}]}])),
+        assistant(
+            tool_use(
+                "AskUserQuestion", id="f", questions=[{"question": EVIL, "header": EVIL, "options": [{"label": EVIL}]}]
+            )
+        ),
         tool_result(EVIL, id="f", structured={"questions": [], "answers": {EVIL: EVIL}}),
         assistant(tool_use("TodoWrite", id="g", todos=[{"content": EVIL, "status": EVIL}])),
         note("pr-link", prNumber=1, prUrl=f"javascript:alert(1)//{EVIL}", prRepository=EVIL),
@@ -103,7 +109,7 @@ def evil() -> list[Any]:
         system("local_command", f"<local-command-stdout>{EVIL}</local-command-stdout>"),
         compaction(EVIL, trigger=EVIL),
         queued(EVIL),
-    ]  # fmt: skip
+    ]
 
 
 def test_whatever_is_in_any_field_stays_text(tmp_path: Path) -> None:

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from tests.export.page.scene import EDIT, HUNK, QUESTION, READ, viewed
 from tests.strategies import json_values
 from unspool.export.page import pieces
-from unspool.export.page.pieces import Checklist, Code, Data, Patch, PatchLine, Piece, Pictures, Question, Words
+from unspool.export.page.pieces import Checklist, Code, Data, Patch, PatchLine, Pictures, Piece, Question, Words
 from unspool.format.inputs import TOOLS
 from unspool.graph.calls import tool_calls
-from unspool.testing.build import image, session, tool_result, tool_use, user
 from unspool.testing.build import assistant as answer
+from unspool.testing.build import image, session, tool_result, tool_use, user
 
 
 def shown(name: str, given: dict[str, Any], content: Any = "ok", structured: Any = None, **more: Any) -> list[Piece]:
@@ -40,7 +40,11 @@ def test_an_edit_is_a_patch_with_true_line_numbers() -> None:
 
 def test_hunks_are_numbered_each_by_itself() -> None:
     second = {**HUNK, "oldStart": 40, "newStart": 41, "lines": ["-a", "\\ No newline at end of file"]}
-    (patch,) = shown("MultiEdit", {"file_path": "/a", "edits": []}, structured={**EDIT, "edits": [], "structuredPatch": [HUNK, second]})
+    (patch,) = shown(
+        "MultiEdit",
+        {"file_path": "/a", "edits": []},
+        structured={**EDIT, "edits": [], "structuredPatch": [HUNK, second]},
+    )
     assert isinstance(patch, Patch)
     assert patch.lines[5:] == (
         PatchLine("@", None, None, ""),
@@ -71,7 +75,11 @@ def test_a_command_shows_what_it_said_and_how_it_ended() -> None:
     assert isinstance(output, Words)
     assert (command.text, output.title, output.text) == ("make", "exit 2", "\x1b[31mno\x1b[0m")
     done = {"stdout": "out", "stderr": "err", "interrupted": False, "isImage": False, "backgroundTaskId": "b1"}
-    titles = [(piece.title, piece.text) for piece in shown("Bash", {"command": "x"}, structured=done) if isinstance(piece, Words)]
+    titles = [
+        (piece.title, piece.text)
+        for piece in shown("Bash", {"command": "x"}, structured=done)
+        if isinstance(piece, Words)
+    ]
     assert titles == [("command", "x"), ("stdout", "out"), ("stderr", "err"), ("", "in the background as b1")]
 
 
@@ -79,7 +87,9 @@ def test_what_was_read_has_true_line_numbers() -> None:
     (code,) = shown("Read", {"file_path": "/a.py"}, structured=READ)
     assert isinstance(code, Code)
     assert (code.first, code.total, code.path) == (10, 40, "/home/me/project/a.py")
-    (told,) = shown("Read", {"file_path": "/a.py"}, "     7→x = 1\n     8→y = 2\n\n<system-reminder>z</system-reminder>")
+    (told,) = shown(
+        "Read", {"file_path": "/a.py"}, "     7→x = 1\n     8→y = 2\n\n<system-reminder>z</system-reminder>"
+    )
     assert isinstance(told, Code)
     assert (told.first, told.text) == (7, "x = 1\ny = 2")
 
@@ -124,7 +134,9 @@ def test_a_long_value_is_cut_unless_all_of_it_is_asked_for(tmp_path: Path, whole
     name=st.sampled_from([*TOOLS, "mcp__a__b", ""]), value=json_values, content=json_values, structured=json_values,
     error=st.booleans(),
 )  # fmt: skip
-def test_whatever_a_tool_was_given_and_gave_is_shown(name: str, value: Any, content: Any, structured: Any, error: bool) -> None:
+def test_whatever_a_tool_was_given_and_gave_is_shown(
+    name: str, value: Any, content: Any, structured: Any, error: bool
+) -> None:
     block = {"type": "tool_use", "id": "x", "name": name, "input": value}
     lines = [user("go"), answer(block), tool_result(content, id="x", structured=structured, error=error)]
     for call in tool_calls(session(*lines).entries):

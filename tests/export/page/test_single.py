@@ -44,7 +44,9 @@ def test_everything_is_inside_and_nothing_is_fetched(tmp_path: Path) -> None:
 def test_the_policy_names_the_script_and_the_style_by_their_hashes(tmp_path: Path) -> None:
     html = "".join(standalone(built(tmp_path).session))
     policy = re.search(r'Content-Security-Policy" content="([^"]*)"', html)
-    script, style = (re.search(rf"<{tag}[^>]*>(.*?)</{tag[:6]}", html, re.DOTALL) for tag in ('script type="module"', "style"))
+    script, style = (
+        re.search(rf"<{tag}[^>]*>(.*?)</{tag[:6]}", html, re.DOTALL) for tag in ('script type="module"', "style")
+    )
     assert policy
     assert script
     assert style
@@ -56,7 +58,13 @@ def test_the_policy_names_the_script_and_the_style_by_their_hashes(tmp_path: Pat
 def test_it_can_be_read_without_javascript(tmp_path: Path) -> None:
     html = "".join(standalone(built(tmp_path).session))
     plain = re.sub(r"<script.*?</script>|<style.*?</style>", "", html, flags=re.DOTALL)
-    for words in ("Please fix **the bug**", "I will look at it.", "make test", "exit 1 · 3 lines", "branch left: 1 turn"):
+    for words in (
+        "Please fix **the bug**",
+        "I will look at it.",
+        "make test",
+        "exit 1 · 3 lines",
+        "branch left: 1 turn",
+    ):
         assert words in plain
 
 
@@ -89,8 +97,8 @@ def test_nothing_in_a_transcript_gets_out_of_its_place(tmp_path: Path) -> None:
 
 
 def test_a_file_of_774_kb_makes_one_of_no_more_than_250() -> None:
-    (path,) = [path for path in corpus().rglob("fe5e1c67-*.jsonl") if path.stat().st_size == 774_477][:1] or pytest.skip(
-        "that file is not in this corpus"
-    )
+    (path,) = [path for path in corpus().rglob("fe5e1c67-*.jsonl") if path.stat().st_size == 774_477][
+        :1
+    ] or pytest.skip("that file is not in this corpus")
     (one,) = unspool.open(path).sessions()
     assert len("".join(standalone(one)).encode()) <= 250_000
