@@ -90,6 +90,7 @@ class View:
         self.index = Index(str(self.source.path))
         self._position = START
         self._bills: tuple[int, list[Request]] | None = None
+        self._outline: tuple[int, Outline] | None = None
         self._told: dict[str, int] = {}
         self._telling = Telling(self.lines, self.index, self.prefix, self.agent_of)
         self._agents: dict[str, View] = {}
@@ -194,7 +195,9 @@ class View:
 
     def outline(self) -> Outline:
         """Return head and turns."""
-        return contents.outline(self.index, self.bills, self._head())
+        if self._outline is None or self._outline[0] != self.index.end:
+            self._outline = (self.index.end, contents.outline(self.index, self.bills, self._head()))
+        return self._outline[1]
 
     def _head(self) -> Head:
         session = self.session

@@ -2,7 +2,7 @@
 
 const NEAR = 1500; // pixels
 const FAR = 6000;
-const MOST = 14000; // nodes in all blocks together
+const MOST = 8000; // elements in all blocks together
 
 export function windowOf(root, source) {
   const rows = root.querySelector(".rows");
@@ -85,18 +85,24 @@ export function windowOf(root, source) {
   const outlineWatcher = new IntersectionObserver(
     (seen) => {
       for (const { target, isIntersecting } of seen) {
-        if (!isIntersecting || !target.hasAttribute("data-empty")) continue;
-        target.removeAttribute("data-empty");
-        source.rows(target, "steps").then((html) => {
-          target.innerHTML = html;
-          target.style.height = "";
-        });
+        const isEmpty = target.hasAttribute("data-empty");
+        if (isIntersecting && isEmpty) {
+          target.removeAttribute("data-empty");
+          source.rows(target, "steps").then((html) => {
+            target.innerHTML = html;
+            target.style.height = "";
+          });
+        } else if (!isIntersecting && !isEmpty && target.firstElementChild) {
+          target.style.height = `${target.getBoundingClientRect().height}px`;
+          target.setAttribute("data-empty", "");
+          target.textContent = "";
+        }
       }
     },
-    { rootMargin: "600px 0px" },
+    { root: root.querySelector(".left"), rootMargin: "900px 0px" },
   );
-  for (const stretch of root.querySelectorAll(".outline ol[data-empty]")) {
-    stretch.style.height = `${stretch.dataset.count * 42}px`;
+  for (const stretch of root.querySelectorAll(".outline ol[data-src]")) {
+    if (stretch.hasAttribute("data-empty")) stretch.style.height = `${stretch.dataset.count * 42}px`;
     outlineWatcher.observe(stretch);
   }
 
