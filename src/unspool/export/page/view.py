@@ -244,6 +244,8 @@ class View:
                 if isinstance(one, ToolResult) and (called := self.index.calls.get(one.tool_use_id)):
                     place, _, block = called.key.partition(".")
                     return int(place), int(block)
+        if entry is None and offset and self.lines.reader.part(self.lines.path, offset - 1, 1) != b"\n":
+            raise NotFound(f"no line begins at `{offset}`", hint="a step is named as in `1024.0`")
         return offset, 0
 
     def detail(self, key: str, *, whole: bool = False) -> Detail:
