@@ -293,3 +293,34 @@ def test_damaged_real_files_never_crash_a_page() -> None:
             keys = [row.key for section in sections for row in each(section.rows) if row.kind not in ("fold", "inside")]
             for key in keys[:: max(1, len(keys) // 20)]:
                 assert view.detail(key).raw
+
+
+@settings(deadline=None, max_examples=100)
+@given(some=steps, version=versions, cut=st.integers(0, 20_000))
+def test_what_was_kept_goes_on_as_if_it_had_never_been_away(
+    some: list[Step], version: str, cut: int, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    config = tmp_path_factory.mktemp("c")
+    built = made(some, version)
+    path = built.save(config)
+    path.write_bytes(built.data[:cut])
+    kept = opened(config).keep()
+    path.write_bytes(built.data)
+    view = View.read(unspool.open(config).session(ID), kept)
+    assert state(view) == state(opened(config))
+    assert not view.grow().rows
+
+
+@pytest.mark.parametrize("kept", [b"", b"x", b"\x91\xa6page 0", b"\xc1", b"\x90"])
+def test_what_cannot_be_read_back_is_read_anew(tmp_path: Path, kept: bytes) -> None:
+    session(user("one"), id=ID).save(tmp_path)
+    view = View.read(unspool.open(tmp_path).session(ID), kept)
+    assert [turn.prompt for turn in view.outline().turns] == ["one"]
+
+
+def test_what_was_kept_of_another_file_is_read_anew(tmp_path: Path) -> None:
+    session(user("one"), assistant("two"), id=ID).save(tmp_path)
+    kept = opened(tmp_path).keep()
+    session(user("three"), id=ID).save(tmp_path)
+    view = View.read(unspool.open(tmp_path).session(ID), kept)
+    assert [turn.prompt for turn in view.outline().turns] == ["three"]

@@ -22,6 +22,7 @@ from unspool.export.page.billing import Request, requests
 from unspool.export.page.blocks import Block, blocks
 from unspool.export.page.contents import Head, Outline
 from unspool.export.page.index import Index
+from unspool.export.page.kept import Restored, packed, unpacked
 from unspool.export.page.lines import Lines
 from unspool.export.page.pictures import Blob, blobs
 from unspool.export.page.row import Row, Section, each
@@ -80,15 +81,26 @@ class View:
         self._start()
 
     @classmethod
-    def read(cls, session: Session) -> View:
-        """Read a session as far as it is written."""
+    def read(cls, session: Session, kept: bytes | None = None) -> View:
+        """Read a session as far as it is written; from where `keep` was asked on, if what it gave is at hand."""
         view = cls(session)
-        view.grow()
+        restored = unpacked(kept, str(view.source.path)) if kept else None
+        if restored is not None:
+            view._start(restored)
+            view._read_on()
+            view.index.was_joined = False
+            view.index.changed.clear()
+            view._fresh(view.index.end)
+        else:
+            view.grow()
         return view
 
-    def _start(self) -> None:
-        self.index = Index(str(self.source.path))
-        self._position = START
+    def keep(self) -> bytes:
+        """Return what was read, for `read` to go on from: a long session then opens at once."""
+        return packed(self.index, self._position)
+
+    def _start(self, restored: Restored | None = None) -> None:
+        self.index, self._position = restored or (Index(str(self.source.path)), START)
         self._bills: tuple[int, list[Request]] | None = None
         self._outline: tuple[int, Outline] | None = None
         self._told: dict[str, int] = {}

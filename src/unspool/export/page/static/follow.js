@@ -40,17 +40,17 @@ export function followerOf(root, source, pages) {
     }
     const row = element(change.html);
     const known = document.getElementById(row.id);
-    const inner = [...row.querySelectorAll(".row")].map((one) => document.getElementById(one.id));
+    // What is folded now stood by itself before.
+    const folded = [...row.querySelectorAll(".row")].map((one) => document.getElementById(one.id)).filter(Boolean);
     if (known) {
       keep(known, row);
       known.replaceWith(row);
     } else {
-      const folded = inner.filter(Boolean);
       if (folded.length) folded[0].before(row);
       else sectionFor(block, change).append(row);
-      for (const one of folded) one.remove();
       fresh += 1;
     }
+    for (const one of folded) if (!row.contains(one)) one.remove();
     source.ready(row);
   }
 

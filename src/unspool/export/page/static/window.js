@@ -1,8 +1,8 @@
 // What of a long session is in the page: blocks near the eye have their rows, far ones only their height.
 
 const NEAR = 1500; // pixels
-const FAR = 6000;
-const MOST = 8000; // elements in all blocks together
+const FAR = 3000;
+const MOST = 6000; // elements in all blocks together
 
 export function windowOf(root, source) {
   const rows = root.querySelector(".rows");
@@ -72,6 +72,16 @@ export function windowOf(root, source) {
       Promise.all(near.map((one) => load(one.target))).then(release);
     },
     { rootMargin: `${NEAR}px 0px` },
+  );
+
+  let rest = 0;
+  addEventListener(
+    "scroll",
+    () => {
+      clearTimeout(rest);
+      rest = setTimeout(release, 200);
+    },
+    { passive: true },
   );
 
   function watch() {
