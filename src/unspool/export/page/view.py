@@ -170,8 +170,10 @@ class View:
     def _take(self, items: Iterable[Item]) -> None:
         end = self.index.end
         for item in items:
-            if item.offset >= end:  # a last line that was taken without its end comes again with it
+            if item.offset >= end:
                 self.index.take(item)
+            else:  # a last line that was taken without its end comes again with it
+                self.index.end = max(self.index.end, item.offset + item.length)
         self.index.finish()
 
     def _fresh(self, before: int) -> tuple[Fresh, ...]:
