@@ -22,6 +22,7 @@ from unspool.read.scan import Kind
 from unspool.store.archive import Archive
 from unspool.store.database import open_archive
 from unspool.store.keeping import KeptReader, session_tree
+from unspool.web.memory import LONG, Memory
 from unspool.web.place import Place
 
 MOST: Final = 6
@@ -40,6 +41,7 @@ class Views:
         self._kept: OrderedDict[_Key, _Kept] = OrderedDict()
         self._lock = threading.Lock()
         self._here = threading.local()
+        self._memory = Memory(place.folder)
 
     @contextmanager
     def open(self, id: str, agent: str | None = None) -> Iterator[View]:
@@ -74,13 +76,23 @@ class Views:
     def _view(self, id: str, agent: str | None) -> View:
         session = self._session(id)
         if agent is None:
-            return View.read(session)
+            return self._remembered(session)
         for source in session.agent_sources:
             if agent in (source.agent_id, source.path.stem):
                 view = View(session, source)
                 view.grow()
                 return view
         raise NotFound(f"no such agent: `{agent}`", hint="the page of the session lists its agents")
+
+    def _remembered(self, session: Session) -> View:
+        """Read a session; a long one from where it was read to before."""
+        if session.source.size < LONG:
+            return View.read(session)
+        kept = self._memory.get(session.path)
+        view = View.read(session, kept)
+        if kept is None or view.position > session.source.size * 1.1:
+            self._memory.put(session.path, view.keep())
+        return view
 
     def _session(self, id: str) -> Session:
         with self._place.opened() as opened:
