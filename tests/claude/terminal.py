@@ -87,11 +87,10 @@ class Interface:
         """Return what tells whether one of these can be seen."""
         return lambda: any(one in self.screen for one in words)
 
-    def say(self, text: str) -> None:
-        """Type a prompt and send it."""
-        self.press(text)
-        self.see(text)
-        self.press(ENTER)
+    def say(self, text: str, holds: Callable[[], bool]) -> None:
+        """Type something and send it, until something holds that tells that it has arrived."""
+        self.press_until(text, self.shows(text))
+        self.press_until(ENTER, holds)
 
     def _read(self) -> None:
         while True:

@@ -245,6 +245,16 @@ def test_forks_of_the_programs_own_and_warm_ups_are_not_shown(world: World) -> N
     assert world.row().detail.kind is Kind.COMPACTING
 
 
+def test_a_hook_tells_that_an_agent_has_stopped(world: World) -> None:
+    path = world.save(user("a"), assistant("Sent."))
+    world.agent(path, user("b"), assistant("Report."), id="a1b2c3d")
+    words = {"session_id": ID, "hook_event_name": "SubagentStop", "agent_id": "a1b2c3d"}
+    (world.signals / f"{ID}.SubagentStop.json").write_text(json.dumps(words))
+    world.board.refresh()
+    agent = next(row for row in world.rows() if row.agent_id)
+    assert (agent.detail.kind, agent.source, world.row().agents) == (Kind.ENDED, Source.HOOK, 0)
+
+
 def test_an_agent_beside_its_session_is_one_of_it(world: World) -> None:
     path = world.save(user("a"), assistant(tool_use("Task", id="t1")))
     beside = path.with_name("agent-1a2b3c4d.jsonl")

@@ -118,7 +118,7 @@ class Board:
         """Return what the board shows, those first who need you."""
         with self._lock:
             rows = [
-                row_of(file, sum(agent.works for agent in family.agents), self._running.get(id), now)
+                row_of(file, sum(agent.works and agent.is_shown for agent in family.agents), self._running.get(id), now)
                 for id, family in self._sorted().items()
                 for file in (*family.sessions, *family.agents)
                 if file.is_shown and file.verdict is not None
