@@ -73,6 +73,14 @@ def test_a_fork_does_not_tell_again_what_it_was_forked_from(world: World) -> Non
     assert world.row().goal == "long ago"
 
 
+def test_what_is_appended_is_told_whatever_the_clock_of_its_writer_says(world: World) -> None:
+    path = world.save(user("a"))
+    world.board.refresh()
+    with path.open("ab") as file:
+        file.write(session(user("from the past"), start="2020-01-05T09:00:00.000Z").data)
+    assert [event.text for event in world.board.refresh([path])] == ["from the past"]
+
+
 def test_a_part_of_a_config_folder_knows_the_processes_of_the_whole(world: World) -> None:
     path = world.save(user("a"), assistant("Done."))
     world.process(status="idle")

@@ -12,7 +12,7 @@ Rules
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from threading import Lock
 from typing import NamedTuple
@@ -211,11 +211,13 @@ class Board:
             file, events = self._files.get(path), []
             if file is None:
                 before = self._stamps.get(path)
-                file = Followed(path, name, (before.size if before else 0) if self._begun else stamp.size, now)
+                known = (before.size if before else 0) if self._begun else stamp.size
+                file = Followed(path, name, known, None if before else now)
                 events = [file.event("session_started", now)] if self._begun else []
                 self._files[path] = file
                 self._families = None
-            self._stamps[path], self._hot[path] = stamp, now + HOT
+            changed_at = now if self._begun else datetime.fromtimestamp(stamp.modified / 1e9, UTC)
+            self._stamps[path], self._hot[path] = stamp, changed_at + HOT
             told = list(file.read(stamp, now))
             yield file, [*(replace(event, session=file.session_id) for event in events), *told]
 
