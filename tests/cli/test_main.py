@@ -39,6 +39,8 @@ Commands:
   usage    Add up tokens and cost: by day, session, model, 5-hour block and more.
   search   Find words in prompts, answers, tool results, plans and all the rest.
   sql      Ask in SQL: sessions, messages, tool calls, files, responses and their cost.
+  watch    Show which session is doing what, and which one needs you.
+  hooks    Let Claude Code tell unspool what it is doing.
   export   Write a session out: byte for byte, as data, or to read; or all of them as tables.
   restore  Put a session back in place, byte for byte, from the archive.
   sync     Bring the store up to date with a config folder.

@@ -149,11 +149,16 @@ def test_an_old_session_that_a_process_runs_is_read(world: World) -> None:
     )
 
 
-def test_a_process_without_a_file_has_a_row(world: World) -> None:
+def test_a_process_without_a_file_has_a_row_and_then_a_file(world: World) -> None:
     world.process(status="idle")
     world.board.refresh()
     row = world.row()
     assert (row.path, row.project, row.group, row.status) == ("", "project", Group.WAITING, Status.IDLE)
+    world.board.refresh([])
+    path = world.save(user("a"))
+    os.utime(path, (1_700_000_000, 1_700_000_000))
+    world.board.refresh()
+    assert world.row().path == str(path)
 
 
 def test_a_process_that_ends_ends_its_session(world: World) -> None:

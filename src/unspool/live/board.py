@@ -82,6 +82,8 @@ class Board:
         """Files by session; nothing when they have to be sorted again."""
         self._awake: set[str] = set()
         """The sessions that do something, themselves or with an agent."""
+        self._sought: tuple[set[str], int] = (set(), 0)
+        """Which sessions no file was found for, among how many."""
         self._begun = False
         self._judged_all: datetime | None = None
         self._lock = Lock()
@@ -188,8 +190,10 @@ class Board:
         wanted = {id for id, running in self._running.items() if running.life is not Life.DEAD}
         wanted -= {id for id, family in self._sorted().items() if family.sessions}
         already = {path for path, _ in changed}
-        if not wanted:
+        sought = (wanted, len(self._stamps))
+        if not wanted or sought == self._sought:  # a process that waits for its first prompt has no file yet
             return []
+        self._sought = sought
         names = ((path, self._name(path)) for path in self._stamps if path not in already)
         ours = [path for path, name in names if name and not name.is_agent and name.session_id in wanted]
         return [(path, self._stamps[path]) for path in ours]
