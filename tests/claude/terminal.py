@@ -74,24 +74,29 @@ class Interface:
 
     def press_until(self, keys: str, holds: Callable[[], bool]) -> None:
         """Press keys until something holds: what has just appeared does not take keys yet."""
-        for _ in range(int(PATIENCE / 2)):
+        for _ in range(int(PATIENCE / 3)):
             self.press(keys)
-            try:
-                until(holds, lambda: "", patience=2.0)
-            except AssertionError:
-                continue
-            return
+            if came(holds, 3.0):
+                return
         raise AssertionError(f"nothing came of {keys!r}:\n{self.screen}")
 
     def shows(self, *words: str) -> Callable[[], bool]:
         """Return what tells whether one of these can be seen."""
         return lambda: any(one in self.screen for one in words)
 
-    def say(self, text: str) -> None:
-        """Type a prompt and send it."""
-        self.press(text)
-        self.see(text)
-        self.press(ENTER)
+    def say(self, text: str, holds: Callable[[], bool]) -> None:
+        """Type something and send it, until something holds that tells that it has arrived.
+
+        What is typed while the program starts may be shown and then be lost.
+        """
+        for _ in range(int(PATIENCE / 3)):
+            if not self.shows(text)():
+                self.press(text)
+            if came(self.shows(text), 3.0):
+                self.press(ENTER)
+            if came(holds, 3.0):
+                return
+        raise AssertionError(f"`{text}` did not arrive:\n{self.screen}")
 
     def _read(self) -> None:
         while True:
@@ -103,6 +108,15 @@ class Interface:
                 return
             with self._lock:
                 self._stream.feed(data)
+
+
+def came(holds: Callable[[], bool], patience: float) -> bool:
+    """Tell whether something came to hold soon enough."""
+    try:
+        until(holds, str, patience)
+    except AssertionError:
+        return False
+    return True
 
 
 def until(holds: Callable[[], bool], words: Callable[[], str], patience: float = PATIENCE) -> float:

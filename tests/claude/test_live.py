@@ -19,7 +19,7 @@ from typing import NamedTuple
 import pytest
 
 from tests.claude.program import Place, Program, installed
-from tests.claude.server import Reply, Script, Server, calls, says
+from tests.claude.server import Json, Reply, Script, Server, calls, says
 from tests.claude.terminal import ENTER, ESCAPE, Interface, trust, until
 from unspool.live.board import Board, Event, Kind, Row, Source
 from unspool.live.hooks import with_hooks
@@ -29,7 +29,10 @@ pytestmark = pytest.mark.claude
 
 NEWEST, OLD = "2.1.325", "2.1.29"
 WITHIN = 1.0
-LISTED = ("working", "permission", "running", "question", "waiting", "interrupted", "error", "ended", "killed")
+LISTED = (
+    "working", "waiting", "question", "permission", "running", "interrupted", "agents", "compacting", "error", "ended",
+    "killed",
+)  # fmt: skip
 QUESTION = {
     "questions": [
         {
@@ -54,11 +57,12 @@ def _but(*left_out: str) -> tuple[str, ...]:
     return tuple(state for state in LISTED if state not in left_out)
 
 
-# Nobody but the program itself tells that somebody said yes, or that it was killed; no line that it has ended.
+# Nobody but the program itself tells that somebody said yes, or that it was killed; nobody but a hook that it compacts;
+# no line that it has ended.
 WAYS = {
-    "registry": Way(NEWEST, Source.REGISTRY),
+    "registry": Way(NEWEST, Source.REGISTRY, _but("compacting")),
     "hooks": Way(NEWEST, Source.HOOK, _but("running", "killed")),
-    "lines alone": Way(NEWEST, Source.TRANSCRIPT, _but("running", "ended", "killed")),
+    "lines alone": Way(NEWEST, Source.TRANSCRIPT, _but("running", "compacting", "ended", "killed")),
     "hooks of an old version": Way(OLD, Source.HOOK, _but("running", "killed")),
 }
 
@@ -76,11 +80,13 @@ class Stage:
         trust(self.place, way.version)
         if way.source is Source.HOOK:
             (self.place.config / "settings.json").write_bytes(with_hooks(b"", self.signals))
-        self.gate = root / "gate"
+        self.gate, self.report, self.summary = root / "gate", root / "report", root / "summary"
+        self.agent_tool = "Agent" if way.version == NEWEST else "Task"
         self.seen: dict[str, float] = {}
         registry = None if way.source is Source.REGISTRY else root / "nowhere"
         self.board = Board(self.place.config, self.signals, clock=lambda: datetime.now(UTC), registry=registry)
         self.events: list[Event] = []
+        self._server: Server | None = None
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._follow)
 
@@ -93,6 +99,12 @@ class Stage:
                 Reply((says("Made."),)),
             ],
             "Ask me.": [Reply((calls("AskUserQuestion", **QUESTION),)), Reply((says("Thanks."),))],
+            "Send an agent.": [
+                Reply((calls(self.agent_tool, description="Look", prompt="Report.", subagent_type="general-purpose"),)),
+                Reply((says("It is sent."),)),
+            ],
+            "Report.": [Reply((says("All is well."),), gate=self.report)],
+            "detailed summary": [Reply((says("<summary>Little happened.</summary>"),), gate=self.summary)],
             "Break.": [Reply(status=400)],
         }
 
@@ -100,6 +112,7 @@ class Stage:
     def program(self, program: Program) -> Iterator[Interface]:
         """Start the program and wait until it takes prompts."""
         with Server(self.script) as server:
+            self._server = server
             mode = ("--permission-mode", "default")
             with Interface(program, self.place, server.url, *mode) as interface:
                 interface.see("? for shortcuts")
@@ -121,6 +134,13 @@ class Stage:
         """Return the newest session's row."""
         rows = [row for row in self.board.rows(datetime.now(UTC)) if row.agent_id is None]
         return max(rows, key=lambda row: row.started or datetime.min.replace(tzinfo=UTC), default=None)
+
+    def _requests(self) -> list[Json]:
+        return self._server.requests if self._server else []
+
+    def has_asked(self, words: str) -> Callable[[], bool]:
+        """Return what tells whether the program has asked the API for something."""
+        return lambda: any(words in str(request["messages"][-4:]) for request in self._requests())
 
     def expect(self, state: str, holds: Callable[[Row], bool]) -> None:
         """The board must say so within a second of now, by what it is allowed to know."""
@@ -151,30 +171,30 @@ def test_the_board_says_what_the_program_does_within_a_second(name: str, tmp_pat
 def _play(stage: Stage, program: Program) -> None:
     """Go through the states once."""
     with stage.program(program) as interface:
-        interface.say("Say hello.")
+        interface.say("Say hello.", stage.has_asked("Say hello."))
         stage.expect("working", lambda row: row.detail.kind is Kind.THINKING)
         stage.gate.touch()
         interface.see("Hello to you.")
         stage.expect("waiting", lambda row: row.detail.kind is Kind.WAITING)
-        interface.say("Ask me.")
+        interface.say("Ask me.", stage.has_asked("Ask me."))
         interface.see("Enter to select")
         stage.expect("question", lambda row: row.detail.kind is Kind.QUESTION and row.detail.words == "Which colour?")
         interface.press_until(ENTER, interface.shows("Thanks."))
         stage.expect("waiting", lambda row: row.detail.kind is Kind.WAITING)
         _allow_and_stop(stage, interface)
+        _send_and_compact(stage, interface)
         if "error" in stage.way.states:
-            interface.say("Break.")
+            interface.say("Break.", stage.has_asked("Break."))
             interface.see("as the script")
             stage.expect("error", lambda row: row.detail.kind is Kind.ERROR)
         if "ended" in stage.way.states:
-            interface.say("/exit")
-            interface.process.wait(30)
+            interface.say("/exit", lambda: interface.process.poll() is not None)
             stage.expect("ended", lambda row: row.detail.kind is Kind.ENDED)
 
 
 def _allow_and_stop(stage: Stage, interface: Interface) -> None:
     """Let a command run that is asked for, and interrupt it."""
-    interface.say("Make a file.")
+    interface.say("Make a file.", stage.has_asked("Make a file."))
     interface.see("Do you want to proceed?")
     stage.expect("permission", _asks)
     interface.press_until(ENTER, (stage.place.work / "made").exists)
@@ -182,6 +202,24 @@ def _allow_and_stop(stage: Stage, interface: Interface) -> None:
         stage.expect("running", lambda row: row.detail.kind is Kind.RUNNING and row.detail.tool == "Bash")
     interface.press_until(ESCAPE, interface.shows("nterrupted", "What should Claude do instead?"))
     stage.expect("interrupted", lambda row: row.detail.kind is Kind.INTERRUPTED)
+
+
+def _send_and_compact(stage: Stage, interface: Interface) -> None:
+    """Let an agent work, and the conversation be compacted."""
+    interface.say("Send an agent.", stage.has_asked("Report."))
+    stage.expect("agents", lambda row: row.detail.kind is Kind.AGENTS and row.detail.count == 1 and row.agents == 1)
+    stage.report.touch()
+    until(lambda: _waits(stage.row()), lambda: f"the board says {stage.row()}")  # when, the screen does not show
+    if "compacting" in stage.way.states:
+        interface.say("/compact", stage.has_asked("detailed summary"))
+        stage.expect("compacting", lambda row: row.detail.kind is Kind.COMPACTING)
+        stage.summary.touch()
+        interface.see("ompacted")
+        stage.expect("waiting", lambda row: row.detail.kind is Kind.WAITING)
+
+
+def _waits(row: Row | None) -> bool:
+    return row is not None and row.detail.kind is Kind.WAITING
 
 
 def _asks(row: Row) -> bool:
@@ -192,7 +230,7 @@ def _kill(stage: Stage, program: Program) -> None:
     """A process that is killed while it asks for permission does not ask any more."""
     (stage.place.work / "made").unlink()
     with stage.program(program) as interface:
-        interface.say("Make a file.")
+        interface.say("Make a file.", stage.has_asked("Make a file."))
         interface.see("Do you want to proceed?")
         stage.expect("permission", _asks)
         os.kill(interface.process.pid, signal.SIGKILL)

@@ -73,6 +73,14 @@ def test_a_fork_does_not_tell_again_what_it_was_forked_from(world: World) -> Non
     assert world.row().goal == "long ago"
 
 
+def test_what_is_appended_is_told_whatever_the_clock_of_its_writer_says(world: World) -> None:
+    path = world.save(user("a"))
+    world.board.refresh()
+    with path.open("ab") as file:
+        file.write(session(user("from the past"), start="2020-01-05T09:00:00.000Z").data)
+    assert [event.text for event in world.board.refresh([path])] == ["from the past"]
+
+
 def test_a_part_of_a_config_folder_knows_the_processes_of_the_whole(world: World) -> None:
     path = world.save(user("a"), assistant("Done."))
     world.process(status="idle")
@@ -141,11 +149,16 @@ def test_an_old_session_that_a_process_runs_is_read(world: World) -> None:
     )
 
 
-def test_a_process_without_a_file_has_a_row(world: World) -> None:
+def test_a_process_without_a_file_has_a_row_and_then_a_file(world: World) -> None:
     world.process(status="idle")
     world.board.refresh()
     row = world.row()
     assert (row.path, row.project, row.group, row.status) == ("", "project", Group.WAITING, Status.IDLE)
+    world.board.refresh([])
+    path = world.save(user("a"))
+    os.utime(path, (1_700_000_000, 1_700_000_000))
+    world.board.refresh()
+    assert world.row().path == str(path)
 
 
 def test_a_process_that_ends_ends_its_session(world: World) -> None:
@@ -243,6 +256,16 @@ def test_forks_of_the_programs_own_and_warm_ups_are_not_shown(world: World) -> N
     world.agent(path, user("x"), id="acompact-1a2b3c")
     assert {event.agent for event in world.board.refresh()} == {None}
     assert world.row().detail.kind is Kind.COMPACTING
+
+
+def test_a_hook_tells_that_an_agent_has_stopped(world: World) -> None:
+    path = world.save(user("a"), assistant("Sent."))
+    world.agent(path, user("b"), assistant("Report."), id="a1b2c3d")
+    words = {"session_id": ID, "hook_event_name": "SubagentStop", "agent_id": "a1b2c3d"}
+    (world.signals / f"{ID}.SubagentStop.json").write_text(json.dumps(words))
+    world.board.refresh()
+    agent = next(row for row in world.rows() if row.agent_id)
+    assert (agent.detail.kind, agent.source, world.row().agents) == (Kind.ENDED, Source.HOOK, 0)
 
 
 def test_an_agent_beside_its_session_is_one_of_it(world: World) -> None:

@@ -279,6 +279,13 @@ def test_a_sub_agent_ends_with_its_answer_or_with_its_session() -> None:
     assert group_of(verdict(Evidence(works), at(10)), works) is Group.BACKGROUND
 
 
+def test_a_sub_agent_that_was_stopped_or_failed_is_over_and_says_why() -> None:
+    stopped = state(user("a"), assistant(BASH), user(text("[Request interrupted by user]")), agent="a1")
+    failed = state(user("a"), FAILED, agent="a1")
+    assert say(verdict(Evidence(stopped), at(10)), at(10)) == "ended: interrupted"
+    assert say(verdict(Evidence(failed), at(10)), at(10)) == "ended: API Error: 529"
+
+
 def test_a_sub_agent_of_a_busy_process_does_not_ask() -> None:
     asks = state(user("a"), assistant(BASH), agent="a1")
     assert verdict(Evidence(asks), at(10)).detail.kind is Kind.PERMISSION

@@ -12,7 +12,7 @@ Rules
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Iterator
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from threading import Lock
 from typing import NamedTuple
@@ -82,6 +82,8 @@ class Board:
         """Files by session; nothing when they have to be sorted again."""
         self._awake: set[str] = set()
         """The sessions that do something, themselves or with an agent."""
+        self._sought: tuple[set[str], int] = (set(), 0)
+        """Which sessions no file was found for, among how many."""
         self._begun = False
         self._judged_all: datetime | None = None
         self._lock = Lock()
@@ -118,7 +120,7 @@ class Board:
         """Return what the board shows, or as much of it as is about some sessions, those first who need you."""
         with self._lock:
             rows = [
-                row_of(file, sum(agent.works for agent in family.agents), self._running.get(id), now)
+                row_of(file, sum(agent.works and agent.is_shown for agent in family.agents), self._running.get(id), now)
                 for id, family in self._sorted().items()
                 if only is None or id in only
                 for file in (*family.sessions, *family.agents)
@@ -189,8 +191,10 @@ class Board:
         wanted = {id for id, running in self._running.items() if running.life is not Life.DEAD}
         wanted -= {id for id, family in self._sorted().items() if family.sessions}
         already = {path for path, _ in changed}
-        if not wanted:
+        sought = (wanted, len(self._stamps))
+        if not wanted or sought == self._sought:  # a process that waits for its first prompt has no file yet
             return []
+        self._sought = sought
         names = ((path, self._name(path)) for path in self._stamps if path not in already)
         ours = [path for path, name in names if name and not name.is_agent and name.session_id in wanted]
         return [(path, self._stamps[path]) for path in ours]
@@ -212,11 +216,13 @@ class Board:
             file, events = self._files.get(path), []
             if file is None:
                 before = self._stamps.get(path)
-                file = Followed(path, name, (before.size if before else 0) if self._begun else stamp.size, now)
+                known = (before.size if before else 0) if self._begun else stamp.size
+                file = Followed(path, name, known, None if before else now)
                 events = [file.event("session_started", now)] if self._begun else []
                 self._files[path] = file
                 self._families = None
-            self._stamps[path], self._hot[path] = stamp, now + HOT
+            changed_at = now if self._begun else datetime.fromtimestamp(stamp.modified / 1e9, UTC)
+            self._stamps[path], self._hot[path] = stamp, changed_at + HOT
             told = list(file.read(stamp, now))
             yield file, [*(replace(event, session=file.session_id) for event in events), *told]
 

@@ -38,7 +38,7 @@ class Followed:
     def __init__(self, path: str, name: Name, quiet_until: int = 0, begun: datetime | None = None) -> None:
         self.path, self.name = path, name
         self.begun = begun
-        """When it came to be, as far as that is known."""
+        """When it was found, until it has been read."""
         self.stamp: Stamp | None = None
         self.position = START
         self.quiet_until = quiet_until
@@ -131,6 +131,7 @@ class Followed:
                         yield from self._take(item, now)
         except (UnspoolError, OSError):  # it has gone, or its disk has; the next look tells
             return
+        self.begun = None
 
     def _take(self, entry: Entry, now: datetime) -> Iterator[Event]:
         record = entry.record

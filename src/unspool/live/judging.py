@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import NamedTuple
 
-from unspool.live.detail import Verdict
+from unspool.live.detail import Detail, Kind, Source, Verdict
 from unspool.live.evidence import Evidence, Life, Running, Signal
 from unspool.live.followed import RESTING, Followed
 from unspool.live.permissions import Rules
@@ -55,7 +55,14 @@ def orphan(agent: Followed, known: Known, now: datetime) -> Verdict:
 
 
 def _of_agent(agent: Followed, known: Known, now: datetime, *, is_over: bool = False) -> Verdict:
+    stop = known.signals.get("SubagentStop")
+    if stop is not None and stop.agent == agent.name.agent_id and not _is_after(agent.state.event, stop.at):
+        return Verdict(Detail(Kind.ENDED), Source.HOOK, stop.at)
     return verdict(Evidence(agent.state, known.running, rules=known.rules, is_over=is_over), now)
+
+
+def _is_after(one: datetime | None, other: datetime) -> bool:
+    return one is not None and one > other
 
 
 def _goes_on(file: Followed, seen: datetime) -> bool:

@@ -48,6 +48,8 @@ def named(path: str, projects: str) -> Name | None:
     if not name.endswith(".jsonl") or name in _NO_SESSIONS:
         return None
     parts = Path(folder.removeprefix(projects).strip(os.sep)).parts
+    if len(parts) > 1 and parts[0] == "projects":  # it has come to be since the folder was first looked at
+        parts = parts[1:]
     project = parts[0] if parts else folder.rpartition(os.sep)[2] or None
     stem = name.removesuffix(".jsonl")
     if not stem.startswith("agent-"):

@@ -307,4 +307,6 @@ def _of_agent(evidence: Evidence, now: datetime) -> Verdict:
     found = _by_calls(evidence, now) if state.open else _by_phase(evidence, now)
     if found.detail.kind is Kind.PERMISSION and status == "busy":
         return replace(found, detail=replace(found.detail, kind=Kind.RUNNING))
-    return replace(found, detail=over.detail) if found.detail.kind is Kind.WAITING else found
+    if found.detail.kind in (Kind.INTERRUPTED, Kind.ERROR):
+        return replace(over, detail=Detail(Kind.ENDED, words=found.detail.words or found.detail.kind.value))
+    return replace(over, probably=found.probably) if found.detail.kind is Kind.WAITING else found
