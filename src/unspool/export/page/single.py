@@ -177,6 +177,8 @@ class _Packing:
         view, _, _ = self._view.split(key)
         for raw in detail.raw:
             place: dict[str, Any] = {"at": raw.offset}
+            if view.agent_id:
+                place["in"] = raw.path
             if self._depth is Depth.ALL:
                 entry = view.lines.entry(raw.offset)
                 place["record"] = _shortened(original(entry), _LONGEST) if entry else raw.text
