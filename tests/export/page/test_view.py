@@ -324,3 +324,15 @@ def test_what_was_kept_of_another_file_is_read_anew(tmp_path: Path) -> None:
     session(user("three"), id=ID).save(tmp_path)
     view = View.read(unspool.open(tmp_path).session(ID), kept)
     assert [turn.prompt for turn in view.outline().turns] == ["three"]
+
+
+def test_an_agent_that_was_started_since_is_found(tmp_path: Path) -> None:
+    view = built(tmp_path)
+    folder = view.source.path.with_suffix("") / "subagents"
+    assert len(view.session.agent_sources) == 3
+    (folder / "agent-late.jsonl").write_bytes(session(user("go"), assistant("ok"), agent="late", id=ID).data)
+    (folder / "agent-link.jsonl").symlink_to(folder / "agent-late.jsonl")
+    assert [row.kind for section in view.agent("late").rows(None) for row in section.rows] == ["prompt", "answer"]
+    for name in ("link", "../agent-late", "la\0te", "x" * 100):
+        with pytest.raises(NotFound):
+            view.agent(name)

@@ -55,6 +55,7 @@ def _spans(line: list[tuple[str, str]]) -> Iterator[Markup]:
         yield Markup('<span class="{}">{}</span>').format(name, shown) if name else shown
 
 
+@lru_cache(maxsize=512)
 def _class(kind: Any) -> str:
     from pygments.token import Comment, Generic, Keyword, Literal, Name, Number, String
 

@@ -156,9 +156,8 @@ class _Packing:
             detail = self._view.detail(row.key)
         except UnspoolError:
             return {"html": "", "raw": []}
-        body = self._face(detail)
-        if row.kind in _OPEN and not row.is_cut and not row.pictures:
-            body = ""  # its row has it
+        has_all = row.kind in _OPEN and not row.is_cut and not row.pictures
+        body = "" if has_all else self._face(detail)
         step: dict[str, Any] = {"html": body, "raw": list(self._raw(row.key, detail))}
         view, offset, block = self._view.split(row.key)
         call = view.call_at(offset, block)
@@ -178,6 +177,8 @@ class _Packing:
         view, _, _ = self._view.split(key)
         for raw in detail.raw:
             place: dict[str, Any] = {"at": raw.offset}
+            if view.agent_id:
+                place["in"] = raw.path
             if self._depth is Depth.ALL:
                 entry = view.lines.entry(raw.offset)
                 place["record"] = _shortened(original(entry), _LONGEST) if entry else raw.text

@@ -10,6 +10,7 @@ Rules
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -36,7 +37,7 @@ from unspool.graph.calls import ToolCall
 from unspool.home import Session
 from unspool.read.lines import MAX_LINE
 from unspool.read.position import START, Change
-from unspool.read.scan import Source
+from unspool.read.scan import Kind, Source, scan
 from unspool.read.tail import pieces
 
 if TYPE_CHECKING:  # loaded when asked for
@@ -330,17 +331,25 @@ class View:
 
     def agent(self, id: str) -> View:
         """Return an agent's own page."""
-        for source in self.session.agent_sources:
-            if id in (source.agent_id, source.path.stem):
-                view = self._agents.get(id)
-                if view is None:
-                    view = View(self.session, source)
-                    view.grow()
-                    while len(self._agents) >= _OPEN:
-                        self._agents.pop(next(iter(self._agents)))
-                    self._agents[id] = view
-                return view
+        source = next((one for one in self.session.agent_sources if id in (one.agent_id, one.path.stem)), None)
+        source = source or self._late(id)
+        if source is not None:
+            view = self._agents.get(id)
+            if view is None:
+                view = View(self.session, source)
+                view.grow()
+                while len(self._agents) >= _OPEN:
+                    self._agents.pop(next(iter(self._agents)))
+                self._agents[id] = view
+            return view
         raise NotFound(f"no such agent: `{id}`", hint="the page of the session lists its agents")
+
+    def _late(self, id: str) -> Source | None:
+        """Return the file of an agent that was started since the folder was looked through."""
+        path = self.session.path.with_suffix("") / "subagents" / f"agent-{id}.jsonl"
+        if not _AGENT.fullmatch(id) or path.is_symlink() or not path.is_file():
+            return None
+        return next(scan(path).of(Kind.AGENT), None)
 
     def chart(self) -> Chart:
         """Return context and cost, request by request."""
@@ -361,6 +370,7 @@ class View:
         return {**plain, "position": self.position, "sections": msgspec.to_builtins(sections)}
 
 
+_AGENT = re.compile(r"[A-Za-z0-9_-]{1,80}")
 _OPEN = 16
 """How many agents of a session are held at once."""
 

@@ -89,7 +89,7 @@ function faces(key, tab, step) {
     structured: () => treeOf(step.structured),
     raw: () =>
       step.raw
-        .map((raw) => `<h4><code>${plain(document.querySelector(".session").dataset.path)}:${plain(raw.at)}</code></h4>${raw.record === undefined ? RAW : treeOf(raw.record)}`)
+        .map((raw) => `<h4><code>${plain(raw.in || document.querySelector(".session").dataset.path)}:${plain(raw.at)}</code></h4>${raw.record === undefined ? RAW : treeOf(raw.record)}`)
         .join(""),
   };
   const names = Object.keys(made).filter((name) => name === "raw" || name === "rendered" || name in step);
