@@ -164,7 +164,7 @@ def _play(stage: Stage, program: Program) -> None:
         _allow_and_stop(stage, interface)
         if "error" in stage.way.states:
             interface.say("Break.")
-            interface.see("as the script has it")
+            interface.see("as the script")
             stage.expect("error", lambda row: row.detail.kind is Kind.ERROR)
         if "ended" in stage.way.states:
             interface.say("/exit")

@@ -157,7 +157,7 @@ hint: name one file that you may read
             2,
             snapshot("""\
 unspool: say which format to write
-hint: one of `--md`, `--json`, `--messages`, `--jsonl`; or all with `--parquet`, `--duckdb`
+hint: one of `--md`, `--html`, `--json`, `--messages`, `--jsonl`; or all with `--parquet`, `--duckdb`
 """),
         ),
     ],
@@ -190,3 +190,45 @@ def test_no_form_can_steer_the_terminal(on_terminal: Callable[..., bytes], tmp_p
     for harm in ("\x1b]", "\x1b[2J", "\x07", "\u202e", "\x9b"):
         assert harm not in sent
     assert "gnp.exe" in sent
+
+
+def test_one_html_file_is_private_and_has_what_was_chosen(run: Run, tmp_path: Path) -> None:
+    lines = [user("one"), assistant("answer A", thinking("hm")), user("two"), assistant("answer B"), user("three")]
+    path = session(*lines).save(tmp_path / "c")
+    target = tmp_path / "out.html"
+    assert run("export", path, "--html", "-o", target).code == 0
+    assert stat.S_IMODE(target.stat().st_mode) == 0o600
+    whole = target.read_text()
+    assert whole.startswith("<!doctype html>")
+    assert whole.endswith("</html>\n")
+    assert all(words in whole for words in ("answer A", "answer B", "three"))
+    some = run("export", path, "--html", "--turns", "2..", "--depth", "prompts").out
+    assert "two" in some
+    assert "three" in some
+    assert "answer" not in some.partition("<body>")[2].partition("<script")[0]
+
+
+def test_markdown_has_the_chosen_turns_and_depth(run: Run, tmp_path: Path) -> None:
+    lines = [user("one"), assistant("first"), user("two"), assistant("second", tool_use("Bash", command="ls"))]
+    path = session(*lines, tool_result("a result")).save(tmp_path)
+    assert run("export", path, "--md", "--turns", "-1", "--depth", "answers").out.splitlines()[-3:] == [
+        "> two",
+        "",
+        "second",
+    ]
+    assert "a result" in run("export", path, "--md", "--depth", "all").out
+    assert "a result" not in run("export", path, "--md").out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["--json", "--turns", "1"], 2, "`--turns` and `--depth` go with `--md` and `--html`"),
+        (["--md", "--turns", "x"], 2, "not turns: `x`"),
+        (["--html", "--turns", "9"], 1, "no such turns: `9`"),
+    ],
+)
+def test_turns_that_are_none_are_named(run: Run, tmp_path: Path, arguments: list[str], code: int, words: str) -> None:
+    path = session(user("hi")).save(tmp_path)
+    done = run("export", path, *arguments)
+    assert (done.code, done.err.splitlines()[0]) == (code, f"unspool: {words}")

@@ -270,7 +270,8 @@ def test_a_hit_leads_to_its_step_and_an_agents_to_the_agent_in_its_session(place
     expected = [hit for hit in hits if hit["session"] and hit["kind"] not in ("plan", "todo", "history")]
     assert expected
     for hit in expected:
-        assert (f"/session/{quote(hit['session'])}", str(hit["offset"])) in steps
+        step = f"{hit['agent']}/{hit['offset']}" if hit["agent"] else str(hit["offset"])
+        assert (f"/session/{quote(hit['session'])}", step) in steps
     assert any(hit["agent"] and f"agent={hit['agent']}" in href for hit in expected for href in links if href)
     assert "<mark>" in text
     some = next(hit for hit in expected if hit["kind"] == "tool_result" and not hit["agent"])

@@ -104,7 +104,10 @@ def _to_read(session: Session, form: str, depth: Depth, turns: range | None, tar
     if form == "md":
         pieces = iter([clean(markdown(session, depth=depth, turns=turns))])
     else:
-        from unspool.export.page.single import standalone
+        try:
+            from unspool.export.page.single import standalone
+        except ImportError as missing:
+            raise Usage(f"`--html` needs `{missing.name}`", hint="install `unspool[web]`") from None
 
         pieces = standalone(session, depth=depth, turns=turns)
     first = next(pieces, "")  # a file that cannot be read makes none

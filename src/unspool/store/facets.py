@@ -277,6 +277,6 @@ def _most(counts: Counter[str | None]) -> list[Value]:
 _names = lru_cache(1024)(msgspec.json.Decoder(tuple[str, ...]).decode)
 _counts = msgspec.json.Decoder(dict[str, int]).decode
 _OWNERS: Final = """SELECT source_id, source_id FROM sessions
-    UNION ALL SELECT a.source_id, n.source_id FROM agents a JOIN sources f ON f.id = a.source_id
-    JOIN sessions n ON n.session_id = a.session_id JOIN sources s ON s.id = n.source_id
+    UNION ALL SELECT a.source_id, n.source_id FROM agents a CROSS JOIN sources f ON f.id = a.source_id
+    CROSS JOIN sessions n ON n.session_id = a.session_id CROSS JOIN sources s ON s.id = n.source_id
     WHERE s.project IS f.project AND s.home_id = f.home_id"""

@@ -109,13 +109,14 @@ def _agents(database: sqlite3.Connection, sessions: Sequence[_Session]) -> dict[
 
 
 _AT_ONCE: Final = 500
-_SESSIONS: Final = """WITH asked AS (SELECT value AS id FROM json_each(?))
+_SESSIONS: Final = """WITH asked AS MATERIALIZED (SELECT value AS id FROM json_each(?))
     SELECT s.id, n.session_id, s.project, s.home_id FROM asked
-    JOIN sessions n ON n.source_id = asked.id JOIN sources s ON s.id = n.source_id
+    CROSS JOIN sessions n ON n.source_id = asked.id CROSS JOIN sources s ON s.id = n.source_id
     UNION SELECT s.id, n.session_id, s.project, s.home_id FROM asked
-    JOIN agents a ON a.source_id = asked.id JOIN sources f ON f.id = a.source_id
-    JOIN sessions n ON n.session_id = a.session_id JOIN sources s ON s.id = n.source_id
+    CROSS JOIN agents a ON a.source_id = asked.id CROSS JOIN sources f ON f.id = a.source_id
+    CROSS JOIN sessions n ON n.session_id = a.session_id CROSS JOIN sources s ON s.id = n.source_id
     WHERE s.project IS f.project AND s.home_id = f.home_id"""
+"""The order of the tables is said: SQLite does not know that few are asked for."""
 _AGENTS: Final = """SELECT a.session_id, s.project, s.home_id, a.agent_id, s.id FROM json_each(?) asked
     CROSS JOIN agents a ON a.session_id = asked.value JOIN sources s ON s.id = a.source_id ORDER BY s.offset, s.path"""
 _DIGESTS: Final = """SELECT d.source_id, d.tools, d.compactions FROM json_each(?) asked

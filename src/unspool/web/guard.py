@@ -52,7 +52,8 @@ _HEADERS = (
     ("cross-origin-resource-policy", "same-origin"),
     ("permissions-policy", "camera=(), microphone=(), geolocation=()"),
 )
-_ENTERED = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>unspool</title><link rel="icon" href="/static/icon.svg">
+_ENTERED = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>unspool</title>
+<link rel="icon" href="/static/icon.svg">
 <meta http-equiv="refresh" content="0; url=/"></head><body><p><a href="/">Go on</a></p></body></html>"""
 
 

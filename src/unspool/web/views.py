@@ -12,7 +12,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Final, TypeAlias
 
 from unspool.errors import NotFound
@@ -61,13 +61,15 @@ class Views:
             while len(self._kept) > MOST:
                 self._kept.popitem(last=False)
         with kept.lock:
-            try:
+            with ExitStack() as failed:
+                failed.callback(self._forget, key)
                 kept.grow(lambda: self._view(*key))
-            except BaseException:
-                with self._lock:
-                    self._kept.pop(key, None)
-                raise
+                failed.pop_all()
             yield kept
+
+    def _forget(self, key: _Key) -> None:
+        with self._lock:
+            self._kept.pop(key, None)
 
     def _view(self, id: str, agent: str | None) -> View:
         session = self._session(id)

@@ -43,8 +43,16 @@ EDIT = {
     "userModified": True,
     "replaceAll": False,
 }
-READ = {"type": "text", "file": {"filePath": "/home/me/project/a.py", "content": "import os\nx = 1\n# end\n", "numLines": 3,
-        "startLine": 10, "totalLines": 40}}  # fmt: skip
+READ = {
+    "type": "text",
+    "file": {
+        "filePath": "/home/me/project/a.py",
+        "content": "import os\nx = 1\n# end\n",
+        "numLines": 3,
+        "startLine": 10,
+        "totalLines": 40,
+    },
+}
 QUESTION = {
     "question": "Which colour?",
     "header": "Colour",
@@ -118,7 +126,7 @@ def steps() -> list[Step]:
                 "content": "a\nb\n",
                 "structuredPatch": [],
             },
-        ),  # fmt: skip
+        ),
         user("[Request interrupted by user]"),
         user("Last one"),
         assistant(tool_use("Bash", id="b2", command="sleep 100")),

@@ -60,11 +60,6 @@ def colours(text: str) -> Markup:
     return Markup("").join(_spans(text))
 
 
-def plain(text: str) -> str:
-    """Return text without any sequence."""
-    return clean(_SGR.sub("", _OVERWRITTEN.sub("", text)))
-
-
 def _spans(text: str) -> Iterator[Markup]:
     style, at = Style(), 0
     text = _OVERWRITTEN.sub("", text)

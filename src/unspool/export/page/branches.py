@@ -14,6 +14,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+import msgspec
+
 from unspool.format.attachments import QueuedCommand
 from unspool.format.blocks import ToolResult
 from unspool.format.entry import Entry
@@ -32,27 +34,46 @@ class Ways(NamedTuple):
     forks: frozenset[int] = frozenset()
 
 
+class BranchState(msgspec.Struct, array_like=True):
+    """The lines of a file as a tree of numbers, written down."""
+
+    numbers: dict[str, int] = {}
+    offsets: list[int] = []
+    flags: bytes = b""
+    parents: list[int] = []
+    """The number of the parent; -1: none; -2: not written so far, and named in `wanted`."""
+    wanted: dict[int, str] = {}
+    messages: dict[int, str | None] = {}
+    """The message ids of answers."""
+    moved: dict[int, int] = {}
+    """Lines that were written again, and where."""
+    under: list[int] = []
+    """The nearest prompt above, or the line itself."""
+    hint: str | None = None
+    is_main: bool = False
+
+
 class Branches:
     """The lines of a file as a tree of numbers."""
 
-    def __init__(self) -> None:
-        self._numbers: dict[str, int] = {}
-        self._offsets: list[int] = []
-        self._flags = bytearray()
-        self._parents: list[int] = []
-        """The number of the parent; -1: none; -2: not written so far, and named in `_wanted`."""
-        self._wanted: dict[int, str] = {}
-        self._messages: dict[int, str | None] = {}
-        """The message ids of answers."""
-        self._moved: dict[int, int] = {}
-        """Lines that were written again, and where."""
-        self._under: list[int] = []
-        """The nearest prompt above, or the line itself."""
-        self._hint: str | None = None
-        self._is_main = False
+    def __init__(self, state: BranchState | None = None) -> None:
+        state = state or BranchState()
+        self._numbers, self._offsets, self._parents = state.numbers, state.offsets, state.parents
+        self._flags = bytearray(state.flags)
+        self._wanted, self._messages, self._moved = state.wanted, state.messages, state.moved
+        self._under = state.under
+        self._hint, self._is_main = state.hint, state.is_main
         self._leaf = -1
-        self._is_stale = False
+        """Where the conversation goes on, if that is known."""
+        self._is_stale = bool(self._offsets)
         self._ways = Ways()
+
+    def state(self) -> BranchState:
+        """Return what is to be remembered."""
+        return BranchState(
+            self._numbers, self._offsets, bytes(self._flags), self._parents, self._wanted, self._messages,
+            self._moved, self._under, self._hint, self._is_main,
+        )  # fmt: skip
 
     def take(self, entry: Entry) -> None:
         """Look at a line."""

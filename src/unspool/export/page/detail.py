@@ -18,8 +18,10 @@ from unspool.export.page.index import Index
 from unspool.export.page.parts import Called
 from unspool.export.page.pieces import Data, Piece, words
 from unspool.export.page.row import INLINE, Row
-from unspool.format.blocks import RedactedThinking, Text, Thinking, ToolResult
+from unspool.format.attachments import QueuedCommand
+from unspool.format.blocks import RedactedThinking, Text, Thinking, ToolResult, as_blocks
 from unspool.format.entry import BadLine, Entry, Item
+from unspool.format.notes import QueueOperation
 from unspool.format.records import Assistant, Attachment, System, User
 from unspool.graph.calls import ToolCall
 
@@ -159,6 +161,8 @@ def _shown(item: Item, block: int, *, whole: bool) -> Iterator[Piece]:
         case System(content=str(content)) if content:
             yield words(content, "terminal", whole=whole)
             yield Data(_rest(item))
+        case Attachment(attachment=QueuedCommand(prompt=said)) | QueueOperation(content=str() | tuple() as said):
+            yield from pieces.said(as_blocks(said), "markdown", item.offset, whole=whole)
         case Attachment():
             yield Data(original(item).get("attachment"))
         case _:

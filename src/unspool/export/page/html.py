@@ -295,13 +295,42 @@ def _histogram(tools: Sequence[tuple[str, int]], most: int = 3) -> str:
     return " · ".join([*named, *([f"{rest:,} more"] if rest else [])])
 
 
+def _facts(row: Row) -> str:
+    """Return the numbers of a row: how long, how much, when."""
+    parts = (
+        _took(row.took),
+        f"{figures.tokens(row.tokens)} tok" if row.tokens else "",
+        _size(row.size) if row.size else "",
+        _clock(row.time, "%H:%M:%S"),
+    )
+    return " · ".join(part for part in parts if part)
+
+
+def _spent(turn: Turn) -> str:
+    """Return what a turn took."""
+    parts = (
+        _took(turn.took) if turn.took else "",
+        figures.dollars(turn.cost) if turn.cost else "",
+        f"+{turn.added:,} −{turn.removed:,}" if turn.added or turn.removed else "",
+    )
+    return " · ".join(part for part in parts if part)
+
+
+def _did(turn: Turn) -> str:
+    """Return what a turn did and took."""
+    parts = (_histogram(turn.tools), _spent(turn), f"✗ {turn.errors:,}" if turn.errors else "")
+    return " · ".join(part for part in parts if part)
+
+
 FILTERS = {
     "clock": _clock,
     "took": _took,
     "bytes": _size,
     "tokens": figures.tokens,
     "dollars": figures.dollars,
-    "histogram": _histogram,
+    "facts": _facts,
+    "spent": _spent,
+    "did": _did,
     "marked": marked,
     "colours": ansi.colours,
     "coloured": lines_of,
@@ -345,6 +374,14 @@ def _span(member: Member, tree: AgentTree) -> tuple[float, float]:
     whole = max((max(known) - min(known)).total_seconds(), 0.001)
     left = (start - min(known)).total_seconds() * 1000 / whole
     return round(left, 1), round(max((end - start).total_seconds() * 1000 / whole, 4), 1)
+
+
+def warm() -> None:
+    """Load what the first page would otherwise wait for: templates, Markdown, highlighting."""
+    for name in environment().list_templates():
+        environment().get_template(name)
+    marked("`x`\n```python\nx = 1\n```")
+    ansi.colours("x")
 
 
 def head_of(view: View) -> Head:

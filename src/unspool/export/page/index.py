@@ -63,46 +63,51 @@ class Index:
     """What was seen of a file so far."""
 
     def __init__(self, file: str) -> None:
+        # The first is what comes before the first prompt.
         self.parts: list[Part] = [Part(0, [Chunk(0)])]
-        """The first is what comes before the first prompt."""
         self.calls: dict[str, Called] = {}
+        # Agents by the calls that started them.
         self.agents: dict[str, str] = {}
-        """Agents by the calls that started them."""
+        # The calls that start agents, by a hash of what they ask for.
         self.prompts: dict[str, list[str]] = {}
-        """The calls that start agents, by a hash of what they ask for."""
         self.queued: set[int] = set()
         self.repeated: set[int] = set()
+        # Where the first line of each response stands.
         self.firsts: dict[str, int] = {}
-        """Where the first line of each response stands."""
         self.counting: Counting[int] = Counting()
+        # Where API errors stand.
         self.errors: list[int] = []
-        """Where API errors stand."""
+        # How many tokens models take, as the program says.
         self.windows: dict[str, int] = {}
-        """How many tokens models take, as the program says."""
         self.is_main = False
+        # How many lines nobody can read, how many nobody has described, and where the last one ends.
         self.bad = self.unknown = self.end = 0
-        """How many lines nobody can read, how many nobody has described, and where the last one ends."""
+        # Where calls stand whose result came since this was last emptied.
         self.changed: set[int] = set()
-        """Where calls stand whose result came since this was last emptied."""
+        # Whether a turn has joined another since this was last set back.
         self.was_joined = False
-        """Whether a turn has joined another since this was last set back."""
         self.branches = Branches()
-        self._gathering = Gathering()
+        # What the session is about, as far as it was seen.
+        self.gathering = Gathering()
         self._tally = Tally(self.counting, 0, file)
-        self._waiting: dict[bytes, list[int]] = {}
-        self._written: set[int] = set()
-        self._message: str | None = None
-        self._starts: list[int] = [0]
+        # Where queued prompts stand that no line has repeated yet, by a hash of their words.
+        self.waiting: dict[bytes, list[int]] = {}
+        # Hashes of the lines of answers.
+        self.written: set[int] = set()
+        # The answer whose lines came last.
+        self.message: str | None = None
+        # Where the parts begin.
+        self.starts: list[int] = [0]
 
     @property
     def cwd(self) -> str | None:
         """The folder it worked in."""
-        return self._gathering.cwd
+        return self.gathering.cwd
 
     @property
     def facts(self) -> facts.Facts:
         """What the session is about."""
-        found = self._gathering.facts()
+        found = self.gathering.facts()
         turns = len(self.parts) - 1
         if found.titled_by in ("prompt", "nobody") and turns:
             first = next((part.prompt.strip() for part in self.parts[1:] if part.prompt.strip()), "")
@@ -117,7 +122,7 @@ class Index:
 
     def part_at(self, offset: int) -> int:
         """Return the number of the turn that a place lies in."""
-        return bisect_right(self._starts, offset) - 1
+        return bisect_right(self.starts, offset) - 1
 
     def range_of(self, number: int) -> tuple[int, int]:
         """Return where a turn begins and ends."""
@@ -149,10 +154,10 @@ class Index:
             if isinstance(record, notes.CostState):
                 known = record.model_usage.items()
                 self.windows |= {model: cost.context_window for model, cost in known if cost.context_window}
-            facts.take(self._gathering, entry)
+            facts.take(self.gathering, entry)
             return
         if kind is not QueueOperation:  # whoever counts those compares each with all that are waiting
-            facts.take(self._gathering, entry)
+            facts.take(self.gathering, entry)
         if kind is Assistant:
             assert isinstance(record, Assistant)
             self._answer(entry, record)
@@ -167,9 +172,9 @@ class Index:
     def _answer(self, entry: Entry, record: Assistant) -> None:
         take_entry(self._tally, entry)
         message, part = record.message, self.parts[-1]
-        if message.id is None or message.id != self._message:
+        if message.id is None or message.id != self.message:
             self._begin_chunk(entry.offset)
-        self._message = message.id
+        self.message = message.id
         self.firsts.setdefault(message.id or record.uuid or "", entry.offset)
         self.is_main = self.is_main or not record.is_sidechain
         if self._was_written(message.id, record.timestamp, message.content):
@@ -211,7 +216,7 @@ class Index:
 
     def _user(self, entry: Entry, record: User) -> None:
         self.is_main = self.is_main or not record.is_sidechain
-        self._message = None
+        self.message = None
         who = speaker(record)
         self._said(text_of(record.message.blocks))
         if who is Speaker.HUMAN:
@@ -251,7 +256,7 @@ class Index:
 
     def _other(self, entry: Entry) -> None:
         record = entry.record
-        self._message = None
+        self.message = None
         match record:
             case Attachment(attachment=QueuedCommand() as queued):
                 words = text_of(as_blocks(queued.prompt))
@@ -264,7 +269,7 @@ class Index:
             case QueueOperation(operation="enqueue", content=content) if content:
                 words = text_of(as_blocks(content))
                 if is_typed(words):
-                    self._waiting.setdefault(_digest(words.strip()), []).append(entry.offset)
+                    self.waiting.setdefault(_digest(words.strip()), []).append(entry.offset)
                     self._begin(entry, words, queued=True)
             case Progress(data=AgentProgress(agent_id=str(agent)), parent_tool_use_id=str(call)):
                 take_entry(self._tally, entry)
@@ -302,15 +307,15 @@ class Index:
         if queued:
             self.queued.add(entry.offset)
         self.parts.append(part)
-        self._starts.append(entry.offset)
+        self.starts.append(entry.offset)
 
     def _said(self, words: str) -> None:
         """Take back the queued prompts that a line repeats (rule 4)."""
-        if self._waiting:
-            for offset in self._waiting.pop(_digest(words.strip()), ()):
-                number = self._starts.index(offset)
+        if self.waiting:
+            for offset in self.waiting.pop(_digest(words.strip()), ()):
+                number = self.starts.index(offset)
                 part = self.parts.pop(number)
-                del self._starts[number]
+                del self.starts[number]
                 self.queued.discard(offset)
                 join(self.parts[number - 1], part)
                 self.was_joined = True
@@ -330,9 +335,9 @@ class Index:
         if id is None or time is None:
             return False
         mark = int.from_bytes(_digest([id, time, content])[:8], "little")
-        if mark in self._written:
+        if mark in self.written:
             return True
-        self._written.add(mark)
+        self.written.add(mark)
         return False
 
 

@@ -34,13 +34,11 @@ class Lines:
 
     def at(self, offset: int) -> Item | None:
         """Return what begins at a place."""
-        data = self.reader.part(self.path, offset, _FIRST)
-        length = len(data)
-        while data and length == len(data) and b"\n" not in data and length < MAX_LINE + 1:
-            length = min(len(data) * 8, MAX_LINE + 1)
+        length = _FIRST
+        data = self.reader.part(self.path, offset, length)
+        while len(data) == length <= MAX_LINE and b"\n" not in data:
+            length = min(length * 8, MAX_LINE + 1)
             data = self.reader.part(self.path, offset, length)
-            if len(data) < length:
-                break
         line = data[: data.find(b"\n") + 1 or len(data)]
         if len(line) > MAX_LINE:
             return self._long(offset)

@@ -72,7 +72,10 @@ class Called(msgspec.Struct):
 
 def join(part: Part, other: Part) -> None:
     """Let a turn go on with what was taken for another."""
-    part.chunks += other.chunks
+    first, *rest = other.chunks
+    part.chunks[-1].steps += first.steps
+    part.chunks[-1].characters += first.characters
+    part.chunks += rest
     part.last = other.last or part.last
     for name, count in other.tools.items():
         part.tools[name] = part.tools.get(name, 0) + count

@@ -22,6 +22,7 @@ from unspool.export.page.billing import Request, requests
 from unspool.export.page.blocks import Block, blocks
 from unspool.export.page.contents import Head, Outline
 from unspool.export.page.index import Index
+from unspool.export.page.kept import Restored, packed, unpacked
 from unspool.export.page.lines import Lines
 from unspool.export.page.pictures import Blob, blobs
 from unspool.export.page.row import Row, Section, each
@@ -80,16 +81,28 @@ class View:
         self._start()
 
     @classmethod
-    def read(cls, session: Session) -> View:
-        """Read a session as far as it is written."""
+    def read(cls, session: Session, kept: bytes | None = None) -> View:
+        """Read a session as far as it is written; from where `keep` was asked on, if what it gave is at hand."""
         view = cls(session)
-        view.grow()
+        restored = unpacked(kept, str(view.source.path)) if kept else None
+        if restored is not None:
+            view._start(restored)
+            view._read_on()
+            view.index.was_joined = False
+            view.index.changed.clear()
+            view._fresh(view.index.end)
+        else:
+            view.grow()
         return view
 
-    def _start(self) -> None:
-        self.index = Index(str(self.source.path))
-        self._position = START
+    def keep(self) -> bytes:
+        """Return what was read, for `read` to go on from: a long session then opens at once."""
+        return packed(self.index, self._position)
+
+    def _start(self, restored: Restored | None = None) -> None:
+        self.index, self._position = restored or (Index(str(self.source.path)), START)
         self._bills: tuple[int, list[Request]] | None = None
+        self._outline: tuple[int, Outline] | None = None
         self._told: dict[str, int] = {}
         self._telling = Telling(self.lines, self.index, self.prefix, self.agent_of)
         self._agents: dict[str, View] = {}
@@ -157,8 +170,10 @@ class View:
     def _take(self, items: Iterable[Item]) -> None:
         end = self.index.end
         for item in items:
-            if item.offset >= end:  # a last line that was taken without its end comes again with it
+            if item.offset >= end:
                 self.index.take(item)
+            else:  # a last line that was taken without its end comes again with it
+                self.index.end = max(self.index.end, item.offset + item.length)
         self.index.finish()
 
     def _fresh(self, before: int) -> tuple[Fresh, ...]:
@@ -194,7 +209,9 @@ class View:
 
     def outline(self) -> Outline:
         """Return head and turns."""
-        return contents.outline(self.index, self.bills, self._head())
+        if self._outline is None or self._outline[0] != self.index.end:
+            self._outline = (self.index.end, contents.outline(self.index, self.bills, self._head()))
+        return self._outline[1]
 
     def _head(self) -> Head:
         session = self.session
@@ -241,6 +258,8 @@ class View:
                 if isinstance(one, ToolResult) and (called := self.index.calls.get(one.tool_use_id)):
                     place, _, block = called.key.partition(".")
                     return int(place), int(block)
+        if entry is None and offset and self.lines.reader.part(self.lines.path, offset - 1, 1) != b"\n":
+            raise NotFound(f"no line begins at `{offset}`", hint="a step is named as in `1024.0`")
         return offset, 0
 
     def detail(self, key: str, *, whole: bool = False) -> Detail:

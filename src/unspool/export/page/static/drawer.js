@@ -86,7 +86,7 @@ export function drawerOf(root, source, pages) {
     "toggle",
     (event) => {
       const place = event.target;
-      if (!place.matches || !place.matches(".nested[data-src]") || !place.open || place.dataset.loaded) return;
+      if (!place.matches || !place.matches(".nested[data-agent]") || !place.open || place.dataset.loaded) return;
       place.dataset.loaded = "1";
       const body = place.querySelector(":scope > a, :scope > .inner");
       source.rows(place, root.dataset.depth).then(

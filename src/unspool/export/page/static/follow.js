@@ -40,17 +40,17 @@ export function followerOf(root, source, pages) {
     }
     const row = element(change.html);
     const known = document.getElementById(row.id);
-    const inner = [...row.querySelectorAll(".row")].map((one) => document.getElementById(one.id));
+    // What is folded now stood by itself before.
+    const folded = [...row.querySelectorAll(".row")].map((one) => document.getElementById(one.id)).filter(Boolean);
     if (known) {
       keep(known, row);
       known.replaceWith(row);
     } else {
-      const folded = inner.filter(Boolean);
       if (folded.length) folded[0].before(row);
       else sectionFor(block, change).append(row);
-      for (const one of folded) one.remove();
       fresh += 1;
     }
+    for (const one of folded) if (!row.contains(one)) one.remove();
     source.ready(row);
   }
 
@@ -71,12 +71,35 @@ export function followerOf(root, source, pages) {
     const growth = JSON.parse(message.data);
     root.dataset.position = message.lastEventId || growth.position;
     if (growth.restarted) {
-      location.reload();
+      anew();
       return;
     }
     for (const change of growth.rows) put(change);
     if (growth.outline) outline(growth);
     show();
+    root.dispatchEvent(new CustomEvent("rows"));
+  }
+
+  // Turns were numbered anew, or the file is another: the page is asked for again and put in place of the old one. What
+  // was open stays open, and blocks that are not loaded keep the height they had.
+  async function anew() {
+    const answer = await fetch(location.href, { credentials: "same-origin" });
+    if (!answer.ok) return;
+    const page = new DOMParser().parseFromString(await answer.text(), "text/html").querySelector(".session");
+    const open = [...root.querySelectorAll(".rows details[open][id]")].map((one) => one.id);
+    const heights = new Map(pages.blocks().map((block) => [block.id, Math.round(block.getBoundingClientRect().height)]));
+    const top = scrollY;
+    for (const part of [".rows", ".outline"]) {
+      root.querySelector(part).replaceChildren(...page.querySelector(part).childNodes);
+    }
+    for (const id of open) document.getElementById(id)?.setAttribute("open", "");
+    for (const block of root.querySelectorAll(".block[data-empty]")) {
+      if (heights.has(block.id)) block.dataset.height = heights.get(block.id);
+    }
+    root.dataset.position = page.dataset.position;
+    source.pictures(root);
+    pages.watch();
+    scrollTo({ top, behavior: "instant" });
     root.dispatchEvent(new CustomEvent("rows"));
   }
 

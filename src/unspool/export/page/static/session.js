@@ -189,15 +189,25 @@ export function begin(root) {
     chart.addEventListener("pointerleave", () => (tip.textContent = ""));
   }
 
-  // The outline shows which turn is in view.
+  // The outline shows which turn is in view; a stretch of it that is not loaded comes when it is scrolled to.
+  const left = root.querySelector(".left");
+  const toStretch = (turn) => {
+    const all = [...root.querySelectorAll(".outline ol[data-empty]")];
+    const stretch = all.find((one) => Number(one.dataset.first) <= turn && turn <= Number(one.dataset.last));
+    if (stretch) left.scrollTop += stretch.getBoundingClientRect().top - left.getBoundingClientRect().top;
+  };
   const eye = new IntersectionObserver(
     (seen) => {
       for (const { target, isIntersecting } of seen) {
         if (!isIntersecting) continue;
         const item = root.querySelector(`.outline li[data-turn="${target.dataset.turn}"]`);
+        if (!item) toStretch(Number(target.dataset.turn));
         if (!item || item.classList.contains("here")) continue;
         for (const one of root.querySelectorAll(".outline .here")) one.classList.remove("here");
         item.classList.add("here");
+        const box = item.getBoundingClientRect();
+        const frame = left.getBoundingClientRect();
+        if (box.top < frame.top || box.bottom > frame.bottom) left.scrollTop += box.top - frame.top - frame.height / 3;
       }
     },
     { rootMargin: "-80px 0px -70% 0px" },

@@ -1,8 +1,8 @@
 // What of a long session is in the page: blocks near the eye have their rows, far ones only their height.
 
 const NEAR = 1500; // pixels
-const FAR = 6000;
-const MOST = 14000; // nodes in all blocks together
+const FAR = 3000;
+const MOST = 6000; // elements in all blocks together
 
 export function windowOf(root, source) {
   const rows = root.querySelector(".rows");
@@ -74,6 +74,16 @@ export function windowOf(root, source) {
     { rootMargin: `${NEAR}px 0px` },
   );
 
+  let rest = 0;
+  addEventListener(
+    "scroll",
+    () => {
+      clearTimeout(rest);
+      rest = setTimeout(release, 200);
+    },
+    { passive: true },
+  );
+
   function watch() {
     for (const block of blocks()) {
       reserve(block);
@@ -85,18 +95,24 @@ export function windowOf(root, source) {
   const outlineWatcher = new IntersectionObserver(
     (seen) => {
       for (const { target, isIntersecting } of seen) {
-        if (!isIntersecting || !target.hasAttribute("data-empty")) continue;
-        target.removeAttribute("data-empty");
-        source.rows(target, "steps").then((html) => {
-          target.innerHTML = html;
-          target.style.height = "";
-        });
+        const isEmpty = target.hasAttribute("data-empty");
+        if (isIntersecting && isEmpty) {
+          target.removeAttribute("data-empty");
+          source.rows(target, "steps").then((html) => {
+            target.innerHTML = html;
+            target.style.height = "";
+          });
+        } else if (!isIntersecting && !isEmpty && target.firstElementChild) {
+          target.style.height = `${target.getBoundingClientRect().height}px`;
+          target.setAttribute("data-empty", "");
+          target.textContent = "";
+        }
       }
     },
-    { rootMargin: "600px 0px" },
+    { root: root.querySelector(".left"), rootMargin: "900px 0px" },
   );
-  for (const stretch of root.querySelectorAll(".outline ol[data-empty]")) {
-    stretch.style.height = `${stretch.dataset.count * 42}px`;
+  for (const stretch of root.querySelectorAll(".outline ol[data-src]")) {
+    if (stretch.hasAttribute("data-empty")) stretch.style.height = `${stretch.dataset.count * 42}px`;
     outlineWatcher.observe(stretch);
   }
 
