@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import anyio
+from anyio import to_thread
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
@@ -19,6 +20,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute
 
 from unspool.errors import NotFound, NothingFound, Refused, UnspoolError, Usage
+from unspool.export.page.html import warm
 from unspool.store.shelf import Shelf
 from unspool.web import assets
 from unspool.web.guard import Guard, Guarded
@@ -69,6 +71,7 @@ def routes() -> list[BaseRoute]:
 @asynccontextmanager
 async def _lifespan(app: Starlette) -> AsyncIterator[None]:
     async with anyio.create_task_group() as tasks:
+        tasks.start_soon(to_thread.run_sync, warm)  # so that the first page need not wait for templates and lexers
         tasks.start_soon(app.state.upkeep.run)
         tasks.start_soon(app.state.watching.run)
         yield

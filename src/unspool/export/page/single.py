@@ -32,7 +32,7 @@ from unspool.export.page.view import View
 from unspool.home import Session
 
 _STYLES = ("tokens.css", "session.css")
-_SCRIPTS = ("source.js", "window.js", "drawer.js", "steps.js", "follow.js", "session.js")
+_SCRIPTS = ("source.js", "window.js", "drawer.js", "steps.js", "session.js")
 _IMPORT = re.compile(r"^import .*$\n?", re.MULTILINE)
 _EXPORT = re.compile(r"^export ", re.MULTILINE)
 _PAGE = "body{margin:0;background:var(--bg)}"

@@ -15,7 +15,7 @@ export function begin(root) {
   const pages = windowOf(root, source);
   const drawer = drawerOf(root, source, pages);
   const steps = stepsOf(root, pages, drawer);
-  const follower = followerOf(root, source, pages);
+  const follower = root.hasAttribute("data-alone") ? null : followerOf(root, source, pages); // a file does not go on
   const found = root.querySelector(".found");
   const find = root.querySelector(".find input");
 
@@ -120,7 +120,7 @@ export function begin(root) {
     { key: "a", words: "agents", run: agents },
     { key: "g g", words: "to the beginning", run: () => steps.end(false) },
     { key: "G", words: "to the end", run: () => steps.end(true) },
-    { key: "f", words: "follow the session, or stop", run: () => follower.toggle() },
+    ...(follower ? [{ key: "f", words: "follow the session, or stop", run: () => follower.toggle() }] : []),
     { key: "/", words: "find in this session", run: () => find.focus() },
     { key: ".", words: "the raw record", run: () => drawer.key && drawer.open(cleanKey(drawer.key), { face: "raw" }) },
     { key: "y", words: "copy a link to this step", run: copyLink },
@@ -226,7 +226,7 @@ export function begin(root) {
   const asked = new URL(location.href).searchParams;
   if (asked.get("step")) toStep(asked.get("step"), { face: asked.get("tab") || "rendered" });
   else if (asked.get("turn")) toTurn(Number(asked.get("turn")));
-  if (asked.get("follow")) follower.start();
+  if (follower && asked.get("follow")) follower.start();
   root.dataset.ready = "";
   return { keys, drawer, steps, pages, follower, setDepth };
 }
