@@ -10,6 +10,7 @@ Rules
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -123,3 +124,13 @@ def cpu_seconds(pid: int) -> float:
     """Return the user and system time that a process has spent, with what its children spent that it waited for."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+
+
+def settle(pid: int, seconds: float = 120) -> None:
+    """Wait until a process has nothing to do: less than a fiftieth of a core for a second."""
+    deadline = time.monotonic() + seconds
+    busy = 1.0
+    while busy > 0.02 and time.monotonic() < deadline:
+        before = cpu_seconds(pid)
+        time.sleep(1)
+        busy = cpu_seconds(pid) - before

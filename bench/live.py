@@ -24,7 +24,7 @@ from pathlib import Path
 from playwright.sync_api import Page
 
 from bench import corpus, long
-from bench.browser import browser, cpu_seconds, resident, window
+from bench.browser import browser, cpu_seconds, resident, settle, window
 from bench.table import Row
 from bench.usage import around, empty_folder, many, spent, unchanged, unspool
 from bench.web import SESSIONS, STEP, served
@@ -32,7 +32,6 @@ from bench.web import SESSIONS, STEP, served
 LINES = 60
 BETWEEN = 0.25
 IDLE = 30.0
-SETTLE = 5.0
 GIVE_UP = 30.0
 
 # Says when each line was written: milliseconds since 1970, just before.
@@ -69,7 +68,7 @@ def rows() -> list[Row]:
             page.goto(running.link)
             page.goto(f"{running.address}/session/{session.stem}?follow=1")
             page.wait_for_selector(STEP)
-            time.sleep(SETTLE)
+            settle(running.pid)
             corpus.say("live: idle")
             before = cpu_seconds(running.pid)
             time.sleep(IDLE)

@@ -3,7 +3,8 @@
 Rules
   1. Times are those of the browser, from asking to seeing (`browser.py`), the median of the rounds; the server runs
      all the while, each round has a browser of its own.
-  2. New means that the server was started on an empty store a moment ago; kept, that the folder was synced before.
+  2. New means that the server was started on an empty store a moment ago; kept, that the folder was synced before and
+     the server has nothing else to do. In both cases nobody has opened the page before.
   3. claude-code-log makes one page of the same file. Its first content is there when it has converted and the browser
      has painted: nobody sees anything before.
 """
@@ -22,7 +23,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from bench import child, corpus, long
-from bench.browser import Opened, opened, resident
+from bench.browser import Opened, opened, resident, settle
 from bench.long import Length
 from bench.table import Row
 from bench.usage import around, empty_folder, many, spent, unspool
@@ -117,6 +118,8 @@ def _page(tree: Path, data: Path, path: str, selector: str, *, synced: bool) -> 
     for number in range(ROUNDS):
         corpus.say(f"{path}: round {number + 1} of {ROUNDS}")
         with served(tree, data if synced else data / f"new-{number}") as running:
+            if synced:
+                settle(running.pid)
             rounds.append(opened(running.address + path, selector, enter=running.link))
             server = max(server, resident(running.pid))
     corpus.say("")

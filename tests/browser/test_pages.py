@@ -26,7 +26,7 @@ PAGES = {
     f"{SESSION}?agent={showcase_beside.ORDERS[1].agent}": "Which tests know of the rounding?",
     "/search?q=rounding": "rounding",
     "/usage": "Total",
-    "/usage?by=model": "claude-opus-4-5",
+    "/usage?period=model": "claude-opus-4-5",
     "/sql": "tool_calls",
     "/sql?q=SELECT+42+AS+answer": "42",
     "/library": "Plans",

@@ -23,13 +23,38 @@ from tests.browser import poisoned
 from tests.browser.auditing import audit, unfold
 from tests.browser.payloads import Payload, payloads
 from tests.browser.trap import Document, Trap, listening
-from tests.browser.visiting import visit_session, visited
+from tests.browser.visiting import visit, visit_session, visited
 from tests.browser.watching import Tab, Tabs
 from tests.serving import Served
 from unspool.testing.pictures import curve
 
 DEPTHS = ("prompts", "answers", "steps", "all")
 OTHERS = ("input", "result", "structured", "raw")
+SQL = "SELECT * FROM {} LIMIT 2000"
+PAGES = [
+    "/",
+    "/sessions",
+    "/sessions?hidden=1",
+    "/sessions?has=error&sort=cost",
+    *(f"/usage?period={period}" for period in ("daily", "model", "project", "branch", "agent", "session")),
+    *(f"/search?q={word}" for word in ("alert", "script", "onerror", "javascript", "nothing%20like%20it")),
+    "/search?q=%3Cscript%3Ealert(1)%3C/script%3E",
+    "/sessions?q=%3Cscript%3Ealert(1)%3C/script%3E&project=%22%3E%3Cimg%20src=x%20onerror=alert(1)%3E",
+    "/sql",
+    *(
+        f"/sql?q={quote(SQL.format(table))}"
+        for table in ("sessions", "messages", "tool_calls", "agents", "history", "todos", "plans", "bad_lines")
+    ),
+    f"/sql?q={quote('SELECT <script>alert(1)</script>')}",
+    "/library",
+    *(
+        f"/library/{shelf}"
+        for shelf in ("plans", "todos", "tasks", "history", "memory", "settings", "versions", "%3Cscript%3E")
+    ),
+    "/session/%3Cscript%3Ealert(1)%3C%2Fscript%3E",
+    "/palette.json?q=alert",
+]
+"""Every page that is not a session's."""
 TOGETHER = 400
 """How many drawers are put into one page."""
 
@@ -82,7 +107,7 @@ def test_a_session_is_nothing_but_words(group: str, depth: str, served: Served, 
 def test_every_drawer_is_nothing_but_words(group: str, served: Served, listener: Trap, tabs: Tabs) -> None:
     base = f"/session/{poisoned.group_id(group)}"
     whole = served.get(f"{base}?turns=1..10000&depth=all").text
-    keys = dict.fromkeys(re.findall(r'data-key="([^"]*)"', whole))
+    keys = dict.fromkeys(re.findall(r'data-key="([^"]*?)(?:-fold|-inside)?"', whole))
     assert len(keys) > 500
     show(tabs(), listener, [body_of(whole)])
     show(tabs(), listener, drawers(served, base, keys))
@@ -95,9 +120,33 @@ def test_a_drawer_that_is_opened_with_keys_is_nothing_but_words(group: str, serv
     page.keyboard.press("j")
     page.keyboard.press("Enter")
     page.wait_for_selector(".drawer .detail")
-    for _ in range(40):
+    for _ in range(15):
         page.keyboard.press("j")
         page.wait_for_load_state("networkidle")
+        look(tab, served.address)
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_any_other_page_is_nothing_but_words(path: str, served: Served, listener: Trap, tabs: Tabs) -> None:
+    answer = served.get(path)
+    assert answer.status in {200, 400, 404}
+    show(tabs(), listener, [body_of(answer.text)])
+    if answer.status == 200 and not path.startswith("/palette"):
+        tab = tabs()
+        visit(tab, served, path)
+        for _ in range(6):
+            tab.page.keyboard.press("End")
+            tab.page.wait_for_load_state("networkidle")
+        look(tab, served.address)
+
+
+def test_the_palette_shows_nothing_but_words(served: Served, tabs: Tabs) -> None:
+    tab = tabs()
+    page = visit(tab, served, "/library")
+    page.keyboard.press("Control+k")
+    for word in ("alert", "<script>", "onerror"):
+        page.fill("#palette input", word)
+        page.wait_for_function("() => document.querySelectorAll('#palette li').length > 3")
         look(tab, served.address)
 
 
@@ -131,7 +180,7 @@ def test_an_exported_file_is_nothing_but_words(config: Path, tmp_path: Path, lis
         look(tab, file.as_uri())
         page.keyboard.press("j")
         page.keyboard.press("Enter")
-        for _ in range(20):
+        for _ in range(10):
             page.wait_for_selector(".drawer .detail")
             look(tab, file.as_uri())
             page.keyboard.press("j")
