@@ -223,12 +223,19 @@ class Renderer:
         return self._render("matches.html", matches=matches, words=words)
 
     def page(
-        self, view: View, depth: Depth = Depth.STEPS, turns: range | None = None, drawer: Markup | None = None
+        self,
+        view: View,
+        depth: Depth = Depth.STEPS,
+        turns: range | None = None,
+        *,
+        drawer: Markup | None = None,
+        agents_cost: int = 0,
     ) -> Markup:
         """Return everything between the frame's head and foot: strip, chart, outline, transcript, drawer.
 
         Of a long session the first and the last block have their rows; the others are loaded when they come near. With
-        `turns` only those are there, for those who read without JavaScript.
+        `turns` only those are there, for those who read without JavaScript. What agents cost is told beside what the
+        session's own file says: their files are not read for it.
         """
         whole, among = view.outline(), view.blocks()
         if turns is not None and self.alone:
@@ -249,6 +256,7 @@ class Renderer:
             depth=depth,
             view=view,
             drawer=drawer,
+            agents_cost=agents_cost,
             following=_following(turns, len(view.index.parts) - 1) if not self.alone else None,
         )
 

@@ -18,23 +18,29 @@ from unspool.export.outline import chosen
 from unspool.export.page.html import Renderer, links
 from unspool.export.page.view import View
 from unspool.web.streams import PATIENCE, News, position, stream
-from unspool.web.twins import TWIN, as_json, page, twins
+from unspool.web.twins import TWIN, as_json, page, place_of, twins
 from unspool.web.views import Views
 from unspool.web.watching import Watching
 
+_AGENTS_COST: Final = """
+SELECT coalesce(sum(cost_micros), 0) FROM answers WHERE counted = 1 AND agent_id IS NOT NULL AND session_id = :id
+  AND source_id IN (SELECT id FROM sources WHERE session_id = :id
+                    UNION SELECT source_id FROM agents WHERE session_id = :id)
+"""
 _SANDBOX: Final = "default-src 'none'; sandbox"
 
 
 def session(request: Request) -> Response:
     """Show a session, or one of its agents."""
     id, agent = _id(request), _agent(request)
+    cost = 0 if agent else _agents_cost(request, id)
     with _views(request).open(id, agent) as view:
         turns, depth = _turns(request, view), _depth(request)
         if request.url.path.endswith(TWIN):
-            return as_json(view.data(turns, depth))
+            return as_json({**view.data(turns, depth), "agents_cost": cost})
         title = view.outline().head.title
         renderer = Renderer(links(id))
-        body = renderer.page(view, depth, turns, _opened(request, view, renderer))
+        body = renderer.page(view, depth, turns, drawer=_opened(request, view, renderer), agents_cost=cost)
     return page(request, "session_page.html", {"title": title, "id": id}, body=body)
 
 
@@ -138,6 +144,12 @@ def _grown(request: Request, since: int) -> tuple[str, list[News]]:
         told = Renderer(links(view.id)).growth
         news = [News("growth", told(view, grown, Depth.ALL), str(grown.position)) for grown in growths]
         return str(view.source.path), news
+
+
+def _agents_cost(request: Request, id: str) -> int:
+    """Return what the agents of a session have cost, as the store counts it: each response once."""
+    with place_of(request).opened() as opened:
+        return 0 if opened.database is None else int(opened.database.execute(_AGENTS_COST, {"id": id}).fetchone()[0])
 
 
 def _id(request: Request) -> str:
