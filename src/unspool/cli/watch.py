@@ -18,6 +18,7 @@ from unspool.cli.table import cut
 from unspool.display import clean_json, clean_line
 from unspool.errors import Usage
 from unspool.live.board import RECENT, Board
+from unspool.live.events import Event
 from unspool.live.events import plain as plain_event
 from unspool.live.rows import Row, plain, urgency
 from unspool.live.watch import Watch
@@ -94,7 +95,8 @@ def _stream(watch: Watch, teller: Notify | None) -> None:
     """Write an object for each event, at once."""
     for events in watch.events(lambda: False):
         now = _now()
-        for event in events:
+        _tell_mode(events)
+        for event in (event for event in events if event.event != "mode"):
             text = json.dumps(plain_event(event, now), ensure_ascii=False, separators=(",", ":"))
             sys.stdout.write(clean_json(text) + "\n")
         sys.stdout.flush()
@@ -106,11 +108,17 @@ def _print_changes(watch: Watch, teller: Notify | None) -> None:
     shown: dict[tuple[str, str | None], str] = {}
     for events in watch.events(lambda: False):
         now = _now()
-        for event in (event for event in events if event.event == "mode"):
-            click.echo(clean_line(event.text), err=True)
+        _tell_mode(events)
         if any(event.event != "mode" for event in events):
             _print_rows(watch.board.rows(now), shown, now)
         _tell(teller, watch, now)
+
+
+def _tell_mode(events: Iterable[Event]) -> None:
+    """Say beside the data how changes are noticed."""
+    for event in events:
+        if event.event == "mode":
+            click.echo(clean_line(event.text), err=True)
 
 
 def _print_rows(rows: Iterable[Row], shown: dict[tuple[str, str | None], str], now: datetime) -> None:
