@@ -8,7 +8,7 @@ LOCK ?=
 GENERATED := docs/cli.md docs/format.md docs/sql.md
 GATED := src/unspool/format/*,src/unspool/read/*,src/unspool/graph/*
 
-.PHONY: help run test check fix faults bench browser lock clean
+.PHONY: help run test check fix faults bench browser pictures lock clean
 .DELETE_ON_ERROR:
 
 help: ## say what there is
@@ -48,6 +48,9 @@ faults: $(VENV)/.dev ## kill 300 syncs at every step while files change, and com
 
 bench: $(VENV)/.dev ## measure
 	@$(BIN)/python -m bench
+
+pictures: browser ## take the pictures of README and guide again
+	@$(BIN)/python -m tests.browser.album
 
 COMPILE = uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
   --no-emit-index-url --no-emit-find-links $(LOCK) requirements/build.in pyproject.toml

@@ -1,0 +1,68 @@
+"""`make pictures`: what README and guide show, taken in a real browser of made-up sessions, into `docs/pictures/`."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import NamedTuple
+
+from playwright.sync_api import sync_playwright
+
+from tests.browser import chromium, showcase
+from tests.browser.happening import happening
+from tests.browser.smaller import smaller
+from tests.browser.visiting import visit, visit_session, visited
+from tests.browser.watching import NARROW, WIDE, Size, Tab
+from unspool.testing.demo.write import write
+
+PLACE = Path(__file__).parents[2] / "docs" / "pictures"
+
+
+class Shot(NamedTuple):
+    """A picture: of which page, and what is done before it is taken."""
+
+    name: str
+    path: str
+    size: Size = WIDE
+    dark: bool = False
+    keys: tuple[str, ...] = ()
+
+
+SHOTS = (
+    Shot("sessions", "/sessions"),
+    Shot("board", "/", dark=True),
+    Shot("session", f"/session/{showcase.ID}", keys=("J", *"jjjjjjj", "e", "j", "j", "Enter")),
+    Shot("usage", "/usage"),
+    Shot("search", "/search?q=total"),
+    Shot("narrow", f"/session/{showcase.ID}", NARROW, dark=True),
+)
+
+
+def main() -> None:
+    """Take every picture."""
+    PLACE.mkdir(exist_ok=True)
+    executable = chromium.find()
+    assert executable is not None, "there is no Chromium"
+    with tempfile.TemporaryDirectory(prefix="unspool-") as place, sync_playwright() as playwright:
+        config = Path(place) / "claude"
+        write(config)
+        showcase.build(config)
+        browser = playwright.chromium.launch(executable_path=executable, args=chromium.flags())
+        with happening(config), visited(config, Path(place) / "home") as served:
+            while "for the first time" in served.get("/sessions").text:
+                pass
+            for shot in SHOTS:
+                tab = Tab(browser, shot.size, dark=shot.dark, script=True)
+                is_session = shot.path.startswith("/session/")
+                page = visit_session(tab, served, showcase.ID) if is_session else visit(tab, served, shot.path)
+                for key in shot.keys:
+                    page.keyboard.press(key)
+                    page.wait_for_load_state("networkidle")
+                page.evaluate("() => scrollTo(0, 0)")
+                (PLACE / f"{shot.name}.png").write_bytes(smaller(browser, page.screenshot()))
+                tab.close()
+        browser.close()
+
+
+if __name__ == "__main__":
+    main()
