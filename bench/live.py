@@ -27,8 +27,8 @@ from playwright.sync_api import Page
 from bench import corpus, long
 from bench.browser import browser, cpu_seconds, let_in, resident, settle, window
 from bench.table import Row
-from bench.usage import around, empty_folder, many, spent, unchanged, unspool
-from bench.web import SESSIONS, STEP, served
+from bench.usage import around, empty_folder, spent, unchanged, unspool
+from bench.web import SESSIONS, STEP, aged, served
 
 LINES = 60
 BETWEEN = 0.25
@@ -65,8 +65,8 @@ new MutationObserver((changes) => {
 
 def rows() -> list[Row]:
     """Measure."""
-    tree = many(SESSIONS)
-    session = sorted(tree.glob("projects/*/*.jsonl"))[SESSIONS // 2]
+    tree = aged(SESSIONS)
+    session = sorted(tree.glob("projects/*/*.jsonl"))[0]
     with empty_folder() as data:
         corpus.say("live: sync")
         spent(unspool("sync"), around(tree, data))
