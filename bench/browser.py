@@ -75,18 +75,23 @@ def window(started: Browser) -> Iterator[Page]:
         context.close()
 
 
-def opened(address: str, selector: str, enter: str | None = None) -> Opened:
-    """Open a page in a browser of its own; `enter` is the address to be let in by, opened before."""
+def opened(address: str, selector: str, cookie: str = "") -> Opened:
+    """Open a page in a browser of its own, which has a cookie already if it needs one."""
     with browser() as started, window(started) as page:
-        if enter is not None:
-            page.goto(enter)
-            page.goto("about:blank")
+        let_in(page, address, cookie)
         page.add_init_script(f"({_FIRST})({msgspec.json.encode(selector).decode()})")
         page.goto(address, wait_until="load")
         page.wait_for_function(
             "() => window.firstSeen !== undefined && performance.getEntriesByType('paint').length > 1"
         )
         return measured(started, page)
+
+
+def let_in(page: Page, address: str, cookie: str) -> None:
+    """Give a window a cookie, `name=value`."""
+    name, _, value = cookie.partition("=")
+    if name:
+        page.context.add_cookies([{"name": name, "value": value, "url": address}])
 
 
 def measured(started: Browser, page: Page) -> Opened:

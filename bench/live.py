@@ -18,16 +18,17 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
 
 from playwright.sync_api import Page
 
 from bench import corpus, long
-from bench.browser import browser, cpu_seconds, resident, settle, window
+from bench.browser import browser, cpu_seconds, let_in, resident, settle, window
 from bench.table import Row
-from bench.usage import around, empty_folder, many, spent, unchanged, unspool
-from bench.web import SESSIONS, STEP, served
+from bench.usage import around, empty_folder, spent, unchanged, unspool
+from bench.web import SESSIONS, STEP, aged, served
 
 LINES = 60
 BETWEEN = 0.25
@@ -49,23 +50,29 @@ _SEEN = """
 window.seen = {};
 new MutationObserver((changes) => {
   const now = performance.timeOrigin + performance.now();
-  for (const change of changes)
-    for (const node of [...change.addedNodes, change.target])
-      for (const found of (node.textContent ?? "").matchAll(/\\blive (\\d+)\\b/g)) window.seen[found[1]] ??= now;
-}).observe(document, { childList: true, subtree: true, characterData: true });
+  for (const change of changes) {
+    for (const node of change.addedNodes) {
+      const walker = document.createTreeWalker(node, NodeFilter.SHOW_TEXT);
+      for (let text = walker.currentNode; text; text = walker.nextNode()) {
+        const found = text.nodeType === Node.TEXT_NODE && /^live (\\d+)$/.exec(text.data.trim());
+        if (found) window.seen[found[1]] ??= now;
+      }
+    }
+  }
+}).observe(document, { childList: true, subtree: true });
 """
 
 
 def rows() -> list[Row]:
     """Measure."""
-    tree = many(SESSIONS)
-    session = sorted(tree.glob("projects/*/*.jsonl"))[SESSIONS // 2]
+    tree = aged(SESSIONS)
+    session = sorted(tree.glob("projects/*/*.jsonl"))[0]
     with empty_folder() as data:
         corpus.say("live: sync")
         spent(unspool("sync"), around(tree, data))
         with unchanged(session), served(tree, data) as running, browser() as started, window(started) as page:
             page.add_init_script(_SEEN)
-            page.goto(running.link)
+            let_in(page, running.address, running.cookie)
             page.goto(f"{running.address}/session/{session.stem}?follow=1")
             page.wait_for_selector(STEP)
             settle(running.pid)
@@ -102,7 +109,8 @@ def _rows(ours: list[float], theirs: list[float], busy: float, memory: float) ->
 def _latencies(page: Page, session: Path) -> tuple[list[float], list[float]]:
     """Return how many milliseconds each line took: to the page, and to `tail`."""
     corpus.say("live: lines")
-    lines = list(islice(long.appended(session.read_bytes()), LINES))
+    now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    lines = list(islice(long.appended(session.read_bytes(), now), LINES))
     with _tail(session) as tail:
         writer = [sys.executable, "-c", _WRITE, str(session), str(BETWEEN)]
         process = subprocess.Popen(writer, stdin=subprocess.PIPE, stdout=subprocess.PIPE)

@@ -86,8 +86,8 @@ def file(root: Path) -> Path:
     return root / "projects" / project_key(FOLDER) / f"{ID}.jsonl"
 
 
-def appended(data: bytes) -> Iterator[bytes]:
-    """Yield lines to add to a session, one answer after the other: `live 0`, `live 1`, …"""
+def appended(data: bytes, time: str) -> Iterator[bytes]:
+    """Yield lines to add to a session at a time, one answer after the other: `live 0`, `live 1`, …"""
     last = next(line for line in reversed(data.splitlines()) if b'"requestId":' in line)
     record = msgspec.json.decode(last)
     parent, number = record["uuid"], 0
@@ -95,6 +95,7 @@ def appended(data: bytes) -> Iterator[bytes]:
         uuid = f"1ffe0000-0000-4000-8000-{number:012d}"
         said = {**record["message"], "id": f"msg_live{number}", "content": [{"type": "text", "text": f"live {number}"}]}
         line = {**record, "parentUuid": parent, "uuid": uuid, "requestId": f"req_live{number}", "message": said}
+        line["timestamp"] = time
         yield msgspec.json.encode(line) + b"\n"
         parent, number = uuid, number + 1
 

@@ -42,7 +42,7 @@ def test_it_is_one_conversation_without_a_flaw(lines: list[bytes]) -> None:
 
 
 def test_lines_that_are_added_are_answers_that_go_on(lines: list[bytes]) -> None:
-    more = long.appended(b"".join(lines))
+    more = long.appended(b"".join(lines), "2026-01-05T09:00:00.000Z")
     (first,), (second,) = decode(next(more), 0), decode(next(more), 0)
     assert isinstance(first, Entry)
     assert isinstance(second, Entry)
