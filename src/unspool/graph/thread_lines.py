@@ -32,6 +32,11 @@ def thread_lines(entries: Sequence[Entry], at: str | None = None) -> list[Entry]
     return [whole.nodes[number].entry for number in numbers]
 
 
+def whole_thread(whole: Graph, tip: int) -> list[int]:
+    """Return all nodes that lead to one, from the root on: compactions are passed, what lies beside is there."""
+    return _with_siblings(whole, whole.path(tip))
+
+
 def _after(whole: Graph, tip: int) -> list[int]:
     """Return the lines that follow the leaf and are no messages: attachments, local commands."""
     found: list[int] = []

@@ -1,0 +1,209 @@
+"""A session under other ids: its own, its lines', its agents'.
+
+Rules
+  1. Every pointer in every kind of line is changed with what it points to; one that leads out of the session stays.
+     Ids of API messages, requests, prompts and calls stay: by them a copy is known as one, and counted once.
+  2. New ids follow from a seed and the old id. The same seed gives the same ids; no state, no chance.
+  3. Only values of pointers are changed, all other bytes stay. The text of a conversation is never searched for ids,
+     but for the paths of the session's own side files.
+  4. A copied line says where it came from (`forkedFrom`), the first time it is copied.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from typing import TypeAlias
+
+import msgspec
+
+from unspool.errors import Refused
+from unspool.format.entry import Entry
+from unspool.format.notes import FileHistoryDelta, FileHistorySnapshot, LastPrompt, Summary
+from unspool.format.patch import Path, encode, patch
+from unspool.format.records import CompactMetadata, System, User
+from unspool.graph.turns import Speaker, speaker
+
+
+class Identity(msgspec.Struct, frozen=True):
+    """Old ids to new ones."""
+
+    source: str
+    session: str
+    uuids: dict[str, str]
+    agents: dict[str, str] = {}
+    """Agents that need another id, because their files lie beside those of other sessions."""
+    paths: tuple[tuple[bytes, bytes], ...] = ()
+    """Pieces of paths of the session's own files, as they stand in JSON: old and new."""
+    slugs: dict[str, str] = {}
+    """Names of plans."""
+    keeps_ids: bool = False
+    """Whether session and lines keep their ids: only paths change."""
+
+    def known_as(self, subject: str) -> str:
+        """Return what the source calls something the copy speaks of."""
+        back = _backward(self)
+        return " ".join(back.get(word, word) for word in subject.split(" "))
+
+
+def identity(source: str, session: str, seed: bytes, uuids: Iterable[str]) -> Identity:
+    """Return new ids for the lines of a session."""
+    return Identity(source, session, {uuid: made(seed, uuid) for uuid in uuids})
+
+
+def made(seed: bytes, old: str) -> str:
+    """Return the new id for an old one: a random-looking UUID.
+
+    >>> made(b"seed", "a") == made(b"seed", "a") != made(b"seed", "b")
+    True
+    """
+    digits = hashlib.blake2b(old.encode("utf-8", "surrogatepass"), digest_size=16, key=seed[:64]).hexdigest()
+    variant = "89ab"[int(digits[16], 16) & 3]
+    return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:]}"
+
+
+def made_agent(seed: bytes, old: str) -> str:
+    """Return the new id of an agent: of the same make and length, so that the program knows it for one."""
+    head = old.rstrip("0123456789abcdef")
+    digits = hashlib.blake2b(old.encode(errors="replace"), digest_size=32, key=seed[:64]).hexdigest()
+    return (head or "a" * old.startswith("a")) + digits[: max(len(old) - len(head or "a" * old.startswith("a")), 6)]
+
+
+def rewritten(entry: Entry, new: Identity) -> bytes:
+    """Return a line under the new ids."""
+    line = bytes(entry.raw)
+    if not new.keeps_ids:
+        line = _with_ids(line, entry, new)
+        if entry.record.uuid is not None and entry.record.forked_from is None:
+            line = _stamped(line, entry.record.uuid, new)
+    for old, changed in new.paths:
+        if old in line and not _is_human(entry):
+            line = line.replace(old, changed)
+    return line
+
+
+def readdressed(entry: Entry, new: Identity) -> bytes:
+    """Return a line that was not copied under the new ids: it has no origin."""
+    return bytes(entry.raw) if new.keeps_ids else _with_ids(bytes(entry.raw), entry, new)
+
+
+def _with_ids(line: bytes, entry: Entry, new: Identity) -> bytes:
+    for path, old, value in _pointers(entry, new):
+        needle = _needle(path[-1], old) if isinstance(old, str) and len(path) == 1 else b""
+        if needle and line.count(needle) == 1:
+            line = line.replace(needle, _needle(path[-1], str(value)))
+            continue
+        with suppress(Refused):  # a line that had to be mended to be read; it is kept as it is
+            line = patch(line, {path: value})
+    return line
+
+
+_Pointer: TypeAlias = tuple[Path, str | list[str], str | list[str]]
+"""The way to a pointer, what is there, what comes there."""
+
+
+def _pointers(entry: Entry, new: Identity) -> Iterator[_Pointer]:
+    """Yield the pointers of a line that change."""
+    record = entry.record
+    if record.session_id is not None:
+        yield ("sessionId",), record.session_id, new.session
+    if record.session_id_again is not None:
+        yield ("session_id",), record.session_id_again, new.session
+    if record.agent_id in new.agents:
+        yield ("agentId",), record.agent_id or "", new.agents[record.agent_id or ""]
+    if record.slug in new.slugs:
+        yield ("slug",), record.slug or "", new.slugs[record.slug or ""]
+    for path, old in ((("uuid",), record.uuid), (("parentUuid",), record.parent_uuid), *_single(entry)):
+        if old is not None and old in new.uuids:
+            yield path, old, new.uuids[old]
+    match record:
+        case User():
+            yield from _lists((("summarizedTurnPromptUuids",), record.summarized_turn_prompt_uuids), new=new)
+            yield from _agent_result(entry, new)
+        case System():
+            yield from _lists((("retractedMessageUuids",), record.retracted_message_uuids), new=new)
+            if record.compact_metadata is not None:
+                yield from _preserved(record.compact_metadata, new)
+        case _:
+            pass
+
+
+def _single(entry: Entry) -> tuple[tuple[Path, str | None], ...]:
+    """Return the pointers to one line each, besides the parent."""
+    match entry.record:
+        case User(source_tool_assistant_uuid=source, interrupted_message_id=interrupted):
+            return (("sourceToolAssistantUUID",), source), (("interruptedMessageId",), interrupted)
+        case System(logical_parent_uuid=logical, refused_user_message_uuid=refused):
+            return (("logicalParentUuid",), logical), (("refusedUserMessageUuid",), refused)
+        case LastPrompt(leaf_uuid=target) | Summary(leaf_uuid=target):
+            return ((("leafUuid",), target),)
+        case FileHistorySnapshot(message_id=message, snapshot=snapshot):
+            # The inner one first: both have the same name, and may have the same value.
+            return (("snapshot", "messageId"), snapshot.message_id), (("messageId",), message)
+        case FileHistoryDelta(message_id=message, snapshot_message_id=of):
+            return (("messageId",), message), (("snapshotMessageId",), of)
+        case _:
+            return ()
+
+
+def _lists(*found: tuple[Path, tuple[str, ...]], new: Identity) -> Iterator[tuple[Path, list[str], list[str]]]:
+    for path, old in found:
+        if any(uuid in new.uuids for uuid in old):
+            yield path, [*old], [new.uuids.get(uuid, uuid) for uuid in old]
+
+
+def _preserved(metadata: CompactMetadata, new: Identity) -> Iterator[_Pointer]:
+    segment, kept = metadata.preserved_segment, metadata.preserved_messages
+    if segment is not None:
+        ends = (("headUuid", segment.head_uuid), ("anchorUuid", segment.anchor_uuid), ("tailUuid", segment.tail_uuid))
+        for name, old in ends:
+            if old in new.uuids:
+                yield ("compactMetadata", "preservedSegment", name), old or "", new.uuids[old or ""]
+    if kept is not None:
+        if kept.anchor_uuid in new.uuids:
+            yield ("compactMetadata", "preservedMessages", "anchorUuid"), "", new.uuids[kept.anchor_uuid or ""]
+        yield from _lists(
+            (("compactMetadata", "preservedMessages", "uuids"), kept.uuids),
+            (("compactMetadata", "preservedMessages", "allUuids"), kept.all_uuids),
+            new=new,
+        )
+
+
+def _agent_result(entry: Entry, new: Identity) -> Iterator[_Pointer]:
+    if not new.agents or not isinstance(entry.record, User):
+        return
+    try:
+        result = msgspec.json.decode(entry.record.tool_use_result, type=_AgentResult)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return
+    if result.agentId in new.agents:
+        yield ("toolUseResult", "agentId"), "", new.agents[result.agentId or ""]
+
+
+class _AgentResult(msgspec.Struct):
+    agentId: str | None = None  # noqa: N815 - the file's own name
+
+
+def _needle(key: str | int, value: str) -> bytes:
+    return encode(key) + b":" + encode(value)
+
+
+def _stamped(line: bytes, uuid: str, new: Identity) -> bytes:
+    """Add where a line was copied from."""
+    origin = {"sessionId": new.source, "messageUuid": uuid}
+    body = line.rstrip(b"\r\n")
+    if body.endswith(b"}") and not body.endswith(b"{}"):
+        return body[:-1] + b',"forkedFrom":' + encode(origin) + b"}" + line[len(body) :]
+    try:
+        return patch(line, {("forkedFrom",): origin})
+    except Refused:
+        return line
+
+
+def _is_human(entry: Entry) -> bool:
+    return isinstance(entry.record, User) and speaker(entry.record) is Speaker.HUMAN
+
+
+def _backward(new: Identity) -> dict[str, str]:
+    return {value: key for key, value in new.uuids.items()}
