@@ -50,8 +50,8 @@ COMPILE = uv pip compile --quiet --universal --python-version 3.11 --generate-ha
   --no-emit-index-url --no-emit-find-links $(LOCK) requirements/build.in pyproject.toml
 
 lock: ## pin the requirements again (needs uv); LOCK=--upgrade takes newer versions
-	@$(COMPILE) --output-file requirements/base.txt --extra sql --extra web
-	@$(COMPILE) --output-file requirements/dev.txt --extra sql --extra web requirements/dev.in
+	@$(COMPILE) --output-file requirements/base.txt --extra sql --extra web --extra chat
+	@$(COMPILE) --output-file requirements/dev.txt --extra sql --extra web --extra chat requirements/dev.in
 	@$(COMPILE) --output-file requirements/all.txt --extra all
 
 clean: ## remove what make made

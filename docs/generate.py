@@ -22,6 +22,10 @@ def commands() -> str:
         assert command is not None
         inner = click.Context(command, info_name=name, parent=context)
         sections.append(_help(f"unspool {name}", command, inner))
+        for part, inside in command.commands.items() if isinstance(command, click.Group) else ():
+            sections.append(
+                _help(f"unspool {name} {part}", inside, click.Context(inside, info_name=part, parent=inner))
+            )
     return "\n".join(sections)
 
 

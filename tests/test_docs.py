@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from http.client import IncompleteRead
 from pathlib import Path
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
 
 import pytest
 
 from tests.store.asking import Columns, answer
 from unspool.cli.main import _COMMANDS
 from unspool.store.query import Engine
+from unspool.testing.api import scripted
 from unspool.testing.demo.write import write as write_demo
 
 ROOT = Path(__file__).parents[1]
@@ -94,6 +100,28 @@ def test_links_lead_somewhere(document: Path) -> None:
     for link in re.findall(r"\]\(([^)#]+)[^)]*\)", document.read_text()):
         if "://" not in link:
             assert (document.parent / link).exists(), link
+
+
+def test_the_examples_of_testing_work(place: Path) -> None:
+    program = "\n".join(blocks(ROOT / "docs" / "testing.md", "python"))
+    assert run([sys.executable, "-W", "ignore::ResourceWarning", "-c", program], place) == (0, "")
+
+
+SCRIPTS = blocks(ROOT / "docs" / "testing.md", "json")
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=range(len(SCRIPTS)))
+def test_every_script_can_be_played(script: str) -> None:
+    message = {"role": "user", "content": "Read the notes"}
+    body = {"model": "claude-opus-5-5", "max_tokens": 100, "stream": True, "messages": [message]}
+    with scripted(json.loads(script), variables={"work": "/work"}) as api:
+        request = Request(
+            f"{api.url}/v1/messages", json.dumps(body).encode(), {"x-api-key": "k", "anthropic-version": "1"}
+        )
+        with contextlib.suppress(HTTPError, IncompleteRead), urlopen(request, timeout=20) as answer:
+            answer.read()
+    assert len(api.requests) == 1
+    assert api.failures == []
 
 
 def test_every_command_has_a_place_in_the_reference() -> None:

@@ -33,6 +33,7 @@ _COMMANDS = {
     "doctor": ("doctor", "Say what is in the data: what is known, unknown, damaged or missing."),
     "config": ("config", "Show the settings, or change one."),
     "demo": ("demo", "Write a realistic config folder to try things with."),
+    "testing": ("testing", "Test programs that talk to the Messages API, without it."),
 }
 """Each command's module and its line in `unspool --help`."""
 

@@ -1,1 +1,1 @@
-"""Public tools for tests: sessions built from words, and a realistic data folder."""
+"""Public tools for tests: sessions built from words, a realistic data folder, a scripted and strict Messages API."""

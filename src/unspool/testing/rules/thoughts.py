@@ -33,7 +33,7 @@ class Memory:
 
     def __init__(self) -> None:
         self._thinking: dict[str, list[Json]] = {}
-        self._words: dict[str, str] = {}
+        self._words: dict[str, set[str]] = {}
 
     def keep(self, message: Json) -> None:
         """Remember an answer that was sent whole."""
@@ -44,15 +44,16 @@ class Memory:
                 self._thinking[block["id"]] = thinking
         for block in thinking:
             if block.get("signature"):
-                self._words[str(block["signature"])] = str(block.get("thinking"))
+                self._words.setdefault(str(block["signature"]), set()).add(str(block.get("thinking")))
 
     def thinking(self, call: str) -> list[Json] | None:
         """Return the thinking that was sent with a call; None if this server has not sent it."""
         return self._thinking.get(call)
 
-    def words(self, signature: str) -> str | None:
-        """Return the words that a signature was sent with."""
-        return self._words.get(signature)
+    def denies(self, signature: object, words: object) -> bool:
+        """Tell whether a signature was sent with other words."""
+        sent = self._words.get(str(signature))
+        return sent is not None and words not in sent
 
 
 def thoughts(body: Json, talk: list[Turn], memory: Memory) -> Iterator[Problem]:
@@ -86,7 +87,7 @@ def _signed(turn: Turn, latest: set[str], memory: Memory) -> Iterator[Problem]:
         signature, words = placed.block.get("signature"), placed.block.get("thinking")
         if signature == "":
             yield at(placed.path, "Invalid `signature` in `thinking` block")
-        elif isinstance(signature, str) and memory.words(signature) not in (None, words):
+        elif memory.denies(signature, words):
             yield at(placed.path, _CHANGED if placed.path in latest else "Invalid `signature` in `thinking` block")
     for placed in turn.of("redacted_thinking"):
         if placed.block.get("data") == "":
@@ -114,8 +115,7 @@ def _kept(loop: list[Turn], memory: Memory) -> Iterator[Problem]:
 
 def _told(thinking: list[Placed], memory: Memory) -> bool:
     """Tell whether changed words were found already, signature by signature."""
-    signed = [(str(placed.block.get("signature")), placed.block.get("thinking")) for placed in thinking]
-    return any(memory.words(signature) not in (None, words) for signature, words in signed)
+    return any(memory.denies(placed.block.get("signature"), placed.block.get("thinking")) for placed in thinking)
 
 
 def _begins(body: Json, turn: Turn, memory: Memory) -> Iterator[Problem]:

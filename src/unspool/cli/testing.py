@@ -1,0 +1,59 @@
+"""`unspool testing`: what other programs' tests can use."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from pathlib import Path
+
+import click
+
+from unspool.cli import output
+from unspool.display import clean_line
+from unspool.errors import ApiFailed, Usage
+
+
+@click.group(no_args_is_help=True)
+def testing() -> None:
+    """Test programs that talk to the Messages API, without it."""
+
+
+@testing.command()
+@click.argument("script", type=click.Path(path_type=Path))
+@click.option("--port", type=click.IntRange(0, 65535), default=0, help="Where to listen. Default: any that is free.")
+@click.option("--log", type=click.Path(path_type=Path), metavar="FILE", help="Write every request there, a line each.")
+@click.option("--set", "given", multiple=True, metavar="NAME=VALUE", help="What `${NAME}` stands for in the script.")
+@click.option("--lenient", is_flag=True, help="Do not check requests by the rules of the API.")
+def serve(*, script: Path, port: int, log: Path | None, given: tuple[str, ...], lenient: bool) -> None:
+    """Be a Messages API that says what a script has.
+
+    SCRIPT is a JSON file; docs/testing.md has the format. The first line on stdout is the base URL, for
+    ANTHROPIC_BASE_URL. Every request is checked and refused as the API does. Ctrl-C ends it; the exit code is 6 if a
+    request was refused, was not what the script expects, or found nothing left to say.
+
+    \b
+    $ echo '["Hello."]' > hello.json
+    $ unspool testing serve hello.json --port 8123
+    $ ANTHROPIC_BASE_URL=http://127.0.0.1:8123 ANTHROPIC_API_KEY=any claude -p hi
+    """
+    from unspool.testing.api import scripted
+    from unspool.testing.script import load
+
+    played = load(script, dict(_pair(words) for words in given))
+    stopping = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stopping.set())
+    with scripted(played, port=port, log=log, strict=not lenient) as api:
+        click.echo(api.url)
+        stopping.wait()
+    for failure in api.failures:
+        click.echo(clean_line(failure), err=True)
+    if api.failures:
+        raise ApiFailed(f"{output.amount(len(api.failures), 'request')} of {len(api.requests)} failed")
+
+
+def _pair(words: str) -> tuple[str, str]:
+    name, sign, value = words.partition("=")
+    if not sign or not name:
+        raise Usage(f"`--set {words}` names no value", hint="`--set NAME=VALUE`")
+    return name, value
