@@ -70,9 +70,3 @@ def _step(reply: Reply) -> Json:
     if reply.status != 200:
         return {"error": {"status": reply.status}}
     return {"content": list(reply.blocks), "usage": {"input_tokens": reply.input_tokens, "output_tokens": 20}}
-
-
-def blocks_of(message: Json) -> list[Json]:
-    """Return a message's content as blocks; a string is one text."""
-    content = message["content"]
-    return [says(content)] if isinstance(content, str) else content

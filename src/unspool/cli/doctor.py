@@ -32,7 +32,7 @@ _SHOWN = 10
 @reading.options
 @output.options
 def doctor(
-    path: str | None, session: str | None, no_sync: bool, no_store: bool, as_json: bool, config_dir: str | None
+    path: str | None, *, session: str | None, no_sync: bool, no_store: bool, as_json: bool, config_dir: str | None
 ) -> None:
     """Say what is in the data: what is known, unknown, damaged or missing.
 

@@ -27,6 +27,7 @@ _COMMANDS = {
     "search": ("search", "Find words in prompts, answers, tool results, plans and all the rest."),
     "sql": ("sql", "Ask in SQL: sessions, messages, tool calls, files, responses and their cost."),
     "serve": ("serve", "Show everything in the browser: who needs you, sessions, search, usage, SQL."),
+    "edit": ("edit", "Clone, fork, move, trim or compress a session; undo it."),
     "export": ("export", "Write a session out: byte for byte, as data, or to read; or all of them as tables."),
     "restore": ("restore", "Put a session back in place, byte for byte, from the archive."),
     "sync": ("sync", "Bring the store up to date with a config folder."),

@@ -92,6 +92,6 @@ def added(
 def _file(manuscript: Manuscript) -> Iterable[Violation]:
     for item in manuscript.items:
         if isinstance(item, BadLine):
-            yield Violation("F1", item.offset, f"not a whole JSON object: {item.reason}", f"{item.length} bytes")
+            yield Violation("F1", item.offset, f"not a whole JSON object: {item.reason}", item.reason)
     if manuscript.data and not manuscript.data.endswith(b"\n"):
         yield Violation("F1", manuscript.items[-1].offset, "the last line has no line end", "end")

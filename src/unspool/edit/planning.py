@@ -15,6 +15,7 @@ import msgspec
 from unspool.edit import compress as compressing
 from unspool.edit import summary
 from unspool.edit.fork import fork
+from unspool.edit.gauge import gauged
 from unspool.edit.identity import Identity, identity
 from unspool.edit.invariants import Checked, check
 from unspool.edit.ladder import rungs
@@ -114,6 +115,9 @@ def plan(
     else:
         finished, result, checked = made.done(made.draft(operation))
     after = sizes(checked.messages)
+    if new is not None and not isinstance(operation, Clone | Fork | Move):
+        total = measure.tokens(after) + measure.beside
+        finished, result = gauged(finished, result, checked, total if total < measure.tokens(measured) else None)
     made_plan = _plan(made, finished, (measured, after), measure, _payback(before, measured, after, measure))
     if isinstance(operation, Fork):
         before = context(manuscript.entries, made.point)

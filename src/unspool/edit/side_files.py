@@ -111,7 +111,7 @@ def _in_config(config: Path, id: str, slugs: tuple[str, ...]) -> Iterator[SideFi
         yield from (SideFile(one, "todos") for one in sorted(todos.glob(f"{id}-agent-*.json")) if _is_file(one))
     for name, role in (("tasks", "task"), ("file-history", "backup"), ("session-env", "environment")):
         for one in _below(config / name / id):
-            if one.suffix not in _LOCKS:
+            if not one.name.endswith(_LOCKS):
                 yield SideFile(one, role)
     for slug in slugs:
         try:

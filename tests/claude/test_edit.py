@@ -1,0 +1,130 @@
+"""The judge of edits: sessions of six versions, edited, resumed by the newest version and by the one that wrote them.
+
+Needs node, npm and once their registry; see `program.py`. Fewer versions than listed is a failure, not a skip.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import TypeAlias
+
+import pytest
+
+import unspool
+from tests.claude.program import Place, Program, installed, newest
+from tests.claude.scenarios import Run, Scenario, furnish, play
+from unspool.edit.edits import Planned, apply_edit, plan_edit
+from unspool.edit.planning import Clone, Compress, Fork, Operation, TrimTo
+from unspool.edit.resume import judged, resumed
+from unspool.edit.trim import Trim
+from unspool.home import Session
+
+pytestmark = pytest.mark.claude
+
+VERSIONS = ("2.0.50", "2.0.76", "2.1.29", "2.1.100", "2.1.200", "newest")
+CORES = 2
+LONG = Scenario(
+    "long",
+    (
+        Run("Read the notes."),
+        Run("Do three things."),
+        Run("Count far."),
+        Run("Look at the dot."),
+        Run("Read the notes."),
+    ),
+    ("About milk.", "Done.", "That was far.", "A dot."),
+)
+COMPACTED = Scenario(
+    "compacted",
+    (Run("Read the notes."), Run("/compact keep it short"), Run("Do three things."), Run("Say hello.")),
+    ('"isCompactSummary":true', "Hello to you."),
+)
+AGENT = Scenario("agent", (Run("Send an agent."), Run("Say hello.")), ("The agent is back.", "Hello to you."))
+EDITS: Mapping[str, tuple[tuple[str, Operation], ...]] = {
+    "long": (
+        ("clone", Clone()),
+        ("results", Trim(results=True, superseded_reads=True)),
+        ("tools", Trim(tools=())),
+        ("some tools", Trim(tools=("Bash",))),
+        ("thinking", Trim(thinking=True)),
+        ("images", Trim(images=True)),
+        ("turns", Trim(turns=range(2, 4))),
+        ("the last turns", Trim(keep_last=2)),
+        ("to a third", TrimTo(percent=33)),
+        ("fork", Fork("2")),
+        ("compress", Compress(keep_last=2, keep_calls=True)),
+        ("compress all", Compress(keep_last=0)),
+    ),
+    "compacted": (
+        ("clone", Clone()),
+        ("outside", Trim(outside=True)),
+        ("tools", Trim(tools=())),
+        ("compress", Compress(keep_last=1)),
+    ),
+    "agent": (("clone", Clone()), ("tools", Trim(tools=()))),
+}
+
+Written: TypeAlias = Mapping[str, Session]
+
+
+@pytest.fixture(scope="module")
+def programs() -> dict[str, Program]:
+    return {version: installed(newest() if version == "newest" else version) for version in VERSIONS}
+
+
+@pytest.fixture(scope="module")
+def writing(
+    programs: Mapping[str, Program], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Mapping[str, Future[Written]]]:
+    """The versions at work, two at a time."""
+    roots = {version: tmp_path_factory.mktemp(program.version) for version, program in programs.items()}
+    with ThreadPoolExecutor(CORES) as threads:
+        yield {version: threads.submit(write, program, roots[version]) for version, program in programs.items()}
+
+
+def write(program: Program, root: Path) -> Written:
+    place = Place(root / program.version, root / "work")
+    furnish(place)
+    ids = {scenario.name: play(scenario, program, place)[0] for scenario in (LONG, COMPACTED, AGENT)}
+    home = unspool.open(place.config)
+    return {name: home.session(id) for name, id in ids.items()}
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_edits_resume_in_the_newest_version_and_in_the_one_that_wrote_them(
+    version: str, programs: Mapping[str, Program], writing: Mapping[str, Future[Written]]
+) -> None:
+    assert len(programs) == len(VERSIONS)
+    sessions = writing[version].result()
+    planned = [
+        (f"{name}, {title}", plan_edit(sessions[name], operation))
+        for name, edits in EDITS.items()
+        for title, operation in edits
+    ]
+    judges = dict.fromkeys(programs[name].command[-1] for name in ("newest", version))
+    tries = [(title, one, judge) for title, one in planned for judge in judges]
+    with ThreadPoolExecutor(CORES) as threads:
+        found = [*threads.map(lambda tried: ask(*tried), tries)]
+    differing = [words for words in found if words]
+    assert not differing, "\n".join([f"{len(differing)} of {len(tries)} differ", *differing])
+
+
+def ask(title: str, planned: Planned, judge: str) -> str | None:
+    assert planned.verified.faults == (), f"{title}: {planned.verified.faults}"
+    words = judged(planned.prepared, judge)
+    return f"{title}, asked {judge[-60:]}: {words}" if words else None
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_clone_makes_the_request_that_its_original_makes(
+    version: str, programs: Mapping[str, Program], writing: Mapping[str, Future[Written]], tmp_path: Path
+) -> None:
+    session = writing[version].result()["long"]
+    edited = apply_edit(plan_edit(session, Clone()), folder=tmp_path)
+    for name in dict.fromkeys(("newest", version)):
+        command = programs[name].command[-1]
+        _, ours = resumed(command, edited.path.stem, edited.path.read_bytes())
+        _, theirs = resumed(command, session.id, session.path.read_bytes())
+        assert ours == theirs
