@@ -64,3 +64,18 @@ class ApiFailed(UnspoolError):
     """The Messages API refused the request or did not answer."""
 
     exit_code = 6
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        hint: str | None = None,
+        status: int | None = None,
+        kind: str | None = None,
+        request_id: str | None = None,
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.status = status
+        self.kind = kind
+        """The API's own type of error."""
+        self.request_id = request_id

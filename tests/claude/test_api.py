@@ -52,3 +52,6 @@ def test_the_newest_program_keeps_every_rule_of_the_api(program: Program, tmp_pa
     assert steps.count("cues.Read the notes..0") == 3
     assert steps.count("cues.Read the notes..1") == 2
     assert steps[-1] == "cues.Read the notes..2"
+    with scripted({"default": "Much."}) as api:
+        result = program.run(place, api.url, "--continue", "--allowedTools", *TOOLS, "--", "What have we done?")
+    assert (result["result"], api.failures) == ("Much.", [])

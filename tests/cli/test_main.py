@@ -46,6 +46,7 @@ Commands:
   doctor   Say what is in the data: what is known, unknown, damaged or missing.
   config   Show the settings, or change one.
   demo     Write a realistic config folder to try things with.
+  testing  Test programs that talk to the Messages API, without it.
 
   `unspool COMMAND --help` tells more. Nothing leaves this machine.
 """)

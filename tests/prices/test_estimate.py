@@ -23,6 +23,7 @@ def body(*content: Any) -> dict[str, Any]:
         ([thinking("", "s" * 35)], 14),
         ([image()], 5),
         ([image("%%%")], 1604),
+        ([image("é")], 1604),
         ([document("A" * 75_001)], 4004),
         ([{"type": "tool_result", "tool_use_id": "a", "content": "a" * 35}], 18),
         ([{"type": "tool_result", "tool_use_id": "a", "content": [image(), text("a" * 35)]}], 19),

@@ -247,10 +247,10 @@ RULES = {
         request(HI, answers({**thinking("hm"), "cache_control": MARK}, text("a")), HI),
         request(HI, answers(thinking("hm"), {**text("a"), "cache_control": MARK}), HI),
     ),
-    "no answer ends in thinking": Rule(
+    "the last answer does not end in thinking": Rule(
         "messages.1: The final block in an assistant message cannot be `thinking`.",
-        request(HI, answers(text("a"), thinking("hm")), HI),
-        request(HI, answers(text("a"), thinking("hm")), answers("b"), HI),
+        request(HI, answers(text("a"), thinking("hm")), thinking=ADAPTIVE),
+        request(HI, answers(text("a"), thinking("hm")), HI, thinking=ADAPTIVE),
     ),
     "an open loop begins with thinking": Rule(
         "messages.1.content.0.type: Expected `thinking` or `redacted_thinking`, but found `tool_use`.",
@@ -455,6 +455,58 @@ RULES = {
         "media_type: Input should be 'application/pdf'",
         request(says(document(PDF, "text/html"))),
         request(says({"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": "a"}})),
+    ),
+    "documents have a source": Rule(
+        "document.source: Field", request(says({"type": "document"})), request(says(document(PDF)))
+    ),
+    "documents are base64": Rule(
+        "document.source.base64.data: Invalid", request(says(document("a*"))), request(says(document(PDF)))
+    ),
+    "documents have data": Rule(
+        "document.source.base64.data: Field required",
+        request(says({"type": "document", "source": {"type": "base64", "media_type": "application/pdf"}})),
+        request(says(document(PDF))),
+    ),
+    "texts as documents": Rule(
+        "document.source.text.media_type: Input should be 'text/plain'",
+        request(says({"type": "document", "source": {"type": "text", "media_type": "text/html", "data": "a"}})),
+        request(says({"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": "a"}})),
+    ),
+    "blocks as documents": Rule(
+        "document.source.content.content: Field required",
+        request(says({"type": "document", "source": {"type": "content"}})),
+        request(says({"type": "document", "source": {"type": "content", "content": [text("a")]}})),
+    ),
+    "files as documents": Rule(
+        "document.source.file.file_id: Field required",
+        request(says({"type": "document", "source": {"type": "file"}})),
+        request(says({"type": "document", "source": {"type": "file", "file_id": "file_1"}})),
+    ),
+    "kinds of sources of documents": Rule(
+        "document.source: Input tag 'disk'",
+        request(says({"type": "document", "source": {"type": "disk"}})),
+        request(says(document(PDF))),
+    ),
+    "secure addresses": Rule(
+        "image.source.url.url: Only HTTPS URLs are supported.",
+        request(says({"type": "image", "source": {"type": "url", "url": "http://example.org/a.png"}})),
+        request(says({"type": "image", "source": {"type": "url", "url": "https://example.org/a.png"}})),
+    ),
+    "pictures have data": Rule(
+        "image.source.base64.data: Field required",
+        request(says({"type": "image", "source": {"type": "base64", "media_type": "image/png"}})),
+        request(says(image())),
+    ),
+    "results are text or blocks": Rule(
+        "tool_result.content: Input should be", request(HI, answers(call()), says(result(content=5))), request(*LOOP)
+    ),
+    "errors are yes or no": Rule(
+        "tool_result.is_error: Input", request(HI, answers(call()), says(result(is_error="yes"))), request(*LOOP)
+    ),
+    "results hold blocks": Rule(
+        "tool_result.content.0: Input should be a valid",
+        request(HI, answers(call()), says(result(content=["a"]))),
+        request(HI, answers(call()), says(result(content=[text("a")]))),
     ),
     "no blank end of a beginning": Rule(
         "final assistant content cannot end with trailing whitespace",

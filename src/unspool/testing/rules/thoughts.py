@@ -63,11 +63,11 @@ def thoughts(body: Json, talk: list[Turn], memory: Memory) -> Iterator[Problem]:
     for turn in talk:
         if turn.role == "assistant":
             yield from _signed(turn, latest, memory)
-            yield from _last(turn)
     if loop and thinks(body) != "disabled":
         yield from _kept(loop, memory)
         yield from _begins(body, loop[0], memory)
     elif talk and talk[-1].role == "assistant":
+        yield from _last(talk[-1])
         yield from _prefilled(body, talk[-1])
 
 
@@ -95,6 +95,7 @@ def _signed(turn: Turn, latest: set[str], memory: Memory) -> Iterator[Problem]:
 
 
 def _last(turn: Turn) -> Iterator[Problem]:
+    """Check the end of a last answer. Earlier ones may end in thinking: one that was cut off is sent like that."""
     if turn.blocks and turn.blocks[-1].type in KINDS:
         placed = turn.blocks[-1]
         yield at(f"messages.{placed.message}", f"The final block in an assistant message cannot be `{placed.type}`.")

@@ -1,0 +1,1 @@
+"""The Messages API over HTTP: request in, typed events out."""
