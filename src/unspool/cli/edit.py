@@ -52,7 +52,8 @@ def _options(command: F) -> F:
         help="Also let an installed Claude Code resume a copy, against a scripted API, and compare what it sends.",
     )
     plan = click.option("--plan", "only_plan", is_flag=True, help="Say what would be done, and write nothing.")
-    return plan(claude(output.options(command)))
+    exact = click.option("--exact", is_flag=True, help="Let the API count tokens: it is sent the conversation.")
+    return plan(exact(claude(output.options(command))))
 
 
 def _in_place(command: F) -> F:
@@ -145,7 +146,7 @@ def trim(session: str, in_place: bool, **options: Any) -> None:
     unspool edit trim 945090a1 --tools Bash,Grep
     unspool edit trim 945090a1 --to 40% --plan
     """
-    how = {name: options.pop(name) for name in ("only_plan", "claude", "as_json", "config_dir")}
+    how = {name: options.pop(name) for name in ("only_plan", "exact", "claude", "as_json", "config_dir")}
     _run(session, lambda count: _trim(count, **options), in_place=in_place, **how)
 
 
@@ -202,6 +203,7 @@ def _run(
     wish: Operation | Callable[[int], Operation],
     *,
     only_plan: bool,
+    exact: bool,
     claude: str | None,
     as_json: bool,
     config_dir: str | None,
@@ -216,8 +218,12 @@ def _run(
         if model is not None:
             from unspool.cli import edit_model
 
-            operation = edit_model.summarised(session, operation, model)
+            operation = edit_model.written(session, operation, model)
         planned = plan_edit(session, operation, in_place=in_place)
+        if exact:
+            from unspool.cli import edit_model
+
+            planned = edit_model.counted(planned)
         judged = None
         if claude is not None:
             from unspool.cli import edit_claude
