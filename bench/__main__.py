@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from bench import columns, corpus, decode, graph, memory, mix, search, startup, store, table, usage
+from bench import columns, corpus, decode, edit, graph, memory, mix, search, startup, store, table, usage
 from bench.families import FAMILIES
 from bench.table import Row
 
@@ -23,6 +23,7 @@ def main() -> None:
     benchmarks: dict[str, Callable[[], list[Row]]] = {
         "columns": lambda: columns.rows(parameters),
         "decode": lambda: decode.rows(parameters),
+        "edit": edit.rows,
         "graph": lambda: graph.rows(parameters),
         "memory": memory.rows,
         "startup": startup.rows,
@@ -49,7 +50,7 @@ def _arguments() -> argparse.Namespace:
         "names",
         nargs="*",
         metavar="NAME",
-        help="columns, corpus, decode, graph, memory, startup, store, usage, search, large; "
+        help="columns, corpus, decode, edit, graph, memory, startup, store, usage, search, large; "
         "default: all but corpus and large",
     )
     parser.add_argument("--size", type=float, default=300, metavar="MB", help="of the tree (default: 300)")

@@ -111,8 +111,8 @@ def turns(draw: st.DrawFn, number: int) -> list[Step]:
     ]
     if draw(st.booleans()):
         steps.append(snapshot())
-    for round in range(draw(st.integers(0, 3))):
-        key = number * 10 + round
+    for part in range(draw(st.integers(0, 3))):
+        key = number * 10 + part
         calls = _calls(key)
         before = [thinking(f"thought {key}")] if draw(st.booleans()) else []
         words = [text(f"words {key}")] if draw(st.booleans()) else []

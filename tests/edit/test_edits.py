@@ -128,7 +128,7 @@ def test_undo_takes_several_edits_back_in_turn(config: Path, tmp_path: Path) -> 
         (Compress(keep_last=1), True),
         (Fork("1"), False),
     ):
-        apply_edit(plan_edit(found(config), operation, in_place=in_place), folder=own)  # type: ignore[arg-type]
+        apply_edit(plan_edit(found(config), operation, in_place=in_place), folder=own)
         states.append(tree(config))
     for state in reversed(states[:-1]):
         undo_edit(folder=own)

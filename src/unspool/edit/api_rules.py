@@ -100,7 +100,9 @@ def _calls(message: ContextMessage, calls: list[str]) -> Iterator[Violation]:
         return
     server: dict[str, ContextBlock] = {}
     for block in message.blocks:
-        match _typed(block) if block.kind not in ("text", "tool_result") else None:
+        if "tool" not in block.kind or block.kind == "tool_result":
+            continue
+        match _typed(block):
             case ToolUse(input=dict()):
                 pass
             case ToolUse(id=id):

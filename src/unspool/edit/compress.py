@@ -13,6 +13,7 @@ Rules
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 import msgspec
@@ -66,16 +67,14 @@ def compress(draft: Draft, seen: View, chosen: Parts, words: str, fresh: Fresh) 
     at_end = not kept or _version(last) >= _PRESERVES
     envelope = _envelope(last)
     metadata: dict[str, Any] = {"trigger": "manual", "preTokens": _tokens(seen)}
-    times = (fresh.now, fresh.now)
     if at_end and kept:
         uuids = [entry.record.uuid for entry in kept if entry.record.uuid]
         messages = [entry.record.uuid for entry in kept if is_message(entry)]
         metadata["preservedSegment"] = {"headUuid": uuids[0], "anchorUuid": fresh.summary, "tailUuid": uuids[-1]}
         metadata["preservedMessages"] = {"anchorUuid": fresh.summary, "uuids": messages, "allUuids": uuids}
     before = last if at_end else _before(seen, kept[0])
-    if not at_end:
-        times = (before.record.timestamp or fresh.now,) * 2
-    lines = [_boundary(envelope, before, metadata, fresh, times[0]), _summary(envelope, words, fresh, times[1])]
+    time = fresh.now if at_end else (before.record.timestamp or fresh.now)
+    lines = [_boundary(envelope, before, metadata, fresh, time), _summary(envelope, words, fresh, _next(time))]
     draft.insert(len(draft.manuscript.data) if at_end else kept[0].offset, map(_line, lines))
     if at_end:
         draft.leaf = fresh.summary
@@ -128,6 +127,15 @@ def _summary(envelope: dict[str, Any], words: str, fresh: Fresh, time: str) -> d
         "uuid": fresh.summary,
         "timestamp": time,
     }
+
+
+def _next(time: str) -> str:
+    """Return the moment after: of two lines with one time, old versions may go on from the first."""
+    try:
+        later = datetime.fromisoformat(time) + timedelta(milliseconds=1)
+    except ValueError:
+        return time
+    return later.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _again(seen: View, fresh: Fresh) -> list[bytes]:

@@ -13,11 +13,13 @@ Rules
 
 from __future__ import annotations
 
+import gc
 import os
 import secrets
 import unicodedata
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -81,22 +83,8 @@ def plan_edit(session: Session, operation: Operation, *, in_place: bool = False)
         )
     if in_place and isinstance(operation, Fork):
         raise Refused("a fork is always a new session", hint="leave out `--in-place`")
-    manuscript = manuscript_of(session)
-    around = surroundings(session, slugs(manuscript))
-    now = datetime.now(UTC)
-    ids = Ids(
-        session=session.path.stem if in_place else str(uuid.uuid4()),
-        seed=secrets.token_bytes(16),
-        boundary=str(uuid.uuid4()),
-        summary=str(uuid.uuid4()),
-        now=now.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
-    )
-    folder = _folder(operation, around)
-    there = Destination(folder / f"{ids.session}.jsonl", int(now.timestamp() * 1000), in_place)
-    prepared = plan(manuscript, operation, ids, lambda new: adapted(new, around, there, ids.seed))
-    if in_place and not isinstance(operation, Move) and prepared.plan.data == manuscript.data:
-        raise Refused("there is nothing to do", hint="the session is as it would be already")
-    return Planned(session, prepared, verified(prepared), around, there, ids.seed)
+    with _undisturbed():
+        return _planned(session, operation, in_place=in_place)
 
 
 def apply_edit(
@@ -186,6 +174,37 @@ def changes_as_data(plan: Plan) -> list[dict[str, Any]]:
         }
         for one in plan.changes
     ]
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Keep the garbage collector out meanwhile: it would look at every line again and again, and finds nothing."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+def _planned(session: Session, operation: Operation, *, in_place: bool) -> Planned:
+    manuscript = manuscript_of(session)
+    around = surroundings(session, slugs(manuscript))
+    now = datetime.now(UTC)
+    ids = Ids(
+        session=session.path.stem if in_place else str(uuid.uuid4()),
+        seed=secrets.token_bytes(16),
+        boundary=str(uuid.uuid4()),
+        summary=str(uuid.uuid4()),
+        now=now.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+    )
+    folder = _folder(operation, around)
+    there = Destination(folder / f"{ids.session}.jsonl", int(now.timestamp() * 1000), in_place)
+    prepared = plan(manuscript, operation, ids, lambda new: adapted(new, around, there, ids.seed))
+    if in_place and not isinstance(operation, Move) and prepared.plan.data == manuscript.data:
+        raise Refused("there is nothing to do", hint="the session is as it would be already")
+    return Planned(session, prepared, verified(prepared), around, there, ids.seed)
 
 
 def _folder(operation: Operation, around: Surroundings) -> Path:

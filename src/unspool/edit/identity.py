@@ -12,7 +12,7 @@ Rules
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from typing import TypeAlias
 
@@ -41,15 +41,16 @@ class Identity(msgspec.Struct, frozen=True):
     keeps_ids: bool = False
     """Whether session and lines keep their ids: only paths change."""
 
-    def known_as(self, subject: str) -> str:
-        """Return what the source calls something the copy speaks of."""
-        back = _backward(self)
-        return " ".join(back.get(word, word) for word in subject.split(" "))
-
 
 def identity(source: str, session: str, seed: bytes, uuids: Iterable[str]) -> Identity:
     """Return new ids for the lines of a session."""
     return Identity(source, session, {uuid: made(seed, uuid) for uuid in uuids})
+
+
+def known_as(new: Identity) -> Callable[[str], str]:
+    """Return what tells the source's name for something that the copy speaks of."""
+    back = {value: key for key, value in new.uuids.items()}
+    return lambda subject: " ".join(back.get(word, word) for word in subject.split(" "))
 
 
 def made(seed: bytes, old: str) -> str:
@@ -74,9 +75,9 @@ def rewritten(entry: Entry, new: Identity) -> bytes:
     """Return a line under the new ids."""
     line = bytes(entry.raw)
     if not new.keeps_ids:
-        line = _with_ids(line, entry, new)
-        if entry.record.uuid is not None and entry.record.forked_from is None:
-            line = _stamped(line, entry.record.uuid, new)
+        uuid = entry.record.uuid
+        is_first = uuid is not None and entry.record.forked_from is None
+        line = _with_ids(line, entry, new, uuid if is_first else None)
     for old, changed in new.paths:
         if old in line and not _is_human(entry):
             line = line.replace(old, changed)
@@ -85,44 +86,105 @@ def rewritten(entry: Entry, new: Identity) -> bytes:
 
 def readdressed(entry: Entry, new: Identity) -> bytes:
     """Return a line that was not copied under the new ids: it has no origin."""
-    return bytes(entry.raw) if new.keeps_ids else _with_ids(bytes(entry.raw), entry, new)
+    return bytes(entry.raw) if new.keeps_ids else _with_ids(bytes(entry.raw), entry, new, None)
 
 
-def _with_ids(line: bytes, entry: Entry, new: Identity) -> bytes:
-    for path, old, value in _pointers(entry, new):
-        needle = _needle(path[-1], old) if isinstance(old, str) and len(path) == 1 else b""
-        if needle and line.count(needle) == 1:
-            line = line.replace(needle, _needle(path[-1], str(value)))
-            continue
-        with suppress(Refused):  # a line that had to be mended to be read; it is kept as it is
-            line = patch(line, {path: value})
-    return line
-
-
+_Spot: TypeAlias = tuple[int, int, bytes]
+"""From where to where something stands on a line, and what comes there."""
 _Pointer: TypeAlias = tuple[Path, str | list[str], str | list[str]]
 """The way to a pointer, what is there, what comes there."""
 
 
-def _pointers(entry: Entry, new: Identity) -> Iterator[_Pointer]:
-    """Yield the pointers of a line that change."""
-    record = entry.record
+def _with_ids(line: bytes, entry: Entry, new: Identity, origin: str | None) -> bytes:
+    """Change the pointers of a line, and say where it came from: all in one go where they stand on it once."""
+    spots: list[_Spot] = []
+    hard: list[tuple[Path, object]] = []
+    for path, old, value in _pointers(entry, new):
+        found = _spot(line, path, old, value)
+        if found is None:
+            hard.append((path, value))
+        else:
+            spots.append(found)
+    if origin is not None:
+        stamp = {"sessionId": new.source, "messageUuid": origin}
+        end = line.rfind(b"}")
+        if end > 0 and line[end + 1 :].isspace() and line[end - 1] != _OPENING:
+            spots.append((end, end, b',"forkedFrom":' + encode(stamp)))
+        else:
+            hard.append((("forkedFrom",), stamp))
+    spots.sort()
+    pieces, at = [], 0
+    for start, end, new_id in spots:
+        pieces += [line[at:start], new_id]
+        at = end
+    line = b"".join([*pieces, line[at:]])
+    for way, wanted in hard:
+        with suppress(Refused):  # a line that had to be mended to be read; it is kept as it is
+            line = patch(line, {way: wanted})
+    return line
+
+
+_OPENING = ord("{")
+
+
+def _spot(line: bytes, path: Path, old: object, value: object) -> _Spot | None:
+    """Return where a pointer stands, if its key and value stand on the line once."""
+    if len(path) > 1 or not isinstance(old, str) or not isinstance(value, str) or not old.isascii():
+        return None
+    key = _KEYS[path[0]]
+    needle = key + old.encode() + b'"'
+    start = line.find(needle)
+    if start < 0 or line.find(needle, start + 1) >= 0:
+        return None
+    return start + len(key), start + len(needle) - 1, value.encode()
+
+
+_KEYS: dict[str | int, bytes] = {
+    name: encode(name) + b':"'
+    for name in (
+        "sessionId", "session_id", "agentId", "slug", "uuid", "parentUuid", "sourceToolAssistantUUID",
+        "interruptedMessageId", "logicalParentUuid", "refusedUserMessageUuid", "leafUuid", "messageId",
+        "snapshotMessageId",
+    )
+}  # fmt: skip
+_SESSION, _SESSION_AGAIN, _AGENT, _SLUG = ("sessionId",), ("session_id",), ("agentId",), ("slug",)
+_UUID, _PARENT, _CALL = ("uuid",), ("parentUuid",), ("sourceToolAssistantUUID",)
+
+
+def _pointers(entry: Entry, new: Identity) -> list[_Pointer]:
+    """Return the pointers of a line that change. Most lines have three or four, and there are many lines."""
+    record, uuids = entry.record, new.uuids
+    found: list[_Pointer] = []
     if record.session_id is not None:
-        yield ("sessionId",), record.session_id, new.session
+        found.append((_SESSION, record.session_id, new.session))
     if record.session_id_again is not None:
-        yield ("session_id",), record.session_id_again, new.session
+        found.append((_SESSION_AGAIN, record.session_id_again, new.session))
     if record.agent_id in new.agents:
-        yield ("agentId",), record.agent_id or "", new.agents[record.agent_id or ""]
+        found.append((_AGENT, record.agent_id or "", new.agents[record.agent_id or ""]))
     if record.slug in new.slugs:
-        yield ("slug",), record.slug or "", new.slugs[record.slug or ""]
-    for path, old in ((("uuid",), record.uuid), (("parentUuid",), record.parent_uuid), *_single(entry)):
-        if old is not None and old in new.uuids:
-            yield path, old, new.uuids[old]
-    match record:
-        case User():
-            yield from _lists((("summarizedTurnPromptUuids",), record.summarized_turn_prompt_uuids), new=new)
+        found.append((_SLUG, record.slug or "", new.slugs[record.slug or ""]))
+    if record.uuid in uuids:
+        found.append((_UUID, record.uuid or "", uuids[record.uuid or ""]))
+    if record.parent_uuid in uuids:
+        found.append((_PARENT, record.parent_uuid or "", uuids[record.parent_uuid or ""]))
+    if type(record) in _WITH_MORE:
+        found += [(path, old, uuids[old]) for path, old in _single(entry) if old is not None and old in uuids]
+        found += _several(entry, new)
+    return found
+
+
+_WITH_MORE = frozenset({User, System, LastPrompt, Summary, FileHistorySnapshot, FileHistoryDelta})
+
+
+def _several(entry: Entry, new: Identity) -> Iterator[_Pointer]:
+    match entry.record:
+        case User() as record:
+            if record.summarized_turn_prompt_uuids:
+                yield from _lists((("summarizedTurnPromptUuids",), record.summarized_turn_prompt_uuids), new=new)
             yield from _agent_result(entry, new)
-        case System():
-            yield from _lists((("retractedMessageUuids",), record.retracted_message_uuids), new=new)
+        case System() as record:
+            if record.retracted_message_uuids:
+                yield from _lists((("retractedMessageUuids",), record.retracted_message_uuids), new=new)
             if record.compact_metadata is not None:
                 yield from _preserved(record.compact_metadata, new)
         case _:
@@ -131,9 +193,10 @@ def _pointers(entry: Entry, new: Identity) -> Iterator[_Pointer]:
 
 def _single(entry: Entry) -> tuple[tuple[Path, str | None], ...]:
     """Return the pointers to one line each, besides the parent."""
-    match entry.record:
-        case User(source_tool_assistant_uuid=source, interrupted_message_id=interrupted):
-            return (("sourceToolAssistantUUID",), source), (("interruptedMessageId",), interrupted)
+    record = entry.record
+    if isinstance(record, User):
+        return (_CALL, record.source_tool_assistant_uuid), (("interruptedMessageId",), record.interrupted_message_id)
+    match record:
         case System(logical_parent_uuid=logical, refused_user_message_uuid=refused):
             return (("logicalParentUuid",), logical), (("refusedUserMessageUuid",), refused)
         case LastPrompt(leaf_uuid=target) | Summary(leaf_uuid=target):
@@ -185,25 +248,5 @@ class _AgentResult(msgspec.Struct):
     agentId: str | None = None  # noqa: N815 - the file's own name
 
 
-def _needle(key: str | int, value: str) -> bytes:
-    return encode(key) + b":" + encode(value)
-
-
-def _stamped(line: bytes, uuid: str, new: Identity) -> bytes:
-    """Add where a line was copied from."""
-    origin = {"sessionId": new.source, "messageUuid": uuid}
-    body = line.rstrip(b"\r\n")
-    if body.endswith(b"}") and not body.endswith(b"{}"):
-        return body[:-1] + b',"forkedFrom":' + encode(origin) + b"}" + line[len(body) :]
-    try:
-        return patch(line, {("forkedFrom",): origin})
-    except Refused:
-        return line
-
-
 def _is_human(entry: Entry) -> bool:
     return isinstance(entry.record, User) and speaker(entry.record) is Speaker.HUMAN
-
-
-def _backward(new: Identity) -> dict[str, str]:
-    return {value: key for key, value in new.uuids.items()}

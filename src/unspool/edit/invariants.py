@@ -20,17 +20,20 @@ Rules
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import NamedTuple
 
 from unspool.edit import api_rules, graph_rules
 from unspool.edit.found import Violation
 from unspool.edit.manuscript import Manuscript
-from unspool.format.entry import BadLine
-from unspool.graph.context import context
+from unspool.format.entry import BadLine, Entry
+from unspool.graph.context import context_of
 from unspool.graph.drafts import ContextMessage
+from unspool.graph.thread_lines import lines_of
+from unspool.graph.threads import leaf as newest
+from unspool.graph.threads import main_graph
 
-__all__ = ["RULES", "Checked", "Violation", "added", "check"]
+__all__ = ["RULES", "Checked", "Outlook", "Violation", "added", "check", "outlook"]
 
 RULES = {
     "F1": "every line is one whole JSON object, and the last one ends with a line end",
@@ -52,22 +55,43 @@ RULES = {
 """Each rule in words."""
 
 
+class Outlook(NamedTuple):
+    """How a session is gone on with: from which line, with which lines, with which messages."""
+
+    leaf: str | None
+    lines: list[Entry]
+    messages: list[ContextMessage]
+
+
 class Checked(NamedTuple):
     """What was found, and the messages that were looked at."""
 
     violations: list[Violation]
     messages: list[ContextMessage]
+    leaf: str | None = None
 
 
-def check(manuscript: Manuscript, file: str = "", leaf: str | None = None) -> Checked:
-    """Look at a session's own file, as it is gone on with from its leaf or another line."""
-    messages = context(manuscript.entries, leaf)
+def outlook(manuscript: Manuscript, leaf: str | None = None) -> Outlook:
+    """Return how a session is gone on with, from its own leaf or another line."""
+    whole = main_graph(manuscript.entries)
+    tip = whole.numbers.get(leaf) if leaf is not None else newest(whole)
+    lines = lines_of(whole, tip, leaf)
+    uuid = whole.nodes[tip].entry.record.uuid if tip is not None else None
+    return Outlook(uuid, lines, context_of(lines))
+
+
+def check(
+    manuscript: Manuscript, file: str = "", *, seen: Outlook | None = None, levels: Collection[str] = "FGAC"
+) -> Checked:
+    """Look at a session's own file; what is known of it already is not found out again. `levels`: of these rules."""
+    seen = seen or outlook(manuscript)
+    messages = seen.messages
     found = [
         *_file(manuscript),
-        *graph_rules.check(manuscript),
-        *api_rules.check(messages),
+        *(graph_rules.check(manuscript) if "G" in levels or "C" in levels else ()),
+        *(api_rules.check(messages) if "A" in levels else ()),
     ]
-    return Checked(placed(found, file), messages)
+    return Checked(placed(found, file), messages, seen.leaf)
 
 
 def placed(found: Iterable[Violation], file: str) -> list[Violation]:

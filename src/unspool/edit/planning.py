@@ -17,7 +17,7 @@ from unspool.edit import summary
 from unspool.edit.fork import fork
 from unspool.edit.gauge import gauged
 from unspool.edit.identity import Identity, identity
-from unspool.edit.invariants import Checked, check
+from unspool.edit.invariants import Checked, Outlook, check, outlook
 from unspool.edit.ladder import rungs
 from unspool.edit.manuscript import Manuscript, read
 from unspool.edit.plan import Pair, Payback, Plan
@@ -28,7 +28,6 @@ from unspool.edit.trim import Trim, trim
 from unspool.edit.view import View, view
 from unspool.errors import Refused
 from unspool.format.records import Assistant, User
-from unspool.graph.context import context
 from unspool.graph.drafts import ContextMessage
 from unspool.prices.table import Price, price
 
@@ -90,26 +89,30 @@ class Prepared(NamedTuple):
     plan: Plan
     source: Manuscript
     result: Manuscript
-    before: list[ContextMessage]
-    """What the source would send, from the same line."""
+    seen: Outlook
+    """How the source is gone on with, from the same line."""
     checked: Checked
     """What the rules say of the result."""
-    point: str | None = None
-    """The line of the source that a fork goes on from."""
+
+    @property
+    def before(self) -> list[ContextMessage]:
+        """What the source would send."""
+        return self.seen.messages
 
 
 def plan(
     manuscript: Manuscript, operation: Operation, ids: Ids, adapt: Callable[[Identity], Identity] = lambda i: i
 ) -> Prepared:
     """Return what an operation would do to a session; `adapt` knows the paths that go with the new ids."""
-    before = context(manuscript.entries)
+    seen = outlook(manuscript)
+    before = seen.messages
     measured = sizes(before)
     measure = scale(before, measured, _compacted_at(before))
     new = None
     if ids.session != manuscript.id or isinstance(operation, Move):
         uuids = dict.fromkeys(entry.record.uuid for entry in manuscript.entries if entry.record.uuid)
         new = adapt(identity(manuscript.id, ids.session, ids.seed, uuids))
-    made = _Making(manuscript, operation, ids, new)
+    made = _Making(manuscript, operation, ids, new, seen)
     if isinstance(operation, TrimTo):
         finished, result, checked = made.climbed(operation, measure.tokens(measured), measure)
     else:
@@ -120,15 +123,17 @@ def plan(
         finished, result = gauged(finished, result, checked, total if total < measure.tokens(measured) else None)
     made_plan = _plan(made, finished, (measured, after), measure, _payback(before, measured, after, measure))
     if isinstance(operation, Fork):
-        before = context(manuscript.entries, made.point)
-    return Prepared(made_plan, manuscript, result, before, checked, made.point)
+        seen = outlook(manuscript, made.point)
+    return Prepared(made_plan, manuscript, result, seen, checked)
 
 
 class _Making:
     """A plan in the making."""
 
-    def __init__(self, manuscript: Manuscript, operation: Operation, ids: Ids, new: Identity | None) -> None:
-        self.manuscript, self.operation, self.ids, self.new = manuscript, operation, ids, new
+    def __init__(
+        self, manuscript: Manuscript, operation: Operation, ids: Ids, new: Identity | None, known: Outlook
+    ) -> None:
+        self.manuscript, self.operation, self.ids, self.new, self.known = manuscript, operation, ids, new, known
         self.in_place = ids.session == manuscript.id
         self.point: str | None = None
         self._seen: View | None = None
@@ -136,12 +141,12 @@ class _Making:
     @property
     def seen(self) -> View:
         """What edits look at."""
-        self._seen = self._seen or view(self.manuscript)
+        self._seen = self._seen or view(self.manuscript, self.known.lines)
         return self._seen
 
     def draft(self, operation: Operation) -> Draft:
         """Note the steps of an operation."""
-        draft = Draft(self.manuscript, keeps_usage=self.in_place)
+        draft = Draft(self.manuscript, self.known.leaf, keeps_usage=self.in_place)
         match operation:
             case Fork(at=at):
                 fork(draft, at)
@@ -182,7 +187,7 @@ class _Making:
             raise Refused(f"the context has about {before:,} tokens already, {goal:,} were asked for")
         least = before
         for rung in rungs(self.seen):
-            draft = Draft(self.manuscript, keeps_usage=self.in_place)
+            draft = Draft(self.manuscript, self.known.leaf, keeps_usage=self.in_place)
             step = msgspec.structs.replace(rung, outside=wish.outside)
             trim(draft, self.seen, step, Origin(self.manuscript.id, self.in_place))
             if draft.is_empty:

@@ -26,7 +26,7 @@ from unspool.format.entry import Entry
 from unspool.format.notes import ContentReplacement, FileHistoryDelta, FileHistorySnapshot, LastPrompt, Summary
 from unspool.format.patch import REMOVE, Path
 from unspool.format.records import CompactMetadata, Progress, System, User
-from unspool.graph.threads import is_boundary, is_message, leaf, main_graph
+from unspool.graph.threads import is_boundary, is_message
 
 
 class Joined(NamedTuple):
@@ -43,9 +43,14 @@ class Joined(NamedTuple):
 
 
 def joined(
-    manuscript: Manuscript, gone: Mapping[int, Entry], calls_gone: set[str], *, keeps_branches: bool = False
+    manuscript: Manuscript,
+    gone: Mapping[int, Entry],
+    calls_gone: set[str],
+    goes_on: str | None,
+    *,
+    keeps_branches: bool = False,
 ) -> Joined:
-    """Return how the lines that stay are joined up when others go.
+    """Return how the lines that stay are joined up when others go; `goes_on` is the line to go on from.
 
     `keeps_branches`: a branch that would begin at nothing hangs on the first line that is left instead.
     """
@@ -55,7 +60,6 @@ def joined(
         if calls_gone and _is_progress_of(entry, calls_gone) and entry.offset not in gone
     ]
     all_gone = {**gone, **{entry.offset: entry for entry, _, _ in pruned}}
-    goes_on = _leaf(manuscript)
     if not all_gone:
         return Joined({}, [], {}, goes_on)
     above = _ancestry(manuscript)
@@ -99,12 +103,6 @@ def _message_at(manuscript: Manuscript, start: str | None, above: Mapping[str, s
 
 def _is_progress_of(entry: Entry, calls: set[str]) -> bool:
     return isinstance(entry.record, Progress) and entry.record.parent_tool_use_id in calls
-
-
-def _leaf(manuscript: Manuscript) -> str | None:
-    whole = main_graph(manuscript.entries)
-    number = leaf(whole)
-    return whole.nodes[number].entry.record.uuid if number is not None else None
 
 
 def _ancestry(manuscript: Manuscript) -> dict[str, str | None]:

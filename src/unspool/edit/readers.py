@@ -1,10 +1,12 @@
 """What a version of Claude Code sends when it resumes a session: the newest reads otherwise than those before 2.1.100.
 
-| until        | reads otherwise                                                                                    |
-|--------------|----------------------------------------------------------------------------------------------------|
-| 2.1.29       | goes on from the newest timestamp; walks up the parents and adds nothing that lies beside: of      |
-|              | parallel results that hang on their own calls all but one are lost, with their calls                |
-| 2.1.29       | local commands that stand in system lines are not sent; `Task` keeps its name                      |
+Until 2.1.29 (asked: 2.0.50, 2.0.76, 2.1.29)
+  1. It goes on from the newest timestamp and walks up the parents. Nothing that lies beside is added: of parallel
+     results that hang on their own calls all but one are lost, with their calls.
+  2. Texts of the user's that meet are not joined by a line end.
+  3. Local commands that stand in system lines are not sent; `Task` keeps its name.
+  4. A summary at the end needs no answer.
+From 2.1.100 until 2.1.290 the date and the like are told in the first message, and written down nowhere.
 """
 
 from __future__ import annotations
@@ -12,20 +14,43 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from unspool.format.blocks import Text
 from unspool.format.entry import Entry
-from unspool.format.records import System
-from unspool.graph.context import context
+from unspool.format.records import System, User
+from unspool.graph.context import NO_ANSWER, context
+from unspool.graph.context_blocks import ContextBlock
+from unspool.graph.drafts import ContextMessage
 from unspool.graph.threads import is_boundary, main_graph, oldest_rule
 
 _NEW = (2, 1, 100)
+_WRITES_SURROUNDINGS = (2, 1, 290)
+_SURROUNDINGS = "<system-reminder>\nAs you answer the user's questions, you can use the following context:"
 
 
 def predicted(entries: Sequence[Entry], version: tuple[int, ...]) -> list[dict[str, Any]]:
     """Return the messages that a version sends on resume."""
     if version >= _NEW:
         return [message.json for message in context(entries)]
-    messages = [message.json for message in context(_walked(entries))]
-    return [{**message, "content": [_old(block) for block in message["content"]]} for message in messages]
+    messages = context(_walked(entries))
+    if len(messages) > 1 and _is_no_answer(messages[-1]) and _is_summary(messages[-2]):
+        messages.pop()
+    return [{"role": message.role, "content": [_old(block) for block in message.blocks]} for message in messages]
+
+
+def without_surroundings(sent: Sequence[dict[str, Any]], version: tuple[int, ...]) -> list[dict[str, Any]]:
+    """Return messages without what a version tells of its surroundings (the date, …) and writes into no file."""
+    if version >= _WRITES_SURROUNDINGS:
+        return [*sent]
+    return [
+        {**message, "content": [block for block in message["content"] if not _is_surroundings(block)]}
+        if isinstance(message["content"], list)
+        else message
+        for message in sent
+    ]
+
+
+def _is_surroundings(block: dict[str, Any]) -> bool:
+    return str(block.get("text", "")).startswith(_SURROUNDINGS)
 
 
 def _walked(entries: Sequence[Entry]) -> list[Entry]:
@@ -39,5 +64,23 @@ def _walked(entries: Sequence[Entry]) -> list[Entry]:
     return [entry for entry in lines[start:] if not isinstance(entry.record, System) or is_boundary(entry)]
 
 
-def _old(block: dict[str, Any]) -> dict[str, Any]:
-    return {**block, "name": "Task"} if block.get("type") == "tool_use" and block.get("name") == "Agent" else block
+def _is_no_answer(message: ContextMessage) -> bool:
+    return [(block.entry, block.text) for block in message.blocks] == [(None, NO_ANSWER)]
+
+
+def _is_summary(message: ContextMessage) -> bool:
+    entry = message.blocks[-1].entry
+    return entry is not None and isinstance(entry.record, User) and entry.record.is_compact_summary
+
+
+def _old(block: ContextBlock) -> dict[str, Any]:
+    value = block.value
+    if block.kind == "tool_use" and value.get("name") == "Agent":
+        return {**value, "name": "Task"}
+    record = block.entry.record if block.entry else None
+    if block.kind != "text" or not isinstance(record, User):
+        return value
+    if isinstance(record.message.content, str):
+        return {**value, "text": record.message.content}
+    written = record.message.content[block.index]
+    return {**value, "text": written.text} if isinstance(written, Text) else value

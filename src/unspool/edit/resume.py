@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from unspool.edit.planning import Prepared
-from unspool.edit.readers import predicted
+from unspool.edit.readers import predicted, without_surroundings
 from unspool.errors import NotFound, Refused
 from unspool.paths import project_key
 from unspool.testing.api import scripted
@@ -29,7 +29,7 @@ _SECONDS = 120
 def judged(prepared: Prepared, command: str) -> str | None:
     """Let an installed Claude Code resume a planned session; return where it differs from what we predict."""
     version, sent = resumed(command, prepared.result.id, prepared.plan.data)
-    return difference(sent, predicted(prepared.result.entries, version), MARKER)
+    return difference(without_surroundings(sent, version), predicted(prepared.result.entries, version), MARKER)
 
 
 def resumed(command: str, id: str, data: bytes) -> tuple[tuple[int, ...], list[Any]]:

@@ -22,7 +22,7 @@ from unspool.errors import Refused
 from unspool.format.blocks import ToolUse
 from unspool.format.codec import decode
 from unspool.format.entry import Entry, Item
-from unspool.format.patch import REMOVE, Path, patch
+from unspool.format.patch import REMOVE, Path, encode, patch
 from unspool.format.records import Assistant, User
 
 
@@ -37,10 +37,19 @@ class Finished(NamedTuple):
     lines: int
 
 
+class Swap(NamedTuple):
+    """A value that changes: the way to it, its new value, and what stands there now, with its key."""
+
+    path: Path
+    value: object
+    key: bytes
+    raw: bytes | memoryview
+
+
 class Draft:
     """An edit in the making."""
 
-    def __init__(self, manuscript: Manuscript, *, keeps_usage: bool = False) -> None:
+    def __init__(self, manuscript: Manuscript, leaf: str | None, *, keeps_usage: bool = False) -> None:
         self.manuscript = manuscript
         self.changes: list[Change] = []
         self.gone: dict[int, Entry] = {}
@@ -51,6 +60,8 @@ class Draft:
         """Where the new file ends: what is no line of its own goes after that."""
         self.leaf: str | None = None
         """The line to go on from, if it is another than the one the session has."""
+        self._tip = leaf
+        self._swaps: dict[int, list[Swap]] = {}
         self._keeps_usage = keeps_usage
         self._patches: dict[int, dict[Path, object]] = {}
         self._blocks_gone: dict[int, set[int]] = {}
@@ -90,6 +101,11 @@ class Draft:
             self.changes.append(change)
             self.counts[change.kind] += 1
 
+    def swap(self, entry: Entry, swap: Swap, change: Change | None = None) -> None:
+        """A value changes whose bytes are known: where they stand once, they need not be looked for."""
+        self._swaps.setdefault(entry.offset, []).append(swap)
+        self.change(entry, swap.path, swap.value, change)
+
     def insert(self, offset: int, lines: Iterable[bytes]) -> None:
         """Lines come in before the line at this offset; `len(data)`: at the end."""
         self._inserted.setdefault(offset, []).extend(lines)
@@ -112,7 +128,9 @@ class Draft:
         """Do what was noted, and join up what is left; under new ids, if there are any."""
         self._drop_empty_lines()
         self._keep_usage()
-        joined = pointers.joined(self.manuscript, self.gone, self.calls_gone, keeps_branches=self._keeps_usage)
+        joined = pointers.joined(
+            self.manuscript, self.gone, self.calls_gone, self._tip, keeps_branches=self._keeps_usage
+        )
         for entry, kind, reason in joined.pruned:
             self.remove(entry, kind, reason, counted=kind != "note")
         for offset, values in joined.patches.items():
@@ -195,7 +213,8 @@ class Draft:
         values = self._patches.get(entry.offset)
         gone = self._blocks_gone.get(entry.offset)
         if values or gone:
-            line = patched(bytes(entry.raw), values or {}, gone or ())
+            line, values = _swapped(bytes(entry.raw), values or {}, self._swaps.get(entry.offset, ()))
+            line = patched(line, values, gone or ())
             if new is None:
                 return line
             (item,) = decode(line, entry.offset)
@@ -215,6 +234,18 @@ def patched(line: bytes, values: Mapping[Path, object], blocks_gone: Iterable[in
     for index in sorted(blocks_gone, reverse=True):
         line = patch(line, {("message", "content", index): REMOVE})
     return line
+
+
+def _swapped(line: bytes, values: Mapping[Path, object], swaps: Iterable[Swap]) -> tuple[bytes, dict[Path, object]]:
+    """Change values whose bytes stand on a line once; return the line, and what is left to be changed."""
+    left = dict(values)
+    for swap in swaps:
+        old = b"".join([swap.key, swap.raw])
+        at = line.find(old)
+        if at >= 0 and line.find(old, at + 1) < 0 and left.get(swap.path) is swap.value:
+            line = b"".join([line[:at], swap.key, encode(swap.value), line[at + len(old) :]])
+            del left[swap.path]
+    return line, left
 
 
 def _placed(line: bytes, new: Identity | None) -> bytes:

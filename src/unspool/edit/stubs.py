@@ -17,6 +17,7 @@ from unspool.format.patch import encode
 MARK = "[trimmed by unspool: "
 _LONG = 512
 _LONG_LIST = 16 * 1024
+_MANY = 50
 _TARGETS = ("file_path", "notebook_path", "path", "command", "pattern", "query", "url", "description", "skill")
 
 
@@ -51,17 +52,14 @@ def named(use: ToolUse) -> str:
     return f"{use.name} {words[:120]}{'…' if len(words) > 120 else ''}".strip()
 
 
-def shortened(structured: msgspec.Raw) -> dict[tuple[str, ...], object] | None:
-    """Return the values of a structured result that become short, by the way to them; None if it is no JSON."""
+def shortened(structured: msgspec.Raw) -> object | None:
+    """Return a structured result without what is long; None if nothing in it is, or it is no JSON."""
     try:
         value = msgspec.json.decode(structured)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
-    if not isinstance(value, dict):
-        short = _short(value)
-        return {} if short == value else {("toolUseResult",): short}
-    found = {key: _short(inner) for key, inner in value.items()}
-    return {("toolUseResult", key): short for key, short in found.items() if short is not value[key]}
+    short = _short(value)
+    return None if short is value else short
 
 
 def _short(value: Any) -> Any:
@@ -69,9 +67,9 @@ def _short(value: Any) -> Any:
     match value:
         case str() if len(value) > _LONG:
             return f"{MARK}{len(value):,} characters]"
-        case list() if len(encode(value)) > _LONG_LIST:
-            return []
         case list():
+            if len(value) > _MANY and len(encode(value)) > _LONG_LIST:
+                return []
             short: Any = [_short(inner) for inner in value]
             return value if all(one is two for one, two in zip(short, value, strict=True)) else short
         case dict():

@@ -25,7 +25,7 @@ import msgspec
 
 from unspool.edit import cuts
 from unspool.edit.plan import Change
-from unspool.edit.steps import Draft
+from unspool.edit.steps import Draft, Swap
 from unspool.edit.stubs import Origin, is_stub, named, shortened, stub
 from unspool.edit.view import Call, View, blocks_of, is_queued
 from unspool.format.blocks import Document, Image, RedactedThinking, Text, Thinking, ToolReference
@@ -194,14 +194,17 @@ def _shorten(draft: Draft, seen: View, call: Call, reason: str, origin: Origin) 
     words = stub(f"result of {named(call.use)}", size, reason, origin.way_back(seen.turn_of(entry)))
     if len(words.encode()) >= size or (not result.is_text and _loads_tools(call)):
         return
-    draft.change(entry, way, words, Change(entry.offset, entry.record.uuid, call.result_index, "result", reason))
+    change = Change(entry.offset, entry.record.uuid, call.result_index, "result", reason)
+    draft.swap(entry, Swap(way, words, b'"content":', memoryview(result.encoded_content)), change)
     _shorten_structured(draft, entry)
 
 
 def _shorten_structured(draft: Draft, entry: Entry) -> None:
     assert isinstance(entry.record, User)
-    for path, value in (shortened(entry.record.tool_use_result) or {}).items():
-        draft.change(entry, path, value)
+    raw = entry.record.tool_use_result
+    short = shortened(raw) if memoryview(raw).nbytes else None
+    if short is not None:
+        draft.swap(entry, Swap(("toolUseResult",), short, b'"toolUseResult":', memoryview(raw)))
 
 
 def _size(call: Call) -> int:

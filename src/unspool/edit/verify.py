@@ -12,13 +12,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
+from unspool.edit.identity import known_as
 from unspool.edit.invariants import added, check
 from unspool.edit.manuscript import Manuscript
 from unspool.edit.planning import Prepared
 from unspool.format.records import Assistant
 from unspool.graph import models
 from unspool.graph.drafts import ContextMessage
-from unspool.graph.threads import leaf, main_graph
 from unspool.testing.strict import Memory, problems
 
 GO_ON = "Go on."
@@ -56,16 +56,15 @@ def _rules(prepared: Prepared) -> Iterator[str]:
     if not after:
         return
     new = prepared.plan.identity
-    before = check(prepared.source, leaf=prepared.point).violations
-    for violation in added(after, before, new.known_as if new and not new.keeps_ids else str):
+    levels = {violation.rule[0] for violation in after}
+    before = check(prepared.source, seen=prepared.seen, levels=levels).violations
+    for violation in added(after, before, known_as(new) if new and not new.keeps_ids else str):
         yield f"{violation.rule}: {violation.message} (at {violation.offset})"
 
 
 def _compared(prepared: Prepared) -> Iterator[str]:
     plan = prepared.plan
-    whole = main_graph(prepared.result.entries)
-    number = leaf(whole)
-    found = whole.nodes[number].entry.record.uuid if number is not None else None
+    found = prepared.checked.leaf
     if found != plan.leaf:
         yield f"G3: it would go on from `{found}`, not from `{plan.leaf}`"
     asked, left = _calls(prepared.before), _calls(prepared.checked.messages)

@@ -88,9 +88,9 @@ class View(msgspec.Struct, frozen=True):
         return bisect_right(self.turns, entry.offset, key=lambda turn: turn.prompt.offset)
 
 
-def view(manuscript: Manuscript) -> View:
-    """Look at a session."""
-    lines = thread_lines(manuscript.entries)
+def view(manuscript: Manuscript, lines: list[Entry] | None = None) -> View:
+    """Look at a session; `lines` are those of its thread, if they are known."""
+    lines = thread_lines(manuscript.entries) if lines is None else lines
     told = turns(manuscript.entries)
     here = {entry.offset for entry in lines}
     groups = _groups(told, here, len(manuscript.data))

@@ -45,7 +45,11 @@ NO_ANSWER = "No response requested."
 
 def context(entries: Sequence[Entry], leaf: str | None = None) -> list[ContextMessage]:
     """Return the messages of a conversation from its start, or its last compaction, to a leaf."""
-    lines = thread_lines(entries, leaf)
+    return context_of(thread_lines(entries, leaf))
+
+
+def context_of(lines: list[Entry]) -> list[ContextMessage]:
+    """Return the same from the lines of a thread."""
     model = models.resumed(_last_model(lines))
     said, commands_after = _split(_without_open_calls(lines))
     drafts: list[Draft] = []

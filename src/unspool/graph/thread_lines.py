@@ -18,7 +18,11 @@ from unspool.graph.threads import Graph, is_boundary, is_message, leaf, main_gra
 def thread_lines(entries: Sequence[Entry], at: str | None = None) -> list[Entry]:
     """Return the lines that lead to a leaf: the one with this uuid, else the one a resumed session goes on from."""
     whole = main_graph(entries)
-    tip = whole.numbers.get(at) if at is not None else leaf(whole)
+    return lines_of(whole, whole.numbers.get(at) if at is not None else leaf(whole), at)
+
+
+def lines_of(whole: Graph, tip: int | None, at: str | None = None) -> list[Entry]:
+    """Return the same from a graph that was made already, for one of its nodes."""
     if tip is None and at is None and whole.nodes:
         tip = len(whole.nodes) - 1  # nothing but local commands
     if tip is None:
