@@ -65,10 +65,10 @@ def sessions(config: Path) -> set[str]:
 @pytest.mark.parametrize("edit", ["clone", "trim", "move"])
 @pytest.mark.parametrize("step", APPLYING)
 def test_an_edit_that_is_killed_has_happened_or_has_not(
-    edit: str, step: str, config: Path, program: Program, tmp_path: Path, tally: Tally
+    *, edit: str, step: str, config: Path, program: Program, tmp_path: Path, tally: Tally
 ) -> None:
     old = tree(config)
-    command = ("--config-dir", config, "edit", *edits(tmp_path)[edit])
+    command: tuple[str | Path, ...] = ("--config-dir", config, "edit", *edits(tmp_path)[edit])
     code = program.run(*command, UNSPOOL_KILL_AT=step).code
     assert code in (0, -9)
     tally.steps[f"edit {step}"] += code == -9
@@ -87,7 +87,7 @@ def test_an_edit_that_is_killed_has_happened_or_has_not(
 @pytest.mark.parametrize("edit", ["clone", "trim", "move"])
 @pytest.mark.parametrize("step", UNDOING)
 def test_an_undo_that_is_killed_has_happened_or_has_not(
-    edit: str, step: str, config: Path, program: Program, tmp_path: Path, tally: Tally
+    *, edit: str, step: str, config: Path, program: Program, tmp_path: Path, tally: Tally
 ) -> None:
     old = tree(config)
     assert program.run("--config-dir", config, "edit", *edits(tmp_path)[edit]).code == 0

@@ -43,8 +43,10 @@ def adapted(new: Identity, around: Surroundings, there: Destination, seed: bytes
     folder = around.path.with_suffix("")
     paths: list[tuple[str, str]] = []
     if any(file.path.is_relative_to(folder) for file in around.files):
-        old, fresh = f"/{around.path.parent.name}/{new.source}/", f"/{there.path.parent.name}/{new.session}/"
-        paths.append((old, fresh))
+        above = around.path.parent.parent.name
+        paths.append(
+            (f"/{above}/{around.path.parent.name}/{new.source}/", f"/{above}/{there.path.parent.name}/{new.session}/")
+        )
     if there.in_place:
         return replace(new, keeps_ids=True, uuids={}, paths=_in_json(paths))
     beside = [file for file in around.of("agent") if not file.path.is_relative_to(folder)]
