@@ -1,8 +1,8 @@
 """What the program takes for the size of a context: the usage of the last answer.
 
 A trimmed copy would be taken for as large as its source, and compacted as soon as it is resumed. So the last answer of
-a copy says how large the context is now; what it said before stands beside it (`unspool.usage`). Nothing is lost: what
-was used counts once, in the session where it was used (the copy with the smaller numbers never counts).
+a copy says about how large the context is now; what it said before stands beside it (`unspool.usage`). Nothing is lost:
+what was used counts once, in the session where it was used (the copy with the smaller numbers never counts).
 """
 
 from __future__ import annotations
@@ -11,71 +11,56 @@ from typing import Any
 
 import msgspec
 
-from unspool.edit.invariants import Checked
-from unspool.edit.manuscript import Manuscript, read
-from unspool.edit.steps import Finished
-from unspool.errors import Refused
-from unspool.format.entry import Entry, Item
-from unspool.format.patch import patch
+from unspool.edit.steps import Draft
+from unspool.edit.tokens import Scale, Size, size_of
+from unspool.format.entry import Entry
 from unspool.format.records import Assistant
+from unspool.graph.drafts import ContextMessage
 
 
-def gauged(finished: Finished, result: Manuscript, checked: Checked, tokens: int | None) -> tuple[Finished, Manuscript]:
-    """Return a copy whose last answer says how large the context is; as it is where there is nothing to say."""
-    lines = _last_answer(result, checked) if tokens is not None else []
-    if not lines:
-        return finished, result
-    start = lines[0].offset
-    at, pieces = start, []
-    for line in lines:
-        pieces.append(result.data[at : line.offset])
-        pieces.append(_told(line, tokens or 0))
-        at = line.offset + line.length
-    tail = b"".join([*pieces, result.data[at:]])
-    data = result.data[:start] + tail
-    kept = [item for item in result.items if item.offset < start]
-    items = (*kept, *(_shifted(item, start) for item in read(result.id, tail).items))
-    entries = tuple(item for item in items if type(item) is Entry)
-    return finished._replace(data=data), Manuscript(result.id, data, items, entries)
+def gauge(draft: Draft, messages: list[ContextMessage], measure: Scale) -> None:
+    """Let the last answer that stays say how large the context will be."""
+    left = [
+        (size_of(block), block.entry)
+        for message in messages
+        for block in message.blocks
+        if block.entry is None or draft.keeps(block.entry, block.index)
+    ]
+    sizes = [size for size, _ in left]
+    tokens = measure.tokens([*sizes, Size(-draft.shortened)]) + measure.beside
+    last = next((entry for _, entry in reversed(left) if entry is not None and _used(entry) is not None), None)
+    if last is None:
+        return
+    record = last.record
+    assert isinstance(record, Assistant)
+    for entry in draft.manuscript.entries:
+        other = entry.record
+        same = entry is last or (isinstance(other, Assistant) and other.message.id == record.message.id is not None)
+        if same and draft.keeps(entry, None):
+            _tell(draft, entry, tokens)
 
 
-def _last_answer(result: Manuscript, checked: Checked) -> list[Entry]:
-    """Return the lines of the last answer in a context that tells what was used."""
-    for message in reversed(checked.messages):
-        for block in message.blocks:
-            record = block.entry.record if block.entry else None
-            if isinstance(record, Assistant) and record.message.usage and record.message.model != "<synthetic>":
-                id = record.message.id
-                return [
-                    entry
-                    for entry in result.entries
-                    if isinstance(entry.record, Assistant)
-                    and entry.record.message.usage
-                    and (entry.record.message.id == id if id else entry.record is record)
-                ]
-    return []
-
-
-def _told(line: Entry, tokens: int) -> bytes:
-    raw = bytes(line.raw)
-    usage: Any = msgspec.json.decode(raw, type=_Line).message.usage
-    if not isinstance(usage, dict):
-        return raw
-    here = ("message", "usage")
-    values: dict[tuple[str | int, ...], object] = {
-        (*here, "input_tokens"): 0,
-        (*here, "cache_creation_input_tokens"): 0,
-        (*here, "cache_read_input_tokens"): tokens,
-        ("unspool",): {"usage": usage},
-    }
+def _used(entry: Entry) -> dict[str, Any] | None:
+    """Return what an answer's line says that it used."""
+    record = entry.record
+    if not isinstance(record, Assistant) or not record.message.usage or record.message.model == "<synthetic>":
+        return None
     try:
-        return patch(raw, values)
-    except Refused:
-        return raw
+        usage = msgspec.json.decode(entry.raw, type=_Line).message.usage
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return None
+    return usage if isinstance(usage, dict) else None
 
 
-def _shifted(item: Item, by: int) -> Item:
-    return msgspec.structs.replace(item, offset=item.offset + by)
+def _tell(draft: Draft, entry: Entry, tokens: int) -> None:
+    usage = _used(entry)
+    if usage is None or usage.get("cache_read_input_tokens", 0) + usage.get("input_tokens", 0) <= tokens:
+        return
+    here = ("message", "usage")
+    draft.change(entry, (*here, "input_tokens"), 0)
+    draft.change(entry, (*here, "cache_creation_input_tokens"), 0)
+    draft.change(entry, (*here, "cache_read_input_tokens"), max(tokens, 0))
+    draft.change(entry, ("unspool",), {"usage": usage})
 
 
 class _Message(msgspec.Struct):

@@ -15,7 +15,7 @@ import msgspec
 from unspool.edit import compress as compressing
 from unspool.edit import summary
 from unspool.edit.fork import fork
-from unspool.edit.gauge import gauged
+from unspool.edit.gauge import gauge
 from unspool.edit.identity import Identity, identity
 from unspool.edit.invariants import Checked, Outlook, check, outlook
 from unspool.edit.ladder import rungs
@@ -113,14 +113,12 @@ def plan(
         uuids = dict.fromkeys(entry.record.uuid for entry in manuscript.entries if entry.record.uuid)
         new = adapt(identity(manuscript.id, ids.session, ids.seed, uuids))
     made = _Making(manuscript, operation, ids, new, seen)
+    made.measure = measure
     if isinstance(operation, TrimTo):
         finished, result, checked = made.climbed(operation, measure.tokens(measured), measure)
     else:
         finished, result, checked = made.done(made.draft(operation))
     after = sizes(checked.messages)
-    if new is not None and not isinstance(operation, Clone | Fork | Move):
-        total = measure.tokens(after) + measure.beside
-        finished, result = gauged(finished, result, checked, total if total < measure.tokens(measured) else None)
     made_plan = _plan(made, finished, (measured, after), measure, _payback(before, measured, after, measure))
     if isinstance(operation, Fork):
         seen = outlook(manuscript, made.point)
@@ -135,6 +133,7 @@ class _Making:
     ) -> None:
         self.manuscript, self.operation, self.ids, self.new, self.known = manuscript, operation, ids, new, known
         self.in_place = ids.session == manuscript.id
+        self.measure = Scale()
         self.point: str | None = None
         self._seen: View | None = None
 
@@ -173,7 +172,9 @@ class _Making:
         compressing.compress(draft, self.seen, chosen, words, fresh)
 
     def done(self, draft: Draft) -> tuple[Finished, Manuscript, Checked]:
-        """Do the steps, and read what came of them."""
+        """Do the steps, and read what came of them. A trimmed copy says how large it is now."""
+        if isinstance(self.operation, Trim | TrimTo) and not self.in_place:
+            gauge(draft, self.known.messages, self.measure)
         finished = draft.finish(self.new)
         result = read(self.ids.session, finished.data)
         return finished, result, check(result)

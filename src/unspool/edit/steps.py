@@ -60,6 +60,8 @@ class Draft:
         """Where the new file ends: what is no line of its own goes after that."""
         self.leaf: str | None = None
         """The line to go on from, if it is another than the one the session has."""
+        self.shortened = 0
+        """By how many bytes values became shorter."""
         self._tip = leaf
         self._swaps: dict[int, list[Swap]] = {}
         self._keeps_usage = keeps_usage
@@ -105,10 +107,16 @@ class Draft:
         """A value changes whose bytes are known: where they stand once, they need not be looked for."""
         self._swaps.setdefault(entry.offset, []).append(swap)
         self.change(entry, swap.path, swap.value, change)
+        if change is not None:
+            self.shortened += len(swap.raw) - len(encode(swap.value))
 
     def insert(self, offset: int, lines: Iterable[bytes]) -> None:
         """Lines come in before the line at this offset; `len(data)`: at the end."""
         self._inserted.setdefault(offset, []).extend(lines)
+
+    def keeps(self, entry: Entry, block: int | None) -> bool:
+        """Tell whether a line, or a block of it, stays."""
+        return entry.offset not in self.gone and block not in self._blocks_gone.get(entry.offset, ())
 
     def keep(self, entry: Entry) -> None:
         """A line stays after all."""

@@ -55,7 +55,7 @@ class Scale(NamedTuple):
 
 def sizes(messages: Sequence[ContextMessage]) -> list[Size]:
     """Return the size of each message."""
-    return [_sum([_size(block) for block in message.blocks]) for message in messages]
+    return [_sum([size_of(block) for block in message.blocks]) for message in messages]
 
 
 def scale(messages: Sequence[ContextMessage], measured: Sequence[Size], since: int = 0) -> Scale:
@@ -92,7 +92,8 @@ def payback(
     return Payback(price.model, rewritten, cost, saved, requests, turns)
 
 
-def _size(block: ContextBlock) -> Size:
+def size_of(block: ContextBlock) -> Size:
+    """Return the size of a block."""
     if block.made is not None or block.entry is None or block.text is not None:
         return Size(len(block.text) if block.text is not None else len(encode(block.made)))
     record = block.entry.record
