@@ -22,6 +22,7 @@ from unspool.edit.compress import parts
 from unspool.edit.manuscript import Manuscript
 from unspool.edit.plan import Pair
 from unspool.edit.planning import Compress, Prepared
+from unspool.edit.verify import GO_ON
 from unspool.edit.view import View, view
 from unspool.errors import ApiFailed
 from unspool.graph import models
@@ -53,7 +54,7 @@ def summarised(manuscript: Manuscript, wish: Compress, model: str, environment: 
     body = {
         "model": model.removeprefix(SCRIPT) if not model.startswith(SCRIPT) else models.DEFAULT,
         "max_tokens": _MOST,
-        "messages": _asked(_older(seen, chosen.kept[0].start if chosen.kept else None)),
+        "messages": _with(_plain(_older(seen, chosen.kept[0].start if chosen.kept else None)), _ASK),
     }
     with _place(model, environment) as place:
         said = answer(place, body)
@@ -68,7 +69,7 @@ def exact(prepared: Prepared, environment: Mapping[str, str]) -> Prepared:
     place = endpoint(environment)
     numbers = []
     for messages in (prepared.before, prepared.checked.messages):
-        found = count(place, {"model": models.DEFAULT, "messages": _plain(messages)})
+        found = count(place, {"model": models.DEFAULT, "messages": _with(_plain(messages), GO_ON)})
         if not found.exact:
             return prepared
         numbers.append(found.tokens)
@@ -89,9 +90,9 @@ def _older(seen: View, until: int | None) -> list[ContextMessage]:
     return context(seen.manuscript.entries, lines[-1].record.uuid if lines else None)
 
 
-def _asked(messages: Sequence[ContextMessage]) -> list[dict[str, Any]]:
-    said = _plain(messages)
-    prompt = {"type": "text", "text": _ASK}
+def _with(said: list[dict[str, Any]], words: str) -> list[dict[str, Any]]:
+    """Return messages with something that the user says in the end."""
+    prompt = {"type": "text", "text": words}
     if said and said[-1]["role"] == "user":
         said[-1]["content"].append(prompt)
     else:
