@@ -5,6 +5,8 @@ Needs node, npm and once their registry; see `program.py`. Fewer versions than l
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -129,4 +131,9 @@ def test_a_clone_makes_the_request_that_its_original_makes(
         command = programs[name].command[-1]
         _, ours = resumed(command, edited.path.stem, edited.path.read_bytes())
         _, theirs = resumed(command, session.id, session.path.read_bytes())
-        assert ours == theirs
+        assert placeless(ours) == placeless(theirs)
+
+
+def placeless(messages: object) -> object:
+    """Return what was sent without the name of the folder it was sent from, which is new each time."""
+    return json.loads(re.sub(r"/unspool-\w+/", "/PLACE/", json.dumps(messages)))

@@ -5,7 +5,6 @@ Until 2.1.29 (asked: 2.0.50, 2.0.76, 2.1.29)
      results that hang on their own calls all but one are lost, with their calls.
   2. Texts of the user's that meet are not joined by a line end.
   3. Local commands that stand in system lines are not sent; `Task` keeps its name.
-  4. A summary at the end needs no answer.
 From 2.1.100 until 2.1.290 the date and the like are told in the first message, and written down nowhere; news of
 background tasks is sent as it was written.
 """
@@ -19,9 +18,8 @@ from typing import Any
 from unspool.format.blocks import Text
 from unspool.format.entry import Entry
 from unspool.format.records import System, User
-from unspool.graph.context import NO_ANSWER, context
+from unspool.graph.context import context
 from unspool.graph.context_blocks import ContextBlock
-from unspool.graph.drafts import ContextMessage
 from unspool.graph.threads import is_boundary, main_graph, oldest_rule
 from unspool.testing.comparison import blocks_of
 
@@ -43,8 +41,6 @@ def predicted(entries: Sequence[Entry], version: tuple[int, ...]) -> list[dict[s
         told = context(entries)
         return [{"role": message.role, "content": [_told(block) for block in message.blocks]} for message in told]
     messages = context(_walked(entries))
-    if len(messages) > 1 and _is_no_answer(messages[-1]) and _is_summary(messages[-2]):
-        messages.pop()
     return [{"role": message.role, "content": [_old(block) for block in message.blocks]} for message in messages]
 
 
@@ -78,15 +74,6 @@ def _walked(entries: Sequence[Entry]) -> list[Entry]:
     lines = [whole.nodes[number].entry for number in whole.path(tip)]
     start = max((at for at, entry in enumerate(lines) if is_boundary(entry)), default=0)
     return [entry for entry in lines[start:] if not isinstance(entry.record, System) or is_boundary(entry)]
-
-
-def _is_no_answer(message: ContextMessage) -> bool:
-    return [(block.entry, block.text) for block in message.blocks] == [(None, NO_ANSWER)]
-
-
-def _is_summary(message: ContextMessage) -> bool:
-    entry = message.blocks[-1].entry
-    return entry is not None and isinstance(entry.record, User) and entry.record.is_compact_summary
 
 
 def _told(block: ContextBlock) -> dict[str, Any]:
