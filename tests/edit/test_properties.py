@@ -62,6 +62,15 @@ def test_an_edit_adds_no_violation_and_the_api_takes_it(
     assert added(prepared.checked.violations, check(source, seen=prepared.seen).violations, _known(prepared)) == []
 
 
+@given(built(), st.integers(0, 200))
+@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_a_session_can_be_forked_at_any_line(made: tuple[Built, bytes], number: int) -> None:
+    source = manuscript(made[0], tail=made[1])
+    uuids = [entry.record.uuid for entry in source.entries if entry.record.uuid]
+    prepared = plan(source, Fork(uuids[number % len(uuids)]), ids(NEW))
+    assert verified(prepared).faults == ()
+
+
 def _known(prepared: Prepared) -> Callable[[str], str]:
     identity = prepared.plan.identity
     return known_as(identity) if identity else str

@@ -15,7 +15,7 @@ from unspool.format.entry import Entry
 from unspool.format.notes import AiTitle, CustomTitle, Tag
 from unspool.format.records import Assistant, User
 from unspool.graph.thread_lines import whole_thread
-from unspool.graph.threads import Graph, is_message, main_graph
+from unspool.graph.threads import Graph, is_boundary, is_message, main_graph
 from unspool.graph.turns import turns
 
 
@@ -23,7 +23,7 @@ def fork(draft: Draft, at: str) -> None:
     """Note what goes: all that does not lead to a point."""
     entries = draft.manuscript.entries
     whole = main_graph(entries)
-    tip = _tip(whole, _point(entries, whole, at))
+    tip = _tip(whole, _message_at(whole, _point(entries, whole, at)))
     kept = set(whole_thread(whole, tip))
     cut = max(whole.nodes[number].entry.offset for number in kept)
     if not _has_messages_below(whole, tip):
@@ -62,8 +62,10 @@ def _point(entries: tuple[Entry, ...], whole: Graph, at: str) -> int:
 
 
 def _tip(whole: Graph, number: int) -> int:
-    """Return the last line that belongs to a point: the end of its answer, the last result of its calls."""
+    """Return the last line that belongs to a point: the end of its answer, the last result of its calls, a summary."""
     record = whole.nodes[number].entry.record
+    if is_boundary(whole.nodes[number].entry):
+        return next((child for child in whole.children.get(number, []) if _is_summary(whole, child)), number)
     answer = record.message.id if isinstance(record, Assistant) else None
     if isinstance(record, User):
         given = {block.tool_use_id for block in record.message.blocks if isinstance(block, ToolResult)}
@@ -82,6 +84,19 @@ def _tip(whole: Graph, number: int) -> int:
             case _:
                 pass
     return max(found)
+
+
+def _is_summary(whole: Graph, number: int) -> bool:
+    record = whole.nodes[number].entry.record
+    return isinstance(record, User) and record.is_compact_summary
+
+
+def _message_at(whole: Graph, number: int) -> int:
+    """Return the message or compaction at a node, or the nearest above it: nothing goes on from a reminder."""
+    at: int | None = number
+    while at is not None and not (is_message(whole.nodes[at].entry) or is_boundary(whole.nodes[at].entry)):
+        at = whole.nodes[at].parent
+    return number if at is None else at
 
 
 def _calls(whole: Graph) -> dict[str, set[str]]:

@@ -84,59 +84,68 @@ def rewritten(entry: Entry, new: Identity) -> bytes:
     return line
 
 
+def overwritten(buffer: bytearray, entry: Entry, new: Identity) -> bytes | None:
+    """Change the pointers of a line where it stands in a copy of the file; return what is to be added before its end.
+
+    None: it cannot be done that way (a value of another length, or one that stands there twice), `rewritten` can. Most
+    lines can: an id is as long as another, and no line has to be copied to change it.
+    """
+    start, record = entry.offset, entry.record
+    end = start + entry.length
+    if new.keeps_ids or (record.uuid is not None and buffer[end - 2 : end] != b"}\n") or record.forked_from is not None:
+        return None
+    for path, old, value in _pointers(entry, new):
+        if len(path) > 1 or type(old) is not str or type(value) is not str or len(old) != len(value):
+            return None
+        key = _KEYS[path[0]]
+        needle = key + old.encode("utf-8", "replace") + b'"'
+        at = buffer.find(needle, start, end)
+        if at < 0 or buffer.find(needle, at + 1, end) >= 0:
+            return None
+        at += len(key)
+        buffer[at : at + len(value)] = value.encode()
+    if any(buffer.find(old, start, end) >= 0 for old, _ in new.paths):
+        return None
+    return _origin(new, record.uuid) if record.uuid is not None else b""
+
+
+def _origin(new: Identity, uuid: str) -> bytes:
+    return b',"forkedFrom":' + encode({"sessionId": new.source, "messageUuid": uuid})
+
+
 def readdressed(entry: Entry, new: Identity) -> bytes:
     """Return a line that was not copied under the new ids: it has no origin."""
     return bytes(entry.raw) if new.keeps_ids else _with_ids(bytes(entry.raw), entry, new, None)
 
 
-_Spot: TypeAlias = tuple[int, int, bytes]
-"""From where to where something stands on a line, and what comes there."""
 _Pointer: TypeAlias = tuple[Path, str | list[str], str | list[str]]
 """The way to a pointer, what is there, what comes there."""
 
 
 def _with_ids(line: bytes, entry: Entry, new: Identity, origin: str | None) -> bytes:
-    """Change the pointers of a line, and say where it came from: all in one go where they stand on it once."""
-    spots: list[_Spot] = []
+    """Change the pointers of a line, and say where it came from.
+
+    A pointer whose key and value stand on the line once is replaced as text: there are many lines, and a patch looks
+    at every byte of them.
+    """
     hard: list[tuple[Path, object]] = []
     for path, old, value in _pointers(entry, new):
-        found = _spot(line, path, old, value)
-        if found is None:
-            hard.append((path, value))
-        else:
-            spots.append(found)
+        if len(path) == 1 and type(old) is str and type(value) is str:
+            key = _KEYS[path[0]]
+            needle = key + old.encode("utf-8", "replace") + b'"'
+            if line.count(needle) == 1:
+                line = line.replace(needle, key + value.encode() + b'"')
+                continue
+        hard.append((path, value))
     if origin is not None:
-        stamp = {"sessionId": new.source, "messageUuid": origin}
-        end = line.rfind(b"}")
-        if end > 0 and line[end + 1 :].isspace() and line[end - 1] != _OPENING:
-            spots.append((end, end, b',"forkedFrom":' + encode(stamp)))
+        if line.endswith(b"}\n") and not line.endswith(b"{}\n"):
+            line = b"".join([line[:-2], _origin(new, origin), b"}\n"])
         else:
-            hard.append((("forkedFrom",), stamp))
-    spots.sort()
-    pieces, at = [], 0
-    for start, end, new_id in spots:
-        pieces += [line[at:start], new_id]
-        at = end
-    line = b"".join([*pieces, line[at:]])
+            hard.append((("forkedFrom",), {"sessionId": new.source, "messageUuid": origin}))
     for way, wanted in hard:
         with suppress(Refused):  # a line that had to be mended to be read; it is kept as it is
             line = patch(line, {way: wanted})
     return line
-
-
-_OPENING = ord("{")
-
-
-def _spot(line: bytes, path: Path, old: object, value: object) -> _Spot | None:
-    """Return where a pointer stands, if its key and value stand on the line once."""
-    if len(path) > 1 or not isinstance(old, str) or not isinstance(value, str) or not old.isascii():
-        return None
-    key = _KEYS[path[0]]
-    needle = key + old.encode() + b'"'
-    start = line.find(needle)
-    if start < 0 or line.find(needle, start + 1) >= 0:
-        return None
-    return start + len(key), start + len(needle) - 1, value.encode()
 
 
 _KEYS: dict[str | int, bytes] = {

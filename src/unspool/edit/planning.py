@@ -118,6 +118,11 @@ def plan(
         finished, result, checked = made.climbed(operation, measure.tokens(measured), measure)
     else:
         finished, result, checked = made.done(made.draft(operation))
+    if isinstance(operation, Trim) and operation.turns is not None and checked.leaf != finished.leaf:
+        raise Refused(
+            "the last turns cannot go while another branch hangs on what came before them",
+            hint="`unspool edit fork --at TURN` takes the session up to some point",
+        )
     after = sizes(checked.messages)
     made_plan = _plan(made, finished, (measured, after), measure, _payback(before, measured, after, measure))
     if isinstance(operation, Fork):

@@ -86,17 +86,12 @@ def own_lines(path: Path, session_id: str) -> Manuscript:
 
 
 def content(path: Path) -> bytes:
-    """Return all bytes of a file; nothing but a regular one is opened."""
-    return b"".join(pieces_of(path))
-
-
-def readable(path: Path) -> bool:
-    """Tell whether a file can be read."""
+    """Return all bytes of a file, normally in one go; nothing but a regular one is opened."""
     try:
-        next(pieces_of(path, 1), None)
-    except UnspoolError:
-        return False
-    return True
+        size = path.stat().st_size
+    except OSError:
+        size = 0
+    return b"".join(pieces_of(path, max(size, 1 << 16)))
 
 
 def _role(inner: Path) -> str:

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from unspool.edit import pointers
-from unspool.edit.identity import Identity, readdressed, rewritten
+from unspool.edit.identity import Identity, overwritten, readdressed, rewritten
 from unspool.edit.manuscript import Manuscript
 from unspool.edit.plan import Change
 from unspool.errors import Refused
@@ -24,6 +24,8 @@ from unspool.format.codec import decode
 from unspool.format.entry import Entry, Item
 from unspool.format.patch import REMOVE, Path, encode, patch
 from unspool.format.records import Assistant, User
+
+_LINE_END = ord("\n")
 
 
 class Finished(NamedTuple):
@@ -188,7 +190,8 @@ class Draft:
     def _rendered(self, new: Identity | None) -> tuple[bytes, int]:
         pieces: list[bytes | memoryview] = []
         lines, ended = 0, True
-        whole = memoryview(self.manuscript.data)
+        copy = bytearray(self.manuscript.data) if new is not None else None
+        whole = memoryview(self.manuscript.data if copy is None else copy)
         for item in self.manuscript.items:
             for line in self._inserted.get(item.offset, ()):
                 pieces.append(_placed(line, new))
@@ -197,20 +200,43 @@ class Draft:
                 continue
             if not ended:
                 pieces.append(b"\n")
-            piece: bytes | memoryview = whole[item.offset : item.offset + item.length]
             if isinstance(item, Entry):
-                piece = self._line(item, new)
+                self._add(pieces, item, new, copy, whole)
                 lines += 1
             elif item is self.manuscript.torn and new is not None:
                 continue  # half a line of a session that may still be written
-            pieces.append(piece)
-            ended = bytes(piece[-1:]) == b"\n" or self._goes_on(item)
-        if not ended or (pieces and bytes(pieces[-1][-1:]) != b"\n"):
+            else:
+                pieces.append(whole[item.offset : item.offset + item.length])
+            ended = pieces[-1][-1] == _LINE_END or self._goes_on(item)
+        if pieces and pieces[-1][-1] != _LINE_END:
             pieces.append(b"\n")
         for line in self._inserted.get(len(self.manuscript.data), ()):
             pieces.append(_placed(line, new))
             lines += 1
         return b"".join(pieces), lines
+
+    def _add(
+        self,
+        pieces: list[bytes | memoryview],
+        entry: Entry,
+        new: Identity | None,
+        copy: bytearray | None,
+        whole: memoryview,
+    ) -> None:
+        """Add a line as it becomes: changed, or as it is, under the new ids if there are any."""
+        start, end = entry.offset, entry.offset + entry.length
+        if start in self._patches or start in self._blocks_gone:
+            pieces.append(self._line(entry, new))
+        elif new is None or copy is None:
+            pieces.append(whole[start:end])
+        else:
+            more = overwritten(copy, entry, new)
+            if more is None:
+                pieces.append(rewritten(entry, new))
+            elif more:
+                pieces += (whole[start : end - 2], more, b"}\n")
+            else:
+                pieces.append(whole[start:end])
 
     def _goes_on(self, item: Item) -> bool:
         """Tell whether the next thing on the same line stays: then nothing ends here."""

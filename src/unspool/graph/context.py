@@ -169,6 +169,10 @@ def _has_result(line: Entry) -> bool:
 
 
 def _add(drafts: list[Draft], known: dict[str, Draft], line: Entry, model: str) -> None:
+    if type(line.record) is Assistant:  # most lines are: the patterns below are tried one after the other
+        if not (line.record.is_api_error_message and line.record.message.model == "<synthetic>"):
+            _answer(drafts, known, line, model)
+        return
     match line.record:
         case Attachment() as record:
             told = wording.words(record)
@@ -181,8 +185,6 @@ def _add(drafts: list[Draft], known: dict[str, Draft], line: Entry, model: str) 
             say(drafts, "user", [words(content, line)])
         case User() as record:
             say(drafts, "user", _noted(record, of_line(line)))
-        case Assistant() as record if not (record.is_api_error_message and record.message.model == "<synthetic>"):
-            _answer(drafts, known, line, model)
         case _:
             pass
 
