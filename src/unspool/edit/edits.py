@@ -40,6 +40,7 @@ from unspool.edit.view import view
 from unspool.errors import NotFound, Refused
 from unspool.home import Session
 from unspool.paths import data_folder, project_key
+from unspool.read.files import pieces_of
 
 _LIMIT = 200
 
@@ -236,10 +237,20 @@ def _check_source(planned: Planned) -> None:
             raise Refused(
                 f"the session is in use: {why}", hint="without `--in-place` a new session comes of it; or wait"
             )
-    source = planned.prepared.source
-    with planned.session.path.open("rb") as file:
-        if file.read(len(source.data)) != source.data:
-            raise Refused("the session has changed meanwhile", hint="nothing was written; plan the edit again")
+    if not _begins(planned.session.path, planned.prepared.source.data):
+        raise Refused("the session has changed meanwhile", hint="nothing was written; plan the edit again")
+
+
+def _begins(path: Path, data: bytes) -> bool:
+    """Tell whether a file still begins with what was read of it; a piece at a time, for there may be much of it."""
+    known, at = memoryview(data), 0
+    for piece in pieces_of(path):
+        if known[at : at + len(piece)] != piece[: len(data) - at]:
+            return False
+        at += len(piece)
+        if at >= len(data):
+            break
+    return at >= len(data)
 
 
 def _wanted(planned: Planned) -> list[Wanted]:

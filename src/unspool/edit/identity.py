@@ -94,18 +94,20 @@ def overwritten(buffer: bytearray, entry: Entry, new: Identity) -> bytes | None:
     end = start + entry.length
     if new.keeps_ids or (record.uuid is not None and buffer[end - 2 : end] != b"}\n") or record.forked_from is not None:
         return None
+    find = buffer.find
     for path, old, value in _pointers(entry, new):
         if len(path) > 1 or type(old) is not str or type(value) is not str or len(old) != len(value):
             return None
         key = _KEYS[path[0]]
         needle = key + old.encode("utf-8", "replace") + b'"'
-        at = buffer.find(needle, start, end)
-        if at < 0 or buffer.find(needle, at + 1, end) >= 0:
+        at = find(needle, start, end)
+        if at < 0 or find(needle, at + 1, end) >= 0:
             return None
         at += len(key)
         buffer[at : at + len(value)] = value.encode()
-    if any(buffer.find(old, start, end) >= 0 for old, _ in new.paths):
-        return None
+    for piece, _ in new.paths:
+        if find(piece, start, end) >= 0:
+            return None
     return _origin(new, record.uuid) if record.uuid is not None else b""
 
 
