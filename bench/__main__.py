@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from bench import columns, corpus, decode, graph, live, memory, mix, search, startup, store, table, usage, web
+from bench import columns, corpus, decode, edit, graph, live, memory, mix, search, startup, store, table, usage, web
 from bench.families import FAMILIES
 from bench.table import Row
 
@@ -23,6 +23,7 @@ def main() -> None:
     benchmarks: dict[str, Callable[[], list[Row]]] = {
         "columns": lambda: columns.rows(parameters),
         "decode": lambda: decode.rows(parameters),
+        "edit": edit.rows,
         "graph": lambda: graph.rows(parameters),
         "memory": memory.rows,
         "startup": startup.rows,
@@ -51,7 +52,7 @@ def _arguments() -> argparse.Namespace:
         "names",
         nargs="*",
         metavar="NAME",
-        help="columns, corpus, decode, graph, memory, startup, store, usage, search, web, live, large; "
+        help="columns, corpus, decode, edit, graph, memory, startup, store, usage, search, web, live, large; "
         "default: all but corpus and large",
     )
     parser.add_argument("--size", type=float, default=300, metavar="MB", help="of the tree (default: 300)")

@@ -25,7 +25,10 @@ from unspool.testing.demo.write import write as write_demo
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = [
     ROOT / "README.md",
-    *(ROOT / "docs" / f"{name}.md" for name in ("guide", "usage", "search", "settings", "archive", "sql", "live")),
+    *(
+        ROOT / "docs" / f"{name}.md"
+        for name in ("guide", "usage", "search", "settings", "archive", "sql", "live", "editing")
+    ),
 ]
 ALL = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]
 

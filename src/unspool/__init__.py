@@ -16,6 +16,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from unspool.edit.checking import violations
+    from unspool.edit.edits import Edited, Planned, apply_edit, edit_log, plan_edit, undo_edit
+    from unspool.edit.planning import Clone, Compress, Fork, Move, TrimTo
+    from unspool.edit.trim import Trim
     from unspool.errors import UnspoolError
     from unspool.format.codec import decode, patched
     from unspool.format.entry import BadLine, Blank, Entry
@@ -34,28 +38,54 @@ __all__ = [
     "BadLine",
     "Blank",
     "Change",
+    "Clone",
+    "Compress",
+    "Edited",
     "Entry",
+    "Fork",
     "Home",
     "Kind",
+    "Move",
     "Piece",
+    "Planned",
     "Position",
     "Report",
     "Session",
     "Source",
     "Tree",
+    "Trim",
+    "TrimTo",
     "UnspoolError",
+    "apply_edit",
     "decode",
+    "edit_log",
     "open",
     "patch",
     "patched",
     "pieces",
+    "plan_edit",
     "project_key",
     "register",
     "scan",
     "survey",
+    "undo_edit",
+    "violations",
 ]
 
 _HOMES = {
+    "Clone": "edit.planning",
+    "Compress": "edit.planning",
+    "Fork": "edit.planning",
+    "Move": "edit.planning",
+    "TrimTo": "edit.planning",
+    "Trim": "edit.trim",
+    "Edited": "edit.edits",
+    "Planned": "edit.edits",
+    "apply_edit": "edit.edits",
+    "edit_log": "edit.edits",
+    "plan_edit": "edit.edits",
+    "undo_edit": "edit.edits",
+    "violations": "edit.checking",
     "UnspoolError": "errors",
     "decode": "format.codec",
     "patched": "format.codec",

@@ -117,6 +117,7 @@ def script(work: Path, agent_tool: str) -> Script:
             (_shell("echo no; exit 3"),),
             (says("Both failed."),),
         ),
+        "Count far.": ((says("One by one."), _shell("seq 1 3000")), (says("That was far."),)),
         "Look at the dot.": ((calls("Read", file_path=str(work / "dot.png")),), (says("A dot."),)),
         "Greet the world": ((says("Greeted."),),),
         "Use the skill.": ((calls("Skill", skill="count", args="to three"),), (says("Counted."),)),

@@ -74,9 +74,3 @@ def _step(reply: Reply) -> Json:
         return {"error": {"status": reply.status}}
     step: Json = {"content": list(reply.blocks), "usage": {"input_tokens": reply.input_tokens, "output_tokens": 20}}
     return step if reply.gate is None else {**step, "until": str(reply.gate)}
-
-
-def blocks_of(message: Json) -> list[Json]:
-    """Return a message's content as blocks; a string is one text."""
-    content = message["content"]
-    return [says(content)] if isinstance(content, str) else content

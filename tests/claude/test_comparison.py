@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.claude.comparison import difference
 from tests.claude.server import Json, says
+from unspool.testing.comparison import difference
 
 PROMPT = "And now?"
 REMINDER = says("<system-reminder>\nIt is late.\n</system-reminder>\n")

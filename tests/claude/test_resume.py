@@ -15,10 +15,10 @@ from typing import NamedTuple, TypeAlias
 import pytest
 
 import unspool
-from tests.claude.comparison import difference
 from tests.claude.program import Place, Program, installed, newest
 from tests.claude.scenarios import MARKER, SCENARIOS, TOOLS, furnish, play, script
 from tests.claude.server import Json, Server
+from unspool.testing.comparison import difference
 
 pytestmark = pytest.mark.claude
 

@@ -28,15 +28,25 @@ _SHOWN = 10
 
 @click.command()
 @click.argument("path", required=False)
+@click.option("--session", metavar="SESSION", help="Whether one session keeps the rules that resuming it rests on.")
 @reading.options
 @output.options
-def doctor(path: str | None, no_sync: bool, no_store: bool, as_json: bool, config_dir: str | None) -> None:
+def doctor(
+    path: str | None, *, session: str | None, no_sync: bool, no_store: bool, as_json: bool, config_dir: str | None
+) -> None:
     """Say what is in the data: what is known, unknown, damaged or missing.
 
     PATH is a config folder, one project of it, any tree, or one file; without it, the config folder is read. Then it
     says how the store is, which sessions Claude Code will delete soon, which only the archive has, and how the
     program's own statistics differ from the store's. Damage is a finding, not a failure: the exit code is 0.
+
+    With `--session` one session is looked at closely: every rule it breaks, with file and offset.
     """
+    if session is not None:
+        from unspool.cli import doctor_session
+
+        doctor_session.report(session, reading.How(path or config_dir, no_sync, no_store), as_json=as_json)
+        return
     how = reading.How(path or config_dir, no_sync, no_store)
     with doctor_store.opened(how) as (opened, complaint):
         home = Home(scan(opened.root) if opened.root.exists() else Tree(opened.root, ()))

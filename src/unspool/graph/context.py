@@ -45,7 +45,11 @@ NO_ANSWER = "No response requested."
 
 def context(entries: Sequence[Entry], leaf: str | None = None) -> list[ContextMessage]:
     """Return the messages of a conversation from its start, or its last compaction, to a leaf."""
-    lines = thread_lines(entries, leaf)
+    return context_of(thread_lines(entries, leaf))
+
+
+def context_of(lines: list[Entry]) -> list[ContextMessage]:
+    """Return the same from the lines of a thread."""
     model = models.resumed(_last_model(lines))
     said, commands_after = _split(_without_open_calls(lines))
     drafts: list[Draft] = []
@@ -165,6 +169,10 @@ def _has_result(line: Entry) -> bool:
 
 
 def _add(drafts: list[Draft], known: dict[str, Draft], line: Entry, model: str) -> None:
+    if type(line.record) is Assistant:  # most lines are: the patterns below are tried one after the other
+        if not (line.record.is_api_error_message and line.record.message.model == "<synthetic>"):
+            _answer(drafts, known, line, model)
+        return
     match line.record:
         case Attachment() as record:
             told = wording.words(record)
@@ -177,8 +185,6 @@ def _add(drafts: list[Draft], known: dict[str, Draft], line: Entry, model: str) 
             say(drafts, "user", [words(content, line)])
         case User() as record:
             say(drafts, "user", _noted(record, of_line(line)))
-        case Assistant() as record if not (record.is_api_error_message and record.message.model == "<synthetic>"):
-            _answer(drafts, known, line, model)
         case _:
             pass
 

@@ -81,13 +81,13 @@ def of_line(entry: Entry) -> list[ContextBlock]:
 
 
 def _of_block(block: AnyBlock, entry: Entry, index: int) -> ContextBlock | None:
+    if isinstance(block, ToolUse):
+        return ContextBlock("tool_use", entry, block.id, index=index)
+    if isinstance(block, ToolResult):
+        return ContextBlock("tool_result", entry, block.tool_use_id, index=index)
     match block:
         case Text(text=text):
             return ContextBlock("text", entry, text=text, index=index) if text.strip() else None
-        case ToolUse(id=id):
-            return ContextBlock("tool_use", entry, id, index=index)
-        case ToolResult(tool_use_id=id):
-            return ContextBlock("tool_result", entry, id, index=index)
         case Other(type=kind, value=value):
             return ContextBlock(kind or "", entry, index=index) if isinstance(value, dict) else None
         case _:

@@ -18,18 +18,30 @@ from unspool.graph.threads import Graph, is_boundary, is_message, leaf, main_gra
 def thread_lines(entries: Sequence[Entry], at: str | None = None) -> list[Entry]:
     """Return the lines that lead to a leaf: the one with this uuid, else the one a resumed session goes on from."""
     whole = main_graph(entries)
-    tip = whole.numbers.get(at) if at is not None else leaf(whole)
+    return lines_of(whole, whole.numbers.get(at) if at is not None else leaf(whole), at)
+
+
+def lines_of(whole: Graph, tip: int | None, at: str | None = None) -> list[Entry]:
+    """Return the same from a graph that was made already, for one of its nodes."""
     if tip is None and at is None and whole.nodes:
         tip = len(whole.nodes) - 1  # nothing but local commands
     if tip is None:
         return []
-    way = [*whole.path(tip), *_after(whole, tip)]
+    after = _after(whole, tip)
+    if at is not None:  # somebody goes back to before a compaction: it has not happened then
+        after = [number for number in after if not is_boundary(whole.nodes[number].entry)]
+    way = [*whole.path(tip), *after]
     start = max((place for place, number in enumerate(way) if is_boundary(whole.nodes[number].entry)), default=0)
     numbers = _with_siblings(whole, way[start:])
     boundary = whole.nodes[way[start]].entry.record
     if isinstance(boundary, System) and boundary.compact_metadata is not None:
         numbers = _with_preserved(whole, numbers, boundary.compact_metadata)
     return [whole.nodes[number].entry for number in numbers]
+
+
+def whole_thread(whole: Graph, tip: int) -> list[int]:
+    """Return all nodes that lead to one, from the root on: compactions are passed, what lies beside is there."""
+    return _with_siblings(whole, whole.path(tip))
 
 
 def _after(whole: Graph, tip: int) -> list[int]:

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
-from tests.claude.server import Json, blocks_of
+Json: TypeAlias = dict[str, Any]
 
 
 class Said(NamedTuple):
@@ -26,7 +26,9 @@ class Said(NamedTuple):
 def difference(sent: Sequence[Json], ours: Sequence[Json], prompt: str) -> str | None:
     """Return where the messages sent before a prompt first differ from ours; None if they do not."""
     theirs = said(sent)
-    at = max(number for number, message in enumerate(theirs) if _place(message, prompt) is not None)
+    at = max((number for number, message in enumerate(theirs) if _place(message, prompt) is not None), default=-1)
+    if at < 0:
+        return "the prompt is not in what was sent"
     before = theirs[at].blocks[: _place(theirs[at], prompt)]
     kept = said(ours)
     if kept and kept[-1].role == "system":
@@ -49,6 +51,12 @@ def said(messages: Sequence[Json]) -> list[Said]:
         for message in messages
     ]
     return [message for message in bare if message.blocks or message.role != "system"]
+
+
+def blocks_of(message: Json) -> list[Json]:
+    """Return a message's content as blocks; a string is one text."""
+    content = message["content"]
+    return [{"type": "text", "text": content}] if isinstance(content, str) else content
 
 
 def _place(message: Said, prompt: str) -> int | None:

@@ -1,0 +1,171 @@
+"""The journal of edits, in unspool's own data folder: what was done to which file, and the bytes that were there.
+
+    edits/lock                 held while an edit is applied or undone
+    edits/<id>/journal.json    what is done, and how far it got
+    edits/<id>/<n>             the bytes of file n as they were
+
+Rules
+  1. The journal is written before the first file is touched, whole or not at all.
+  2. One action decides (`decides`): before it has happened the edit has not, after it the edit has. Whatever a process
+     that was killed left undone, the next one takes back or finishes (`transaction.recover`).
+  3. No name in here ends like a session's: nobody takes a backup for one.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from unspool.errors import NotFound, Refused, Unreadable, Unwritable
+
+VERSION = 1
+
+
+class Action(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Something done to one file."""
+
+    kind: str
+    """`create`, `replace`, `remove` or `move`."""
+    path: str
+    before: str | None = None
+    """A hash of what was there."""
+    after: str | None = None
+    """A hash of what is there then."""
+    backup: str | None = None
+    """The name of the file with the bytes that were there."""
+    target: str | None = None
+    """Where a file is moved to."""
+    mode: int = 0o600
+    modified: int | None = None
+    """When what was there had been changed last, in nanoseconds since 1970."""
+    decides: bool = False
+
+
+class Journal(msgspec.Struct, frozen=True):
+    """An edit: what it was, what it did, how far it got."""
+
+    id: str
+    operation: str
+    source: str
+    session: str
+    path: str
+    when: str
+    state: str
+    """`applying`, `done`, `undoing` or `undone`."""
+    actions: tuple[Action, ...]
+    folders: tuple[str, ...] = ()
+    """Folders that were made, outermost first."""
+    within: str = ""
+    report: dict[str, Any] = {}
+    """What was said of it when it was applied."""
+    number: int = 0
+    """Edits are numbered in the order they were applied."""
+    version: int = VERSION
+
+    @property
+    def deciding(self) -> Action:
+        """The action that decides (rule 2)."""
+        return next(action for action in self.actions if action.decides)
+
+
+def place(folder: Path) -> Path:
+    """Return where edits are kept in a data folder."""
+    return folder / "edits"
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Hold the lock of edits; whoever comes second is refused."""
+    import fcntl
+
+    try:
+        place(folder).mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor = os.open(place(folder) / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise Unwritable(f"cannot write to `{place(folder)}`: {(error.strerror or '').lower()}") from None
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise Refused("another edit is under way", hint="nothing was written; try again when it is done") from None
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def write(folder: Path, journal: Journal) -> None:
+    """Write a journal, whole or not at all."""
+    own = place(folder) / journal.id
+    try:
+        own.mkdir(mode=0o700, parents=True, exist_ok=True)
+        put(own / "journal.json", msgspec.json.encode(journal))
+    except OSError as error:
+        raise Unwritable(f"cannot write the journal: {(error.strerror or '').lower()}") from None
+
+
+def keep(folder: Path, id: str, name: str, data: bytes) -> None:
+    """Keep the bytes of a file as they are."""
+    own = place(folder) / id
+    try:
+        own.mkdir(mode=0o700, parents=True, exist_ok=True)
+        put(own / name, data)
+    except OSError as error:
+        raise Unwritable(f"cannot keep a backup: {(error.strerror or '').lower()}") from None
+
+
+def kept(folder: Path, id: str, name: str) -> bytes:
+    """Return bytes that were kept."""
+    try:
+        return (place(folder) / id / name).read_bytes()
+    except OSError:
+        raise Unreadable(f"the backup of edit `{id}` cannot be read", hint="nothing was changed") from None
+
+
+def drop(folder: Path, id: str) -> None:
+    """Forget an edit that never happened."""
+    import shutil
+
+    shutil.rmtree(place(folder) / id, ignore_errors=True)
+
+
+def journals(folder: Path) -> list[Journal]:
+    """Return all edits, oldest first; one that cannot be read is left out."""
+    found = []
+    for path in place(folder).glob("*/journal.json"):
+        with suppress(OSError, msgspec.MsgspecError, UnicodeDecodeError):
+            found.append(msgspec.json.decode(path.read_bytes(), type=Journal))
+    return sorted(found, key=lambda journal: (journal.number, journal.when))
+
+
+def chosen(folder: Path, id: str | None) -> Journal:
+    """Return the edit a person means: by the beginning of its id, or the last one that stands."""
+    found = journals(folder)
+    if id is None:
+        standing = [journal for journal in found if journal.state == "done"]
+        if not standing:
+            raise Refused("there is no edit to undo", hint="`unspool edit log` lists them")
+        return standing[-1]
+    fitting = [journal for journal in found if journal.id.startswith(id)]
+    if len(fitting) != 1:
+        words = "no such edit" if not fitting else f"{len(fitting)} edits begin with that"
+        raise NotFound(f"{words}: `{id}`", hint="`unspool edit log` lists them")
+    return fitting[0]
+
+
+def put(path: Path, data: bytes) -> None:
+    """Write a file of our own: flushed, then given its name."""
+    beside = path.with_name(f".{path.name}.tmp")
+    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    try:
+        view = memoryview(data)
+        while view:
+            view = view[os.write(descriptor, view) :]
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    beside.replace(path)

@@ -1,0 +1,182 @@
+"""`unspool edit` as people type it: what it prints, what it refuses, what `--json` promises."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.edit.sessions import open_loop, work
+from unspool.testing.api import scripted
+
+ID = "00000000-0000-4000-8000-000000000001"
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    config = tmp_path / ".claude"
+    work().save(config)
+    backup = config / "file-history" / ID / "abc@v1"
+    backup.parent.mkdir(parents=True)
+    backup.write_bytes(b"as it was")
+    return config
+
+
+def run(config: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    own = {
+        "PATH": "/usr/bin:/bin",
+        "HOME": str(config.parent),
+        "UNSPOOL_HOME": str(config.parent / "own"),
+        "LANG": "C.UTF-8",
+    }
+    command = [sys.executable, "-m", "unspool", "--config-dir", str(config), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, env={**own, **environment}, check=False, timeout=120)
+
+
+def said(config: Path, *arguments: str, **environment: str) -> Any:
+    done = run(config, *arguments, "--json", **environment)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def files(config: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in config.rglob("*") if path.is_file()}
+
+
+def test_an_applied_edit_says_what_is_promised(config: Path) -> None:
+    edited = said(config, "edit", "trim", ID, "--results")
+    assert edited["source"] == ID
+    assert edited["operation"] == "trim"
+    assert Path(edited["path"]).stem == edited["session"] != ID
+    assert edited["verified"] == {"invariants": True, "replay": True, "claude": None}
+    assert edited["removed"] == {"result": 3}
+    for name in ("lines", "file_bytes", "context_tokens"):
+        assert len(edited[name]) == 2
+    assert edited["context_tokens"][1] < edited["context_tokens"][0]
+    assert "changes" not in edited
+    undone = said(config, "edit", "undo", edited["undo_id"])
+    assert undone["session"] == edited["session"]
+    assert not Path(edited["path"]).exists()
+
+
+def test_a_plan_says_more_and_writes_nothing(config: Path) -> None:
+    before = files(config.parent)
+    planned = said(config, "edit", "trim", ID, "--results", "--plan")
+    assert planned["undo_id"] is None
+    assert {change["kind"] for change in planned["changes"]} == {"result"}
+    assert all(change["reason"] and change["entry"] for change in planned["changes"])
+    assert files(config.parent) == before
+
+
+def test_people_get_a_table_and_the_way_back(config: Path) -> None:
+    done = run(config, "edit", "trim", ID, "--results", "--superseded-reads")
+    assert done.returncode == 0
+    assert "BEFORE" in done.stdout
+    assert "context tokens, about" in done.stdout
+    assert "checked: rules kept, API takes it" in done.stdout
+    assert "unspool edit undo" in done.stdout
+    log = run(config, "edit", "log")
+    assert "trim" in log.stdout
+    assert "done" in log.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (("trim", ID), 2, "what is to be trimmed?"),
+        (("trim", ID, "--to", "40%", "--results"), 2, "chooses what goes by itself"),
+        (("trim", ID, "--to", "much"), 2, "not a share or number of tokens"),
+        (("trim", ID, "--older-than", "3"), 2, "are about `--results`"),
+        (("trim", ID, "--results", "--larger-than", "big"), 2, "not a size"),
+        (("trim", ID, "--range", "a..b"), 2, "not a range of turns"),
+        (("trim", ID, "--range", "1..5"), 5, "nothing would be left"),
+        (("trim", ID, "--tools", "Nothing"), 5, "nothing to trim that way"),
+        (("trim", ID, "--to", "1"), 5, "is the least"),
+        (("fork", ID, "--at", "99"), 3, "no such turn"),
+        (("fork", ID, "--at", "zzz"), 3, "no line begins with"),
+        (("move", ID, "--to", "/no/such/folder"), 3, "no such folder"),
+        (("compress", ID), 2, "who is to write the summary?"),
+        (("compress", ID, "--no-model", "--keep-last", "9"), 5, "nothing to compress"),
+        (("undo",), 5, "no edit to undo"),
+        (("clone", "nobody"), 3, "no such session"),
+        (("clone", ID, "--claude=/no/such/program"), 3, "no such program"),
+    ],
+)
+def test_what_is_refused_says_why_and_writes_nothing(
+    config: Path, arguments: tuple[str, ...], code: int, words: str
+) -> None:
+    before = files(config)
+    done = run(config, "edit", *arguments)
+    assert (done.returncode, words in done.stderr) == (code, True), done.stderr
+    assert files(config) == before
+
+
+def test_a_session_with_an_open_call_is_refused_in_place(config: Path) -> None:
+    data = open_loop().data.splitlines(keepends=True)
+    path = next(config.glob("projects/*/*.jsonl"))
+    path.write_bytes(b"".join(data[:-1]))
+    done = run(config, "edit", "trim", ID, "--results", "--in-place")
+    assert done.returncode == 5
+    assert "the session is in use: it ends with a call that nobody has answered" in done.stderr
+
+
+def test_a_fork_and_a_move_are_found_where_they_should_be(config: Path, tmp_path: Path) -> None:
+    forked = said(config, "edit", "fork", ID, "--at", "2")
+    shown = run(config, "show", forked["session"])
+    assert "Both done." in shown.stdout
+    assert "A dot." not in shown.stdout
+    (tmp_path / "other").mkdir()
+    moved = said(config, "edit", "move", ID, "--to", str(tmp_path / "other"))
+    assert Path(moved["path"]).parent.name.endswith("-other")
+
+
+def test_a_scripted_model_writes_the_summary(config: Path, tmp_path: Path) -> None:
+    script = tmp_path / "script.json"
+    script.write_text(json.dumps(["<analysis>Hm.</analysis><summary>They read a file.</summary>"]))
+    edited = said(config, "edit", "compress", ID, "--keep-last", "2", "--model", f"script:{script}")
+    text = Path(edited["path"]).read_text()
+    assert "They read a file." in text
+    assert "Hm." not in text
+    assert "Do two things." in text.split('"isCompactSummary":true')[0].rsplit("\n", 1)[-1]
+    assert edited["verified"] == {"invariants": True, "replay": True, "claude": None}
+
+
+def test_a_model_that_says_nothing_changes_nothing(config: Path, tmp_path: Path) -> None:
+    script = tmp_path / "script.json"
+    script.write_text(json.dumps([{"error": {"status": 400}}]))
+    before = files(config)
+    done = run(config, "edit", "compress", ID, "--model", f"script:{script}")
+    assert done.returncode == 6
+    assert files(config) == before
+
+
+def test_exact_numbers_come_from_the_api(config: Path) -> None:
+    with scripted({"count_tokens": 4321, "default": "No."}) as api:
+        planned = said(
+            config, "edit", "trim", ID, "--results", "--plan", "--exact",
+            ANTHROPIC_BASE_URL=api.url, ANTHROPIC_API_KEY="none",
+        )  # fmt: skip
+    assert planned["context_tokens"] == [4321, 4321]
+    assert planned["exact_tokens"] is True
+
+
+def test_doctor_names_every_rule_that_a_session_breaks(config: Path) -> None:
+    assert said(config, "doctor", "--session", ID)["violations"] == []
+    path = next(config.glob("projects/*/*.jsonl"))
+    path.write_bytes(path.read_bytes() + b'{"type":"user","uuid":"x","parentUuid":"nowhere"}\n')
+    (found,) = said(config, "doctor", "--session", ID)["violations"]
+    assert found["rule"] == "G2"
+    assert found["file"] == str(path)
+    assert path.read_bytes()[found["offset"] :].startswith(b'{"type":"user","uuid":"x"')
+    assert "its parent is not there" in run(config, "doctor", "--session", ID).stdout
+
+
+def test_ten_clones_leave_the_usage_unchanged(config: Path) -> None:
+    before = run(config, "usage", "--json").stdout
+    for _ in range(10):
+        assert run(config, "edit", "clone", ID).returncode == 0
+    assert run(config, "usage", "--json").stdout == before
