@@ -42,7 +42,7 @@ Commands:
   watch    Show which session is doing what, and which one needs you.
   serve    Show everything in the browser: who needs you, sessions, search, usage, SQL.
   hooks    Let Claude Code tell unspool what it is doing.
-  edit     Clone, fork, move, trim or compress a session; undo it.
+  edit     Clone, fork, move, trim or compress a session, and take it back.
   export   Write a session out: byte for byte, as data, or to read; or all of them as tables.
   restore  Put a session back in place, byte for byte, from the archive.
   sync     Bring the store up to date with a config folder.

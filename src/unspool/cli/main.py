@@ -29,7 +29,7 @@ _COMMANDS = {
     "watch": ("watch", "Show which session is doing what, and which one needs you."),
     "serve": ("serve", "Show everything in the browser: who needs you, sessions, search, usage, SQL."),
     "hooks": ("hooks", "Let Claude Code tell unspool what it is doing."),
-    "edit": ("edit", "Clone, fork, move, trim or compress a session; undo it."),
+    "edit": ("edit", "Clone, fork, move, trim or compress a session, and take it back."),
     "export": ("export", "Write a session out: byte for byte, as data, or to read; or all of them as tables."),
     "restore": ("restore", "Put a session back in place, byte for byte, from the archive."),
     "sync": ("sync", "Bring the store up to date with a config folder."),
