@@ -97,7 +97,7 @@ export function followerOf(root, source, pages) {
       if (heights.has(block.id)) block.dataset.height = heights.get(block.id);
     }
     root.dataset.position = page.dataset.position;
-    source.pictures(root);
+    source.ready(root);
     pages.watch();
     scrollTo({ top, behavior: "instant" });
     root.dispatchEvent(new CustomEvent("rows"));
