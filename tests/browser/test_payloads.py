@@ -5,8 +5,8 @@ Rules
      touched, fails the test (`watching`, `auditing`).
   2. The drawers of a session are thousands: they are asked for one by one, as the page would, and put side by side in
      pages without any content policy. There is no second line of defence there.
-  3. All of it takes a quarter of an hour: with `UNSPOOL_PAYLOADS=all` (`make payloads`). Else every row and every page is
-     looked at, and of what is opened every seventh: each kind of it many times.
+  3. All of it takes a quarter of an hour: with `UNSPOOL_PAYLOADS=all` (`make payloads`). Else every row and every page
+     is looked at, and of what is opened every seventh: each kind of it many times.
 """
 
 from __future__ import annotations
