@@ -6,9 +6,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 LOCK ?=
 GENERATED := docs/cli.md docs/format.md docs/sql.md
+SLOW := tests/browser tests/claude
 GATED := src/unspool/format/*,src/unspool/read/*,src/unspool/graph/*
 
-.PHONY: help run test check fix faults bench browser pictures lock clean
+.PHONY: help run test check fix faults claude payloads bench browser pictures lock clean
 .DELETE_ON_ERROR:
 
 help: ## say what there is
@@ -23,8 +24,12 @@ run: $(VENV)/.base ## open it in the browser: your own sessions, or made-up ones
 	  exec $(BIN)/unspool serve --config-dir .demo; \
 	fi
 
+# Two runs at a time: one with the real browser and the real Claude Code, which mostly wait, and one with all the rest.
 test: browser ## run the tests and the coverage gate
-	@$(BIN)/coverage run -m pytest -q
+	@$(BIN)/python -m pytest -q $(SLOW) > .slow.log 2>&1 & slow=$$!; \
+	$(BIN)/coverage run -m pytest -q $(SLOW:%=--ignore=%); one=$$?; \
+	wait $$slow; other=$$?; echo "With a real browser, and with Claude Code:"; cat .slow.log; rm .slow.log; \
+	exit $$((one | other))
 	@$(BIN)/coverage report --include='$(GATED)' --fail-under=95
 
 browser: $(VENV)/.dev # which the tests drive; nothing to do where there is one
@@ -45,6 +50,12 @@ fix: $(VENV)/.dev ## repair what `check` can repair and rewrite snapshots; then 
 
 faults: $(VENV)/.dev ## kill 300 syncs at every step while files change, and compare what is left row by row
 	@UNSPOOL_FAULTS=300 $(BIN)/python -m pytest -q tests/faults
+
+claude: $(VENV)/.dev ## ask every version of Claude Code that is listed; takes some ten minutes
+	@UNSPOOL_CLAUDE=all $(BIN)/python -m pytest -q tests/claude
+
+payloads: browser ## look for every payload behind every row, in a real browser; takes a quarter of an hour
+	@UNSPOOL_PAYLOADS=all $(BIN)/python -m pytest -q tests/browser/test_payloads.py
 
 bench: $(VENV)/.dev ## measure
 	@$(BIN)/python -m bench
