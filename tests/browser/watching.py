@@ -14,7 +14,7 @@ from typing import Any
 
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Dialog, Download, Page, Request, WebSocket
 
-DEADLINE = 10_000
+DEADLINE = 60_000
 """Milliseconds that anything may take to appear."""
 _HARMLESS = ("data:", "blob:", "about:")
 _VIOLATIONS = """

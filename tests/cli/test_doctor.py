@@ -173,7 +173,7 @@ def test_the_store_is_brought_up_to_date_and_told_of(run: Run, tmp_path: Path) -
     store = data["store"]
     assert store["folder"] == str(tmp_path / "u")
     assert (store["sound"], store["message"], store["hint"], store["synced"]) == (True, None, None, True)
-    assert (store["version"], store["archive"], store["files"], store["gone_files"]) == (2, True, 1, 0)
+    assert (store["version"], store["archive"], store["files"], store["gone_files"]) == (3, True, 1, 0)
     assert store["raw_bytes"] == length
     assert 0 < store["archived_bytes"] < length
     assert min(store["store_bytes"], store["archive_bytes"]) > 0
