@@ -18,7 +18,7 @@ from unspool.edit import commit
 from unspool.edit.commit import Current
 from unspool.errors import NothingFound, Refused
 from unspool.live import hooks as settings
-from unspool.live.signals import Signals
+from unspool.live.signals import FOLDER, Signals
 from unspool.live.tree import projects_of, walk
 from unspool.paths import config_folder, data_folder, existing
 
@@ -45,7 +45,7 @@ def hooks(action: str, yes: bool, as_json: bool, config_dir: str | None) -> None
     root = existing(config_folder(config_dir, os.environ))
     if not root.is_dir():
         raise Refused(f"`{root}` is no config folder", hint="hooks belong into the settings of one")
-    folder = data_folder(os.environ) / "signals"
+    folder = data_folder(os.environ) / FOLDER
     before = commit.current(root / "settings.json", within=root)
     if action == "status":
         _show(before, folder, as_json)

@@ -17,6 +17,7 @@ from unspool.cli import output
 from unspool.cli.table import cut
 from unspool.display import clean_json, clean_line
 from unspool.errors import Usage
+from unspool.live import signals
 from unspool.live.board import RECENT, Board
 from unspool.live.events import Event
 from unspool.live.events import plain as plain_event
@@ -54,7 +55,7 @@ def watch(once: bool, notify: str | None, since: str | None, as_json: bool, conf
     root = existing(config_folder(config_dir, os.environ))
     begun = moment(since, _now())
     recent = RECENT if begun is None else _now() - begun.astimezone(UTC)
-    board = Board(root, data_folder(os.environ) / "signals", clock=_now, recent=recent)
+    board = Board(root, data_folder(os.environ) / signals.FOLDER, clock=_now, recent=recent)
     if once:
         board.refresh(None)
         _write_once(board.rows(_now()), as_json)

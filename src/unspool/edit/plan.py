@@ -48,18 +48,6 @@ class Payback(NamedTuple):
     """The same in turns, as many requests each as this session had."""
 
 
-class SideCopy(NamedTuple):
-    """A side file of the new session."""
-
-    source: str | None
-    """Where it comes from; None: it is made anew."""
-    target: str
-    data: bytes | None = None
-    """What it holds; None: what the source holds."""
-    replaces: bool = False
-    """Whether the target is there and gets new content (the index of a project)."""
-
-
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """What an edit would do."""
 

@@ -36,6 +36,8 @@ EVENTS = (
     "SessionStart", "UserPromptSubmit", "PreToolUse", "PermissionRequest", "PostToolUse", "Notification", "PreCompact",
     "SubagentStop", "Stop", "SessionEnd",
 )  # fmt: skip
+FOLDER = "signals"
+"""Where they are, in the data folder."""
 LARGEST = 16 * 1024
 """Bytes of a signal; a hook keeps half of that."""
 KEPT = timedelta(days=2)

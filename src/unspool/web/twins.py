@@ -10,11 +10,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from importlib.resources import files
 from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import quote, urlencode
 
-from jinja2 import Environment, FunctionLoader, StrictUndefined
+from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
@@ -28,8 +27,6 @@ Json: TypeAlias = dict[str, Any]
 Endpoint: TypeAlias = Callable[[Request], Response]
 
 TWIN = ".json"
-SHELVES = (("unspool.web", "templates"), ("unspool.export.page", "templates"))
-"""Where templates lie."""
 
 
 def twins(path: str, endpoint: Endpoint) -> list[Route]:
@@ -58,11 +55,11 @@ def rendered(request: Request, template: str, **more: Any) -> str:
     return environment.get_template(template).render(frame=frame, **more)
 
 
-def as_json(data: Any, status: int = 200) -> Response:
+def as_json(data: Any) -> Response:
     """Return data as JSON. Nothing in it can be taken for markup, whoever looks at it."""
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), default=str)
     safe = text.replace("<", "\\u003c").encode("utf-8", "replace")
-    return Response(safe, status_code=status, media_type="application/json")
+    return Response(safe, media_type="application/json")
 
 
 def place_of(request: Request) -> Place:
@@ -89,7 +86,7 @@ def session_link(id: str, **query: Any) -> str:
 def environment() -> Environment:
     """Return what templates are made with."""
     made = Environment(
-        loader=FunctionLoader(_template),
+        loader=PackageLoader("unspool.web"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -104,11 +101,3 @@ def environment() -> Environment:
     }
     made.globals |= {"link": link, "session_link": session_link}
     return made
-
-
-def _template(name: str) -> str | None:
-    for package, folder in SHELVES:
-        found = files(package).joinpath(folder, name)
-        if found.is_file():
-            return found.read_text("utf-8")
-    return None

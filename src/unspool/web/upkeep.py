@@ -27,27 +27,18 @@ class Upkeep:
     def __init__(self, place: Place) -> None:
         self._place = place
         self._wanted = anyio.Event()
-        self._done = anyio.Event()
         self.complaint: str | None = None
         """Why the last refresh failed, if it did."""
-        self.rounds = 0
-        """How often the store was brought up to date."""
 
     def want(self) -> None:
         """Ask for a refresh soon."""
         self._wanted.set()
-
-    async def refreshed(self) -> None:
-        """Wait until the store was brought up to date once more."""
-        await self._done.wait()
 
     async def run(self) -> None:
         """Go on until cancelled."""
         while True:
             self._wanted = anyio.Event()
             await to_thread.run_sync(self._refresh)
-            self._done.set()
-            self._done = anyio.Event()
             await anyio.sleep(CALM)
             with anyio.move_on_after(NOW_AND_THEN):
                 await self._wanted.wait()
@@ -58,4 +49,3 @@ class Upkeep:
             self.complaint = None
         except UnspoolError as error:
             self.complaint = error.message
-        self.rounds += 1

@@ -8,26 +8,23 @@ Rules
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Final
 
 import anyio
 from anyio import to_thread
 
+from unspool.live import signals
 from unspool.live.board import Board, Group
 from unspool.live.watch import follow
 from unspool.web.bell import Bell
 from unspool.web.place import Place
 from unspool.web.upkeep import Upkeep
 
-SIGNALS: Final = "signals"
-"""The folder that hooks write to, in the data folder."""
-
 
 class Watching:
     """Follows the folder."""
 
     def __init__(self, place: Place, upkeep: Upkeep) -> None:
-        self.board = Board(place.root, place.folder / SIGNALS, clock=place.clock)
+        self.board = Board(place.root, place.folder / signals.FOLDER, clock=place.clock)
         self.bell = Bell()
         self.mode = ""
         """How the folder is followed, in words."""

@@ -26,7 +26,7 @@ from unspool.export.page import ansi
 from unspool.export.page.blocks import Block
 from unspool.export.page.chart import Chart
 from unspool.export.page.coloured import lines_of
-from unspool.export.page.contents import Head, Outline, Turn
+from unspool.export.page.contents import Outline, Turn
 from unspool.export.page.crew import AgentTree, Member
 from unspool.export.page.detail import Detail
 from unspool.export.page.drawing import drawn, top_of
@@ -390,8 +390,3 @@ def warm() -> None:
         environment().get_template(name)
     marked("`x`\n```python\nx = 1\n```")
     ansi.colours("x")
-
-
-def head_of(view: View) -> Head:
-    """Return what the frame puts into the title of a page."""
-    return view.outline().head

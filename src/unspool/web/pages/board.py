@@ -71,14 +71,20 @@ async def _news(request: Request, seen: str) -> AsyncIterator[News | None]:
     watching: Watching = request.app.state.watching
     while True:
         number = watching.bell.number
-        now = await to_thread.run_sync(_board, request)
-        if now.data["position"] == seen:
-            yield None
-        else:
-            seen = now.data["position"]
-            html = rendered(request, "board_rows.html", shown=now.groups)
-            yield News("board", {"html": html, "needing": now.needing, "mode": now.data["mode"]}, seen)
+        news = await to_thread.run_sync(_told, request, seen)
+        seen = news.position if news else seen
+        yield news
         await watching.bell.wait(number, PATIENCE)
+
+
+def _told(request: Request, seen: str) -> News | None:
+    """Return the board's rows, if they are not those that were seen."""
+    now = _board(request)
+    position = now.data["position"]
+    if position == seen:
+        return None
+    html = rendered(request, "board_rows.html", shown=now.groups)
+    return News("board", {"html": html, "needing": now.needing, "mode": now.data["mode"]}, position)
 
 
 def _board(request: Request) -> _Board:

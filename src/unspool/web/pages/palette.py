@@ -6,6 +6,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from unspool.store.freshness import WITHIN, within
 from unspool.store.opened import Opened
 from unspool.web.twins import Json, as_json, link, place_of, session_link
 
@@ -18,9 +19,9 @@ _PAGES = (
     ("Library", "/library"),
 )
 _MOST = 12
-_SESSIONS = """
+_SESSIONS = f"""
 SELECT s.session_id, s.title, s.project, s.last FROM sessions s JOIN sources f ON f.id = s.source_id
-WHERE s.hidden IS NULL AND (f.path = :root OR substr(f.path, 1, length(:root) + 1) = :root || '/')
+WHERE s.hidden IS NULL AND {WITHIN}
   AND (instr(lower(s.title), :words) OR instr(lower(coalesce(s.project, '')), :words)
        OR substr(s.session_id, 1, length(:words)) = :words)
 ORDER BY s.last DESC LIMIT :most
@@ -43,7 +44,7 @@ def palette(request: Request) -> Response:
 def _sessions(opened: Opened, words: str) -> list[Json]:
     if opened.database is None:
         return []
-    asked = {"root": str(opened.root), "words": words, "most": _MOST}
+    asked = {**within(opened.root), "words": words, "most": _MOST}
     return [
         {"title": title or id, "note": project or "", "href": session_link(id)}
         for id, title, project, _ in opened.database.execute(_SESSIONS, asked)

@@ -166,9 +166,9 @@ def _chip(name: str, count: int, wanted: Wanted, kept: dict[str, str]) -> Json:
 
 
 def _menu(name: str, values: list[Value], chosen: str) -> Json:
-    listed = [(one.value, one.sessions) for one in values]
+    listed: list[tuple[str, int | None]] = [(one.value, one.sessions) for one in values]
     if chosen and chosen not in [value for value, _ in listed]:
-        listed.insert(0, (chosen, None))  # type: ignore[arg-type]
+        listed.insert(0, (chosen, None))
     return {"name": name, "values": listed, "chosen": chosen}
 
 

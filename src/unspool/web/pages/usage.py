@@ -21,7 +21,7 @@ from unspool.export import figures
 from unspool.store import reports
 from unspool.store.billed import Sum
 from unspool.store.reports import Asked
-from unspool.store.usage import PERIODS, Figures, Report, Row, report
+from unspool.store.usage import PERIODS, Figures, Report, Row, report, together
 from unspool.web import charts
 from unspool.web.charts import Chart
 from unspool.web.place import Place
@@ -125,7 +125,7 @@ def _view(found: Report, chart: Chart | None, metric: str, query: QueryParams) -
         "series": list(enumerate(chart.series, 1)) if chart else [],
         "label": _PERIODS[found.period],
         "rows": [_row(row, label, charts.bar(getattr(row.figures, column), most)) for row in shown],
-        "rest": _cells(_together(rest)) if rest else None,
+        "rest": _cells(together(rest)) if rest else None,
         "rest_count": len(rest),
         "totals": _cells(found.totals),
         "kept": {name: kept[name] for name in ("period", "metric", "order") if name in kept},
@@ -159,12 +159,6 @@ def _cells(one: Figures) -> dict[str, Any]:
         "responses": f"{one.responses:,}",
         "cost": figures.dollars(one.cost_micros),
     }
-
-
-def _together(rows: list[Row]) -> Figures:
-    from unspool.store.usage import together
-
-    return together(rows)
 
 
 routes = twins("/usage", usage)
