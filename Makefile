@@ -63,13 +63,15 @@ bench: $(VENV)/.dev ## measure
 pictures: browser ## take the pictures of README and guide again
 	@$(BIN)/python -m tests.browser.album
 
-COMPILE = uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
-  --no-emit-index-url --no-emit-find-links $(LOCK) requirements/build.in pyproject.toml
+LOCKED = uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
+  --no-emit-index-url --no-emit-find-links $(LOCK)
+COMPILE = $(LOCKED) requirements/build.in pyproject.toml
 
 lock: ## pin the requirements again (needs uv); LOCK=--upgrade takes newer versions
 	@$(COMPILE) --output-file requirements/base.txt --extra sql --extra web --extra chat
-	@$(COMPILE) --output-file requirements/dev.txt --extra sql --extra web --extra chat requirements/dev.in
+	@$(COMPILE) --output-file requirements/dev.txt --extra all requirements/dev.in
 	@$(COMPILE) --output-file requirements/all.txt --extra all
+	@$(LOCKED) --output-file requirements/spark.txt requirements/spark.in
 
 clean: ## remove what make made
 	@rm -rf $(VENV) .demo .bench .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache dist
