@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
 import msgspec
 
 from unspool.client.events import CallBegan, CallEnded, Compacted, TurnEnded, Waiting
+from unspool.client.person import Ruling, Wish
 from unspool.display import clean, clean_line
 from unspool.export import figures, outcomes, targets
 from unspool.format.codec import decode
@@ -91,6 +92,35 @@ class Drawing:
             return self.todos((event.input or {}).get("todos") or ())
         shown = targets.result_text(call).strip("\n").splitlines() if event.name in ("Bash", "BashOutput") else []
         return self._came(words, "dim") + self._few(shown, FEW)
+
+    def wish(self, wish: Wish, ruling: Ruling) -> str:
+        """Draw what a call would do, all of it, and why it is asked."""
+        head = self.call(wish.tool, wish.target)
+        match wish.input:
+            case {"command": str(command)}:
+                words = wish.input.get("description")
+                body = self.indented(command) + (self._came(str(words), "dim") if words else "")
+            case {"old_string": str(old), "new_string": str(new)}:
+                body = self._changed([*(f"-{line}" for line in old.splitlines()), *(f"+{line}" for line in new.splitlines())])
+            case {"content": str(content)}:
+                body = self._changed([f"+{line}" for line in content.splitlines()])
+            case _:
+                body = self.indented(msgspec.json.format(msgspec.json.encode(wish.input), indent=2).decode())
+        return "\n" + head + body + self._came(ruling.why, "dim")
+
+    def plan(self, plan: str) -> str:
+        """Draw a plan that is to be judged."""
+        return "\n" + self._line(("── plan ──", "cyan")) + self.markdown(plan) + self._line(("──────────", "cyan"))
+
+    def indented(self, text: str, style: str = "") -> str:
+        """Draw a text as it is, set in, whole."""
+        from rich.padding import Padding
+        from rich.text import Text
+
+        return self._painted(Padding(Text(clean(text), style, overflow="fold"), (0, 0, 0, 5))) if text else ""
+
+    def _changed(self, lines: list[str]) -> str:
+        return "".join(self.indented(line, _STYLES.get(line[:1], "")) for line in lines)
 
     def todos(self, todos: Iterable[object]) -> str:
         """Draw a todo list."""
