@@ -42,7 +42,7 @@ class Somebody:
         answers = _answers(wish, ruling)
         self._screen.show(self._drawing().wish(wish, ruling))
         who = f"the agent {wish.agent}" if wish.agent else "it"
-        title = clean_line(f"May {who} do this? {wish.tool}({wish.target})")
+        title = clean_line(f"May {who} do this? {wish.tool}({self._drawing().target(wish.tool, wish.input)})")
         picked = await self._pick(Picking(title, [option for option, _ in answers]))
         if picked is None:
             self._interrupt()

@@ -116,12 +116,12 @@ class Telling:
         match event:
             case events.CallBegan(id=id, name=name):
                 self._calls[id] = event
-                self.doing = clean_line(f"{name} {event.target}")[:60]
+                self.doing = clean_line(f"{name} {drawing.target(name, event.input)}")[:60]
             case events.CallProgressed(id=id, data={"output": str(output)}):
                 self._progress[id] = output
             case events.CallEnded(id=id, name=name):
-                begun = self._calls.pop(id, None)
-                target = begun.target if begun else drawing.target(event)
+                self._calls.pop(id, None)
+                target = drawing.target(name, event.input)
                 self._show(drawing.call(name, target, failed=event.is_error) + drawing.ended(event) + "\n")
             case events.AgentTold(event=events.CallBegan() as inner, kind=kind):
                 self._show(drawing.agent(kind, inner))

@@ -142,6 +142,10 @@ class Terminal:
             place = modes.index(self._chat.mode) if self._chat.mode in modes else -1
             self._chat.set_mode(modes[(place + 1) % len(modes)])
 
+    def commands(self) -> dict[str, str]:
+        """Return the commands that can be typed, with what they do."""
+        return {**commands.TERMINAL, **(commands.customs(self._chat) if self._chat is not None else {})}
+
     def footer(self) -> str:
         """Return what holds: mode, model, context."""
         return reports.footer(self._chat) if self._chat is not None else "opening…"
