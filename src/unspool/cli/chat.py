@@ -166,7 +166,7 @@ def _asked(flags: dict[str, Any]) -> Asked:
 def _settings(flags: dict[str, Any]) -> Settings:
     from unspool.client.asked import Settings
     from unspool.client.front.leading import asked_for
-    from unspool.client.front.fitting import separated
+    from unspool.client.rules import separated
 
     added = tuple(Path(name).expanduser() for name in flags["added"])
     for folder in added:

@@ -37,7 +37,7 @@ TERMINAL = {
     "exit": "leave; so does Ctrl-D",
 }
 """The commands of the terminal, with what they do."""
-HEADLESS = ("compact", "context", "cost", "todos")
+HEADLESS = ("compact", "context", "cost", "permissions", "todos")
 """Those that need nobody."""
 _NAME = re.compile(r"/([\w:.-]+)(?:\s|\Z)")
 ALIASES = {"opus": "claude-opus-5-5", "sonnet": "claude-sonnet-5-5", "haiku": "claude-haiku-5-5"}
@@ -77,28 +77,34 @@ def key_source(chat: Chat) -> str:
     return next((name for name in names if chat.world.environment.get(name)), "none")
 
 
+def local(chat: Chat, text: str) -> str | None:
+    """Do a command that only says something; return what it says, None if the text is no such command."""
+    say = _SAID.get(name_of(text))
+    if say is None:
+        return None
+    output = say(chat)
+    chat.local_command(name_of(text), text.partition(" ")[2].strip(), output)
+    return output
+
+
 async def turn(chat: Chat, prompt: str | list[Json]) -> Happening:
     """Take a prompt: a command of ours, one from `.claude/commands`, or words for the model."""
-    name = name_of(prompt) if isinstance(prompt, str) else ""
-    arguments = prompt.partition(" ")[2].strip() if isinstance(prompt, str) else ""
-    if name == "compact":
-        async for event in chat.compact(arguments):
+    if isinstance(prompt, str) and name_of(prompt) == "compact":
+        async for event in chat.compact(prompt.partition(" ")[2].strip()):
             yield event
         yield _said("")
-        return
-    if name in _SAID:
-        output = _SAID[name](chat)
-        chat.local_command(name, arguments, output)
+    elif isinstance(prompt, str) and (output := local(chat, prompt)) is not None:
         yield _said(output)
-        return
-    async for event in chat.turn(prompt):
-        yield event
+    else:
+        async for event in chat.turn(prompt):
+            yield event
 
 
 _SAID: dict[str, Callable[[Chat], str]] = {
     "cost": reports.cost,
     "context": reports.context,
     "todos": reports.todos,
+    "permissions": reports.permissions,
 }
 
 

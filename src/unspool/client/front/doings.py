@@ -27,7 +27,7 @@ async def _help(terminal: Terminal, words: str) -> None:
     lines = [f"/{name:<{width}}  {told}" for name, told in known.items()]
     keys = "!COMMAND runs a shell command · @FILE names a file · Alt-Enter or \\ and Enter: a new line"
     more = "Esc interrupts · Esc Esc goes back · shift-tab: the next mode · Ctrl-C twice or Ctrl-D leaves"
-    terminal.surface.show(terminal.drawing().text("\n".join([*lines, "", keys, more])))
+    terminal.surface.show(terminal.drawing().text("\n".join([*lines, "", keys, more])) + "\n")
 
 
 async def _resume(terminal: Terminal, words: str) -> None:
@@ -65,7 +65,7 @@ async def _fork(terminal: Terminal, words: str) -> None:
     _something(terminal)
     before = terminal.chat.session_id
     await terminal.go(Start(resume=terminal.chat.path, fork=True, force=True))
-    terminal.surface.show(terminal.drawing().notice(f"a copy of {before}, which stays as it is"))
+    terminal.surface.show(terminal.drawing().notice(f"a copy of {before}, which stays as it is") + "\n")
 
 
 async def _rewind(terminal: Terminal, words: str) -> None:
@@ -84,7 +84,7 @@ async def _rewind(terminal: Terminal, words: str) -> None:
         return
     _, conversation, files = ways[way.place]
     restored = terminal.chat.rewind(point.uuid, conversation=conversation, files=files)
-    terminal.surface.show(terminal.drawing().notice(f"went back; {_changed(len(restored))} restored"))
+    terminal.surface.show(terminal.drawing().notice(f"went back; {_changed(len(restored))} restored") + "\n")
     if conversation:
         terminal.surface.fill(point.text)
 
@@ -101,7 +101,7 @@ async def _model(terminal: Terminal, words: str) -> None:
             return
         words = names[picked.place]
     terminal.chat.set_model(commands.model_name(words))
-    terminal.surface.show(terminal.drawing().notice(f"goes on with {terminal.chat.model}"))
+    terminal.surface.show(terminal.drawing().notice(f"goes on with {terminal.chat.model}") + "\n")
 
 
 async def _export(terminal: Terminal, words: str) -> None:
@@ -117,7 +117,7 @@ async def _export(terminal: Terminal, words: str) -> None:
         raise Usage(f"`{target}` exists", hint="name a file that does not") from None
     with os.fdopen(descriptor, "w", errors="replace") as file:
         file.write(text)
-    terminal.surface.show(terminal.drawing().notice(f"written: {target}"))
+    terminal.surface.show(terminal.drawing().notice(f"written: {target}") + "\n")
 
 
 async def _rename(terminal: Terminal, words: str) -> None:
@@ -125,7 +125,7 @@ async def _rename(terminal: Terminal, words: str) -> None:
         raise Usage("a title is missing", hint="`/rename TITLE`")
     _something(terminal)
     terminal.chat.rename(words)
-    terminal.surface.show(terminal.drawing().notice(f"the session is now `{words}`"))
+    terminal.surface.show(terminal.drawing().notice(f"the session is now `{words}`") + "\n")
 
 
 async def _exit(terminal: Terminal, words: str) -> None:

@@ -110,7 +110,7 @@ class Drawing:
                 body = self._changed([f"+{line}" for line in content.splitlines()])
             case _:
                 body = self.indented(msgspec.json.format(msgspec.json.encode(wish.input), indent=2).decode())
-        return "\n" + head + body + self._came(ruling.why, "dim")
+        return head + body + self._came(ruling.why, "dim")
 
     def plan(self, plan: str) -> str:
         """Draw a plan that is to be judged."""

@@ -12,12 +12,14 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+import msgspec
+
 from unspool.client.asked import Settings, Start, World
 from unspool.client.chat import Chat
-from unspool.client.front import commands, wire
+from unspool.client.front import commands, fitting, wire
 from unspool.client.front.headless import Headless, Speech, lines
 from unspool.client.front.stream import line
-from unspool.errors import ApiFailed, Usage
+from unspool.errors import ApiFailed, Refused, Usage
 
 if TYPE_CHECKING:
     from unspool.client.front.completion import Candidate
@@ -94,10 +96,13 @@ async def headless(asked: Asked, world: World, complain: Callable[[str, str | No
 
 
 async def opened(start: Start, settings: Settings, world: World, person: Person | None) -> Chat:
-    """Open a conversation with all it needs."""
-    from unspool.client.front.fitting import fitted
-
-    return await Chat.open(start, settings, world, person, fitted(settings, world))
+    """Open a conversation with all it needs; what is wrong with the settings is told."""
+    rules = fitting.permissions(settings, world, trusted=settings.trusted)
+    mode = settings.mode or rules.loaded.mode
+    if mode is not None and (why := rules.refuses(mode)):
+        raise Refused(why)
+    led = msgspec.structs.replace(settings, mode=mode, added=(*settings.added, *rules.loaded.added))
+    return await Chat.open(start, led, world, person, fitting.fitted(led, world, rules))
 
 
 async def in_terminal(asked: Asked, world: World) -> int:

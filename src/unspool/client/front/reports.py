@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+from unspool.client.permissions import Permissions
 from unspool.export import figures
 
 if TYPE_CHECKING:
@@ -39,8 +39,9 @@ def greeting(chat: Chat, drawing: Drawing) -> str:
     began = chat.began()
     head = drawing.text(f"unspool · {began.model} · {began.cwd}", "bold")
     if not began.resumed:
-        return head + drawing.text("`/help` tells what can be typed", "dim")
-    return head + drawing.text(f"goes on from {figures.amount(began.messages, 'message')} · {chat.session_id}", "dim")
+        return head + drawing.text("`/help` tells what can be typed", "dim") + "\n"
+    where = f"goes on from {figures.amount(began.messages, 'message')} · {chat.session_id}"
+    return head + drawing.text(where, "dim") + "\n"
 
 
 def cost(chat: Chat) -> str:
@@ -70,9 +71,15 @@ def todos(chat: Chat) -> str:
     return "\n".join(listed) or "nothing to do"
 
 
-def took(milliseconds: int) -> str:
-    """Return a length of time."""
-    return figures.duration(timedelta(milliseconds=milliseconds))
+def permissions(chat: Chat) -> str:
+    """Return what is allowed, asked and denied, and by what."""
+    lines = [f"mode: {chat.mode} ({MODES.get(chat.mode, '')})"]
+    judge = chat.fittings.judge
+    if isinstance(judge, Permissions):
+        lines.append(f"folder: {'trusted' if judge.trusted else 'not trusted: its own settings do not act'}")
+        lines += [f"{kind:5}  {rule.text}  ({rule.source})" for kind, rule in judge.rules()]
+        lines += judge.loaded.problems
+    return "\n".join(lines)
 
 
 def tokens_in(usage: dict[str, Any]) -> int:

@@ -77,7 +77,7 @@ class Telling:
                 self._called(event)
             case events.TurnBegan(text=text):
                 self._tokens = 0
-                self._show("\n" + self._drawing().prompt(text) + "\n")
+                self._show(self._drawing().prompt(text) + "\n")
             case events.TurnEnded():
                 self._ended(event)
             case _:
@@ -141,7 +141,7 @@ class Telling:
             case events.Compacted():
                 self._show(drawing.compacted(event))
             case events.Absorbed(text=text):
-                self._show("\n" + drawing.prompt(text) + "\n")
+                self._show(drawing.prompt(text) + "\n")
             case events.Degraded(what=what, why=why):
                 self._show(drawing.notice(f"{what} ({why})"))
             case events.TaskEnded(id=id, status=status, description=words):

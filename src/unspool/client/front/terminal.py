@@ -195,6 +195,8 @@ class Terminal:
             elif (name := commands.name_of(text)) in doings.DOINGS:
                 self.surface.show(self.drawing().prompt(text))
                 await doings.DOINGS[name](self, text.partition(" ")[2].strip())
+            elif (said := commands.local(self.chat, text)) is not None:
+                self.surface.show(self.drawing().prompt(text) + self.drawing().text(said) + "\n")
             else:
                 await self._happen(commands.turn(self.chat, text))
             while (waiting := self.chat.next_prompt()) is not None:
@@ -225,5 +227,5 @@ class Terminal:
             case _:
                 pass
         self.telling.tell(event)
-        if type(event) is events.TurnEnded:
-            self.surface.show(self.drawing().turn(event, reports.window(self.chat)))
+        if type(event) is events.TurnEnded and event.steps:
+            self.surface.show(self.drawing().turn(event, reports.window(self.chat)) + "\n")
