@@ -54,26 +54,34 @@ class Listed(NamedTuple):
 
 
 def walk(root: Path, stop: Stop, ignores: Ignores | None, passes: Callable[[str], bool]) -> Iterator[Listed]:
-    """Yield the files of a folder. Without ignores, what `.gitignore` says does not matter."""
+    """Yield the files of a folder by name. Without ignores, what `.gitignore` says does not matter.
+
+    A folder that is ignored, or for which `passes` is true, is passed over.
+    """
     base = f"{root.as_posix().rstrip('/')}/"
-    waiting = [("", ignores)]
+    waiting = [_inside(root, "", ignores)]
     while waiting:
-        stop.check()
-        inside, known = waiting.pop()
-        entries: list[os.DirEntry[str]] = []
-        with suppress(OSError), os.scandir(root / inside) as found:
-            entries = sorted(found, key=lambda entry: entry.name)
-        if known is not None and any(entry.name == ".gitignore" for entry in entries):
-            known = known.and_in(base + inside, _text(root / inside / ".gitignore"))
-        folders = []
-        for entry in entries:
-            path = inside + entry.name
-            if entry.is_dir(follow_symlinks=False):
-                if not passes(path) and not (known and known.ignores(base + path, is_folder=True)):
-                    folders.append((f"{path}/", known))
-            elif entry.is_file(follow_symlinks=False):
-                yield Listed(path, entry, bool(known and known.ignores(base + path, is_folder=False)))
-        waiting += reversed(folders)
+        inside = next(waiting[-1], None)
+        if inside is None:
+            waiting.pop()
+            stop.check()
+            continue
+        path, entry, known = inside
+        if entry.is_dir(follow_symlinks=False):
+            if not passes(path) and not (known and known.ignores(base + path, is_folder=True)):
+                waiting.append(_inside(root, f"{path}/", known))
+        elif entry.is_file(follow_symlinks=False):
+            yield Listed(path, entry, bool(known and known.ignores(base + path, is_folder=False)))
+
+
+def _inside(root: Path, folder: str, ignores: Ignores | None) -> Iterator[tuple[str, os.DirEntry[str], Ignores | None]]:
+    entries: list[os.DirEntry[str]] = []
+    with suppress(OSError), os.scandir(root / folder) as found:
+        entries = sorted(found, key=lambda entry: entry.name)
+    if ignores is not None and any(entry.name == ".gitignore" for entry in entries):
+        ignores = ignores.and_in(f"{(root / folder).as_posix().rstrip('/')}/", _text(root / folder / ".gitignore"))
+    for entry in entries:
+        yield folder + entry.name, entry, ignores
 
 
 def ignores_above(root: Path) -> Ignores | None:
