@@ -8,9 +8,15 @@ Rules
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any, TypeAlias
 
 from unspool.client.desk import Desk
 from unspool.client.tools.tool import BadCall
+
+Json: TypeAlias = dict[str, Any]
+
+_FIELDS = {"Read": "file_path", "Write": "file_path", "Edit": "file_path", "NotebookEdit": "notebook_path"}
+_WILD = frozenset("*?[{\\")
 
 
 def resolved(path: str, desk: Desk) -> Path:
@@ -26,6 +32,33 @@ def resolved(path: str, desk: Desk) -> Path:
         return (desk.cwd / path).resolve()
     except (OSError, RuntimeError):
         raise BadCall(f"Path cannot be resolved: {path}") from None
+
+
+def searched(path: str | None, pattern: str, desk: Desk) -> tuple[Path, str]:
+    """Return the folder that a pattern of names is looked for in, and the pattern for what is in it."""
+    if ".." in pattern.split("/"):
+        raise BadCall("The pattern must not contain `..`; give the folder as `path`.")
+    if not pattern.startswith("/"):
+        return resolved(path or str(desk.cwd), desk), pattern or "**"
+    parts = pattern.split("/")
+    wild = next((at for at, part in enumerate(parts) if _WILD & set(part)), len(parts) - 1)
+    return resolved("/".join(parts[:wild]) or "/", desk), "/" + "/".join(parts[wild:])
+
+
+def touched(tool: str, input: Json, desk: Desk) -> Path | None:
+    """Return the file or folder that a call of a file tool reads, changes or looks through; None for other tools.
+
+    Raises `BadCall` for what is no path.
+    """
+    if tool in _FIELDS:
+        return resolved(_text(input, _FIELDS[tool]), desk)
+    match tool:
+        case "Glob":
+            return searched(_text(input, "path"), _text(input, "pattern"), desk)[0]
+        case "Grep":
+            return resolved(_text(input, "path") or str(desk.cwd), desk)
+        case _:
+            return None
 
 
 def missing(path: Path, desk: Desk) -> BadCall:
@@ -44,3 +77,8 @@ def is_inside(path: Path, desk: Desk) -> bool:
     """Tell whether a real path lies in a folder the session works in."""
     folders = (desk.place.root, *desk.place.added)
     return any(path.is_relative_to(folder.resolve()) for folder in folders)
+
+
+def _text(input: Json, name: str) -> str:
+    value = input.get(name)
+    return value if isinstance(value, str) else ""
