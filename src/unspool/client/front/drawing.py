@@ -87,7 +87,7 @@ class Drawing:
         patch = targets.diff(call)
         words = outcomes.outcome(call).words
         if call.failed:
-            return self._came(words, "red") + self._few(targets.error(call).splitlines()[1:], FEW)
+            return self._came(words, "red") + self._last(targets.error(call).splitlines()[1:])
         if patch:
             return self._came(words, "dim") + self._few(targets.nearest(patch), DIFF, coloured=True)
         if event.name == "TodoWrite":
@@ -190,6 +190,12 @@ class Drawing:
         drawn = "".join(self._line((f"     {line}", style.get(line[:1], "dim"))) for line in shown)
         rest = len(lines) - len(shown)
         return drawn + (self._line((f"     … {figures.amount(rest, 'more line')}", "dim")) if rest else "")
+
+    def _last(self, lines: list[str]) -> str:
+        """Draw the end of something that failed: what it comes to is said there."""
+        left = len(lines) - FEW
+        above = self._line((f"     … {figures.amount(left, 'more line')} above", "dim")) if left > 0 else ""
+        return above + "".join(self._line((f"     {line}", "dim")) for line in lines[-FEW:])
 
     def _line(self, *spans: tuple[str, str]) -> str:
         from rich.text import Text
