@@ -1,0 +1,168 @@
+"""Room for one conversation: looked for before every request, made when there is too little, written down if it must be.
+
+    space = Space(Walls(transcript, inbox, model, request), Gauge("claude-opus-5-5"))
+    async for event in space.before_request(): ...       # the loop's; `Compacted` says what was done
+    body = space.allowed(body)                           # as long an answer as fits
+    space.heard(answer.usage)
+
+Rules
+  1. First the lines, then the memory: a boundary whose summary could not be written is no boundary (readers go on from
+     the last message, and that one is before it).
+  2. An interrupt ends a summary that is being written, and leaves everything as it was.
+  3. A request that was refused for its length is asked again a few times at most, each time shorter.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Coroutine
+from contextlib import aclosing
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+from unspool.api.assembly import Answer, Assembly
+from unspool.api.events import Waiting
+from unspool.client import compact, events, lines
+from unspool.client.compact import Shorter
+from unspool.client.conversation import as_blocks
+from unspool.client.inbox import Done, Inbox
+from unspool.client.model import Model
+from unspool.client.request import LEAST_BUDGET
+from unspool.client.transcript import Transcript
+from unspool.client.window import Gauge
+from unspool.errors import ApiFailed
+
+Json: TypeAlias = dict[str, Any]
+Stream: TypeAlias = AsyncGenerator[events.AnyEvent, None]
+_TRIES = 5
+
+
+class Walls(NamedTuple):
+    """What a space is in."""
+
+    transcript: Transcript
+    inbox: Inbox
+    model: Model
+    request: Callable[[], tuple[Json, tuple[str, ...]]]
+    """The next request, and its betas."""
+    spent: Callable[[str | None, Json], object] = lambda model, usage: None
+    """Told of what summaries use: a model, its usage."""
+    written: Callable[[], None] = lambda: None
+    """Called when the conversation begins anew on disk: what lists of sessions look for is to be said again."""
+
+
+class Space:
+    """Who makes room in one conversation."""
+
+    def __init__(self, walls: Walls, gauge: Gauge) -> None:
+        self.gauge = gauge
+        self._walls = walls
+        self._tokens = 0
+        self._refusals = 0
+
+    @property
+    def tokens(self) -> int:
+        """About how many tokens the next request is."""
+        return self._tokens
+
+    async def before_prompt(self, content: str | list[Json]) -> Stream:
+        """Make room before a prompt is written: then it comes after the boundary, as it was said."""
+        body, _ = self._walls.request()
+        coming = [{"role": "user", "content": as_blocks(content)}]
+        if not self.gauge.must_shorten(self.gauge.tokens({**body, "messages": [*body["messages"], *coming]})):
+            return
+        if not body["messages"]:
+            return  # the prompt alone is too long: it is cut when it is sent
+        async for event in self._shortened(lambda ask: compact.shorten(body, self.gauge, ask, coming=coming), "auto"):
+            yield event
+
+    async def before_request(self) -> Stream:
+        """Make room if there is too little."""
+        body, _ = self._walls.request()
+        self._tokens = self.gauge.tokens(body)
+        if self.gauge.must_shorten(self._tokens):
+            async for event in self._shortened(lambda ask: compact.shorten(body, self.gauge, ask), "auto"):
+                yield event
+
+    async def overflowed(self, failed: ApiFailed | None = None) -> Stream:
+        """Make room because a request was too long, or its answer; tell nothing if nothing can be done."""
+        self._refusals += 1
+        if self._refusals > _TRIES:
+            return
+        if failed is not None and not self.gauge.refused(failed.message, failed.status):
+            return
+        async for event in self.before_request():
+            yield event
+
+    async def compact(self, hint: str = "") -> Stream:
+        """Make a summary of all of it, because a person wants it; `ApiFailed` if none came."""
+        body, _ = self._walls.request()
+        if body["messages"]:
+            summing = compact.summarize
+            async for event in self._shortened(lambda ask: summing(body, self.gauge, ask, hint), "manual"):
+                yield event
+
+    def heard(self, usage: Json) -> None:
+        """Take note of what an answer used."""
+        self._refusals = 0
+        self.gauge.told(usage)
+
+    def allowed(self, body: Json) -> Json:
+        """Return a request with as long an answer as there is room for; no thinking where it would not fit."""
+        self._tokens = self.gauge.tokens(body)
+        most = self.gauge.answer(self._tokens, body["max_tokens"])
+        asked = {**body, "max_tokens": most}
+        thinking = body.get("thinking")
+        if isinstance(thinking, dict) and thinking.get("type") == "enabled":
+            budget = min(int(thinking["budget_tokens"]), most - 1)
+            if budget < LEAST_BUDGET:
+                del asked["thinking"]
+            else:
+                asked["thinking"] = {**thinking, "budget_tokens": budget}
+        return asked
+
+    async def _shortened(
+        self, work: Callable[[compact.Ask], Coroutine[Any, Any, Shorter | None]], trigger: Literal["auto", "manual"]
+    ) -> Stream:
+        """Do it beside the turn, so that it can be interrupted, and tell what happens meanwhile."""
+        inbox = self._walls.inbox
+        job = inbox.start("room", work(self._ask))
+        try:
+            while True:
+                thing = await inbox.take()
+                if isinstance(thing, Done) and thing.job is job:
+                    break
+                if isinstance(thing, events.Event):
+                    yield thing  # type: ignore[misc]
+        finally:
+            job.cancel()
+            await asyncio.wait({job})
+        done = job.result()
+        if done is not None:
+            self._keep(done, trigger)
+            self._tokens = done.after
+            yield events.Compacted(trigger=trigger, how=done.how, before=done.before, after=done.after)
+
+    def _keep(self, done: Shorter, trigger: str) -> None:
+        transcript = self._walls.transcript
+        if done.words is not None:
+            metadata = {"trigger": trigger, "preTokens": done.before}
+            boundary = lines.system(
+                "compact_boundary", "Conversation compacted", level="info", compactMetadata=metadata
+            )
+            transcript.writer.begin_again(boundary)
+            transcript.writer.tell(lines.user(done.words, isVisibleInTranscriptOnly=True, isCompactSummary=True))
+        transcript.conversation.become(done.messages)
+        if done.words is not None:
+            self._walls.written()
+
+    async def _ask(self, body: Json) -> Answer:
+        assembly = Assembly()
+        async with aclosing(self._walls.model.events(body)) as stream:
+            async for event in stream:
+                assembly.add(event)
+                if isinstance(event, Waiting):
+                    said = {"seconds": event.seconds, "attempt": event.attempt, "reason": event.reason}
+                    self._walls.inbox.put(events.Waiting(**said, status=event.status))
+        answer = assembly.answer()
+        self._walls.spent(answer.model, answer.usage)
+        return answer
