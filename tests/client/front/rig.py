@@ -81,7 +81,7 @@ class Typed:
     def say(self, text: str) -> None:
         """Type a line and send it."""
         self.press(text)
-        self.see(text.split("\n")[-1][-30:])
+        self.see(text.rsplit("\n", maxsplit=1)[-1][-30:])
         self.press(ENTER)
 
     def see(self, *words: str) -> None:
