@@ -249,7 +249,7 @@ def test_without_colours_there_are_none(open_chat: Open) -> None:
 @pytest.mark.parametrize("columns", [20, 37])
 def test_narrow_terminals_are_no_worse(open_chat: Open, columns: int) -> None:
     script = [{"content": ["A sentence that is longer than that.", bash("echo something rather long")]}, "Done."]
-    with open_chat(script, size=(columns, 30), sees="> ") as terminal:
+    with open_chat(script, size=(columns, 30), sees="default: asks") as terminal:
         terminal.press("go" + ENTER)
         terminal.see("1. Yes (y)")
         terminal.press_until("y", lambda: "Done." in terminal.shown)

@@ -9,7 +9,8 @@ Rules
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Iterable
+from pathlib import Path
 from typing import Any, TypeAlias
 
 from unspool.client import events
@@ -75,6 +76,12 @@ def key_source(chat: Chat) -> str:
     """Return where the key for the API comes from."""
     names = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
     return next((name for name in names if chat.world.environment.get(name)), "none")
+
+
+def is_mistyped(text: str, known: Iterable[str]) -> bool:
+    """Tell whether a text is meant for a command and is none: it is no path either."""
+    name = name_of(text)
+    return bool(name) and name not in known and not Path(f"/{name}").exists()
 
 
 def local(chat: Chat, text: str) -> str | None:

@@ -23,7 +23,7 @@ from unspool.client.front.picking import Picked, Picking
 from unspool.client.front.somebody import Somebody
 from unspool.client.front.telling import Telling
 from unspool.client.person import Person
-from unspool.errors import UnspoolError
+from unspool.errors import UnspoolError, Usage
 
 Json: TypeAlias = dict[str, Any]
 Happening: TypeAlias = AsyncGenerator[events.AnyEvent, None]
@@ -195,6 +195,8 @@ class Terminal:
             elif (name := commands.name_of(text)) in doings.DOINGS:
                 self.surface.show(self.drawing().prompt(text))
                 await doings.DOINGS[name](self, text.partition(" ")[2].strip())
+            elif commands.is_mistyped(text, self.commands()):
+                raise Usage(f"no such command: `/{name}`", hint="`/help` tells those there are")
             elif (said := commands.local(self.chat, text)) is not None:
                 self.surface.show(self.drawing().prompt(text) + self.drawing().text(said) + "\n")
             else:
