@@ -124,6 +124,14 @@ class Assembly:
             case _:
                 pass
 
+    def block(self, index: int) -> Json | None:
+        """Return a block that is finished."""
+        return self._content.get(index)
+
+    def head(self) -> Json:
+        """Return the message without its content, as far as it is known: id, model, stop reason, usage."""
+        return {**self._message, "usage": {**self._usage}}
+
     def answer(self) -> Answer:
         """Return what there is."""
         growing = {index: _unfinished(block) for index, block in self._growing.items()}
