@@ -24,7 +24,8 @@ PROGRAMS = ("p", "q", "r", "s")
 EXAMPLES = int(os.environ.get("UNSPOOL_FAULTS", "0")) * 20 or 150
 WORDS = """p q r s p q "q" 'r' \\s $'\\x71' q'' $"r" $(q) `r` "$(s)" "`q`" $( ) ( ` " ' \\ ; & && || | |& { } ! #
  < > >> >| 2>&1 &> <<E <<-E <<'E' E <<< <(q) >(r) ${x:-$(s)} $x ${x} x=1 x=q x=$(r) if then else fi for x in do done
- case esac ;; [[ ]] eval command exec time env 'q;r' "q;r" * ? [ ] ~ = : - -- 1 f $((1+1)) $[1] (( )) {q,r} $ coproc &;"""
+ case esac ;; [[ ]] eval command exec time env 'q;r' "q;r"
+ * ? [ ] ~ = : - -- 1 f $((1+1)) $[1] (( )) {q,r} $ coproc &;"""
 TOKENS = (*WORDS.split(), "\n", "\t", "\\\n", "r\\\ns", "\nE\n", "E\n", "#\n")
 heaps = st.lists(st.tuples(st.sampled_from(TOKENS), st.sampled_from(("", " ", " "))), max_size=12).map(
     lambda pieces: "".join(token + space for token, space in pieces)

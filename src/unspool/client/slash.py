@@ -30,7 +30,7 @@ _LARGEST = 256 * 1024
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,63}", re.ASCII)
 _MATTER = re.compile(r"\A\ufeff?---[ \t]*\r?\n(.*?)^---[ \t]*\r?$\n?", re.DOTALL | re.MULTILINE)
 _ITEMS = re.compile(r"^([\w-]+):[ \t]*\r?\n((?:[ \t]*-[ \t].*\r?\n?)+)", re.MULTILINE)
-_PLACE = re.compile(r"\$(ARGUMENTS|[1-9])")
+_PLACE = re.compile(r"\$(ARGUMENTS|[1-9](?!\d))")
 _RUN = re.compile(r"!`([^`\n]+)`")
 _WORD = re.compile(r"\"((?:\\.|[^\"\\])*)\"|'([^']*)'|(\S+)")
 
