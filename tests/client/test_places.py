@@ -4,7 +4,7 @@ import pytest
 
 from tests.client.tools.calling import desk_in
 from unspool.client.desk import Desk, Place
-from unspool.client.places import is_inside, resolved, searched, touched
+from unspool.client.places import is_inside, resolved, searched
 from unspool.client.tools.tool import BadCall
 
 
@@ -38,20 +38,6 @@ def test_added_folders_are_inside(desk: Desk, tmp_path: Path) -> None:
     place = Place(desk.place.config, desk.place.project, desk.place.session_id, desk.place.root, (added,))
     assert is_inside(resolved(f"{added}/x", desk), Desk(place, {}))
     assert not is_inside(resolved(f"{added}-not/x", desk), Desk(place, {}))
-
-
-def test_every_file_tool_says_what_it_touches(desk: Desk) -> None:
-    root = desk.place.root
-    for tool in ("Read", "Write", "Edit"):
-        assert touched(tool, {"file_path": "a"}, desk) == root / "a"
-    assert touched("NotebookEdit", {"notebook_path": "a"}, desk) == root / "a"
-    assert touched("Grep", {"pattern": "x"}, desk) == root
-    assert touched("Grep", {"pattern": "x", "path": "/etc"}, desk) == Path("/etc")
-    assert touched("Glob", {"pattern": "*"}, desk) == root
-    assert touched("Glob", {"pattern": "/etc/**/*.conf", "path": "."}, desk) == Path("/etc")
-    assert touched("Bash", {"command": "x"}, desk) is None
-    with pytest.raises(BadCall):
-        touched("Read", {"file_path": 5}, desk)
 
 
 def test_a_pattern_from_the_root_is_looked_for_where_it_begins(desk: Desk) -> None:

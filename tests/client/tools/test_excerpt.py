@@ -1,4 +1,5 @@
 import hashlib
+from itertools import pairwise
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,7 +12,7 @@ cuts = st.lists(st.integers(0, 60), max_size=5)
 
 def pieces(whole: bytes, cuts: list[int]) -> list[bytes]:
     edges = sorted({0, len(whole), *(cut for cut in cuts if cut < len(whole))})
-    return [whole[start:end] for start, end in zip(edges, edges[1:], strict=False)]
+    return [whole[start:end] for start, end in pairwise(edges)]
 
 
 @given(data, cuts, st.integers(1, 12), st.none() | st.integers(0, 12))

@@ -169,7 +169,7 @@ def test_a_line_is_found_if_and_only_if_it_matches_by_itself(text: str, pattern:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "a.txt"
         path.write_text(text)
-        found = scan(Search(pattern, path, path.parent, "content"), Stop(10))
+        found = scan(Search(pattern, path, path.parent, "content"), Stop(10), lambda path: False)
     lines = text.split("\n")[:-1] if text.endswith("\n") or not text else text.split("\n")
     expected = [number for number, line in enumerate(lines, 1) if re.search(pattern, line)]
     assert [line.number for hits in found for line in hits.lines] == expected
@@ -178,7 +178,14 @@ def test_a_line_is_found_if_and_only_if_it_matches_by_itself(text: str, pattern:
 def test_a_search_ends_when_its_time_is_up(desk: Desk) -> None:
     stop = Stop(-1)
     with pytest.raises(Exception, match="The search took more than 20 seconds"):
-        scan(Search("x", desk.place.root, desk.place.root, "count"), stop)
+        scan(Search("x", desk.place.root, desk.place.root, "count"), stop, desk.hides)
+
+
+def test_what_a_rule_hides_is_not_found(desk: Desk) -> None:
+    desk.hides = lambda path: path.name == "a.py"
+    assert "a.py" not in grep(desk, "needle")
+    assert grep(desk, "needle", path="a.py", output_mode="content") == "No matches found"
+    assert "a.py" not in text_of(call(desk, "Glob", pattern="*.py"))
 
 
 def test_whatever_the_pattern_the_time_does_not_explode(desk: Desk) -> None:
@@ -205,6 +212,7 @@ def ripgrep(desk: Desk) -> Callable[[], Desk]:
 
 @pytest.mark.parametrize("asked", ASKED, ids=lambda asked: " ".join(f"{key}={value}" for key, value in asked.items()))
 def test_ripgrep_finds_the_same(desk: Desk, ripgrep: Callable[[], Desk], asked: dict[str, Any]) -> None:
+    desk.hides = lambda path: path.name == "d.py"
     own = call(desk, "Grep", **asked)
     theirs = call(ripgrep(), "Grep", **asked)
     assert theirs == own

@@ -11,7 +11,7 @@ from tests.client.tools.calling import call_with, desk_in, problem_of, text_of
 from tests.strategies import json_values
 from unspool.client.desk import Desk
 from unspool.client.tools.registry import definitions, tools
-from unspool.client.tools.run import no_such_tool, run
+from unspool.client.tools.run import run
 from unspool.client.tools.tool import Outcome, ToolFailed
 from unspool.errors import Refused
 from unspool.testing.strict import problems
@@ -65,12 +65,6 @@ def test_what_comes_out_can_be_written_down(tmp_path: Path) -> None:
     outcome = broken(ToolFailed("a name: caf\udce9"), tmp_path)
     assert outcome.content == "a name: caf\ufffd"
     msgspec.json.encode(outcome)
-
-
-def test_a_tool_that_is_not_there_is_told_as_the_program_does() -> None:
-    outcome = no_such_tool("Foo")
-    assert outcome.content == "<tool_use_error>Error: No such tool available: Foo</tool_use_error>"
-    assert outcome.result == "Error: No such tool available: Foo"
 
 
 @pytest.mark.parametrize("name", [tool.name for tool in tools()])
