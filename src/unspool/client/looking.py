@@ -168,6 +168,8 @@ def _looked(name: str, look: _Look, words: tuple[Word, ...]) -> Looked | None:
         return Looked(folder=others[0]) if others else None
     if name == "jq" and re.search(r"env|ENV|import|include|input", "".join(word.text for word in others[:1])):
         return None
+    if name == "date" and "-d" not in options and any(not word.text.startswith("+") for word in others):
+        return None  # it would set the clock
     if name in ("test", "[") and any("[" in word.text for word in others if word.text != "["):
         return None  # a subscript is evaluated
     if not look.has_files:

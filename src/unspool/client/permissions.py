@@ -208,7 +208,9 @@ def _start(folder: str, pattern: str) -> str:
     if ".." in parts[plain:]:
         return "\0"
     start = "/".join(parts[:plain])
-    return (start or "/") if pattern.startswith("/") else f"{folder}/{start}" if start else folder
+    if pattern.startswith(("/", "~")):
+        return start or "/"
+    return f"{folder}/{start}" if start else folder
 
 
 def _page(hearing: Hearing, input: Json) -> Ruling:

@@ -8,14 +8,10 @@ Rules
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, TypeAlias
 
 from unspool.client.desk import Desk
 from unspool.client.tools.tool import BadCall
 
-Json: TypeAlias = dict[str, Any]
-
-_FIELDS = {"Read": "file_path", "Write": "file_path", "Edit": "file_path", "NotebookEdit": "notebook_path"}
 _WILD = frozenset("*?[{\\")
 
 
@@ -45,22 +41,6 @@ def searched(path: str | None, pattern: str, desk: Desk) -> tuple[Path, str]:
     return resolved("/".join(parts[:wild]) or "/", desk), "/" + "/".join(parts[wild:])
 
 
-def touched(tool: str, input: Json, desk: Desk) -> Path | None:
-    """Return the file or folder that a call of a file tool reads, changes or looks through; None for other tools.
-
-    Raises `BadCall` for what is no path.
-    """
-    if tool in _FIELDS:
-        return resolved(_text(input, _FIELDS[tool]), desk)
-    match tool:
-        case "Glob":
-            return searched(_text(input, "path"), _text(input, "pattern"), desk)[0]
-        case "Grep":
-            return resolved(_text(input, "path") or str(desk.cwd), desk)
-        case _:
-            return None
-
-
 def missing(path: Path, desk: Desk) -> BadCall:
     """Return what to say of a file that is not there."""
     text = "File does not exist."
@@ -77,8 +57,3 @@ def is_inside(path: Path, desk: Desk) -> bool:
     """Tell whether a real path lies in a folder the session works in."""
     folders = (desk.place.root, *desk.place.added)
     return any(path.is_relative_to(folder.resolve()) for folder in folders)
-
-
-def _text(input: Json, name: str) -> str:
-    value = input.get(name)
-    return value if isinstance(value, str) else ""

@@ -126,6 +126,8 @@ def inside(part: Part) -> Inside:
         return _script(part)
     if program == "eval":
         return _evaluated(part.words[1:])
+    if program in ("source", ".") and not all(word.is_plain for word in part.words):
+        return Inside(doubts=("what the shell reads commands from is not known",))
     if program in ("find", "fd"):
         return _found(part.words)
     if program == "command" and len(part.words) > 1 and part.words[1].text in ("-v", "-V"):

@@ -61,6 +61,8 @@ class Reach:
             return None
         if path == "~" or path.startswith("~/"):
             return Path(self.home + path[1:]) if self.home else None
+        if path.startswith("//"):
+            path = "/" + path.lstrip("/")  # the same place, but Python keeps two slashes apart from one
         return (base or self.desk.cwd) / path
 
     def of_word(self, word: Word, base: Path) -> list[Path] | None:

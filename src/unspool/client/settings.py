@@ -118,7 +118,7 @@ def _decoded(data: bytes, path: Path) -> Json:
 def _with(loaded: Loaded, file: _File, document: Json) -> Loaded:
     """Return what was known and what another file says."""
     problems = [*loaded.problems]
-    permissions = document.get("permissions") or {}
+    permissions = document.get("permissions", {})
     if not isinstance(permissions, dict):
         raise Unreadable(f"`permissions` in `{file.path}` is no object", hint="mend the file")
     rules = {kind: _rules(permissions.get(kind), file, problems) for kind in Book._fields}

@@ -138,7 +138,7 @@ def _barred_file(hearing: Hearing, kind: str, pieces: Command) -> Ruling | None:
         return None
     bases = _bases(hearing, pieces.parts) or [hearing.desk.cwd]
     for part in pieces.parts:
-        words = [*part.words[1:], *(redirect.target for redirect in part.redirects)]
+        words = [*part.words[1:], *(target for _, target in part.redirects), *(value for _, value in part.assigned)]
         for word in words:
             for path in _paths_in(hearing, word, bases):
                 if rule := next((rule for rule in rules if hearing.is_about(rule, path)), None):
@@ -149,7 +149,8 @@ def _barred_file(hearing: Hearing, kind: str, pieces: Command) -> Ruling | None:
 def _paths_in(hearing: Hearing, word: Word, bases: list[Path]) -> list[Path]:
     """Return the paths that a word may name: whole, or after `=`, `:`, `@`, `-x`."""
     text = word.text
-    pieces = {text, *(text[match.end() :] for match in re.finditer(r"[=:@,]|^-\w", text))}
+    whole = _unfolded(text) if word.has_braces else [text]
+    pieces = {*whole, *(one[match.end() :] for one in whole for match in re.finditer(r"[=:@,]|^-\w", one))}
     found: list[Path] = []
     for base in bases:
         for piece in pieces:
@@ -157,6 +158,19 @@ def _paths_in(hearing: Hearing, word: Word, bases: list[Path]) -> list[Path]:
             named = hearing.reach.named(piece, base)
             found += hearing.reach.of_word(candidate, base) or []
             found += [Path(named)] if named is not None else []
+    return found
+
+
+def _unfolded(text: str) -> list[str]:
+    """Return what `a{b,c}d` stands for, as far as one can be bothered to tell."""
+    found = [text]
+    for _ in range(4):
+        matches = [(one, re.search(r"\{([^{}]*,[^{}]*)\}", one)) for one in found]
+        found = [
+            one[: match.start()] + middle + one[match.end() :] if match else one
+            for one, match in matches
+            for middle in (match[1].split(",") if match else [""])
+        ][:64]
     return found
 
 
@@ -175,7 +189,7 @@ def _bases(hearing: Hearing, parts: tuple[Part, ...]) -> list[Path] | None:
             return None
         if name(part) == "cd":
             looked = looks(part)
-            if looked is None or looked.folder is None or len(bases) > 8:
+            if looked is None or looked.folder is None or len(bases) > 8 or hearing.desk.environment.get("CDPATH"):
                 return None
             for base in [*bases]:
                 found = hearing.reach.of_word(looked.folder, base)

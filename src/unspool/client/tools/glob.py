@@ -2,7 +2,8 @@
 
 Rules
   1. A hundred files at most: the ones changed last, and of them the one changed first comes first.
-  2. What git ignores is found too. What is in `.git` is not, unless the pattern names it.
+  2. What a rule hides is not found.
+  3. What git ignores is found too. What is in `.git` is not, unless the pattern names it.
 """
 
 from __future__ import annotations
@@ -63,12 +64,12 @@ class Glob:
             raise BadCall(f"Path is not a directory: {named}")
         stop = Stop(_SECONDS)
         try:
-            return await asyncio.to_thread(_found, root, pattern, stop)
+            return await asyncio.to_thread(_found, root, pattern, desk.hides, stop)
         finally:
             stop.tell()  # nothing is left running if the call is cancelled
 
 
-def _found(root: Path, pattern: str, stop: Stop) -> Outcome:
+def _found(root: Path, pattern: str, hides: Callable[[Path], bool], stop: Stop) -> Outcome:
     began = time.monotonic()
     try:
         fit = fits(pattern)
@@ -79,7 +80,7 @@ def _found(root: Path, pattern: str, stop: Stop) -> Outcome:
     is_late = False
     try:
         for listed in walk(root, stop, None, _foreign(named)):
-            if fit(listed.path):
+            if fit(listed.path) and not hides(root / listed.path):
                 with suppress(FileNotFoundError):
                     files.append((listed.entry.stat(follow_symlinks=False).st_mtime_ns, str(root / listed.path)))
     except Late:

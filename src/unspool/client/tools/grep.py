@@ -2,7 +2,8 @@
 
 Rules
   1. What is found comes in the order of its names; files alone, those changed last first.
-  2. What is too much for an answer is left off, and said to be: the next call can go on from there.
+  2. What a rule hides is not found.
+  3. What is too much for an answer is left off, and said to be: the next call can go on from there.
 """
 
 from __future__ import annotations
@@ -81,11 +82,11 @@ class Grep:
         search = _search(asked, desk)
         tool = program(desk)
         if tool is not None:
-            found = await ripgrep(search, tool, desk)
+            found = [hits for hits in await ripgrep(search, tool, desk) if not desk.hides(Path(hits.path))]
         else:
             stop = Stop(SECONDS)
             try:
-                found = await asyncio.to_thread(scan, search, stop)
+                found = await asyncio.to_thread(scan, search, stop, desk.hides)
             finally:
                 stop.tell()  # nothing is left running if the call is cancelled
         match search.mode:

@@ -44,7 +44,9 @@ class Ignores(NamedTuple):
         """Tell whether a path is ignored; the folders it is in are not asked about."""
         for listing in reversed(self.listings):
             inner = path.removeprefix(listing.folder)
-            for line in reversed(listing.lines) if listing.fits(inner) else ():
+            if inner is path or not listing.fits(inner):
+                continue
+            for line in reversed(listing.lines):
                 if (is_folder or not line.only_folders) and line.fits(inner):
                     return not line.takes_back
         return False

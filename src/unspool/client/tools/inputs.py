@@ -92,6 +92,8 @@ def _issues(value: object, expected: Json, name: str) -> Iterator[str]:
         case str() if given != wanted.replace("integer", "number") and not _means(value, wanted):
             named = f"parameter `{name}` type" if name else "input"
             yield f"The {named} is expected as `{wanted}` but provided as `{given}`"
+        case "integer" if isinstance(value, int) and value < expected.get("minimum", value):
+            yield f"The parameter `{name}` is expected as `{expected['minimum']}` or more but provided as `{value}`"
         case "string" if "enum" in expected and value not in expected["enum"]:
             among = ", ".join(f"`{each}`" for each in expected["enum"])
             yield f"The parameter `{name}` is expected as one of {among} but provided as `{value}`"

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 from unspool.client.tools.names import BadPattern, Fits, any_of
@@ -24,7 +25,7 @@ _LARGEST = 64 << 20
 _SNIFFED = 8192
 
 
-def scan(search: Search, stop: Stop) -> list[Hits]:
+def scan(search: Search, stop: Stop, hides: Callable[[Path], bool]) -> list[Hits]:
     """Return the files that have what is looked for, by name."""
     regex = _compiled(search)
     found: list[Hits] = []
@@ -32,7 +33,7 @@ def scan(search: Search, stop: Stop) -> list[Hits]:
     try:
         for path in _files(search, stop):
             stop.check()
-            data = _data(path)
+            data = None if hides(Path(path)) else _data(path)
             if data is None or (hits := _hits(data, regex, search)) is None:
                 continue
             found.append(hits._replace(path=path))
