@@ -11,10 +11,10 @@ import msgspec
 from unspool.errors import ApiFailed
 
 _WORDS = {
+    "betas": ("anthropic-beta", "beta header", "betas", "-2025-"),
     "caching": ("cache_control", "prompt caching", "prompt_caching"),
     "signatures": ("signature",),
     "thinking": ("thinking", "budget_tokens"),
-    "betas": ("anthropic-beta", "beta header", "betas"),
     "system_blocks": ("system: input should be a valid string", "system must be a string"),
     "tools": ("tools are not supported", "does not support tools", "tool use is not supported"),
 }

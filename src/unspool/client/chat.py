@@ -1,8 +1,9 @@
 """A conversation, for front ends: prompts in, events out; everything else is behind this door.
 
     chat = await Chat.open(Start(), Settings(model="claude-opus-5-5"), world, person)
-    async for event in chat.turn("Read the README."):
-        ...                      # TurnBegan … TurnEnded
+    async with aclosing(chat.turn("Read the README.")) as stream:
+        async for event in stream:
+            ...                      # TurnBegan … TurnEnded
     await chat.close()
 
 Rules
@@ -13,6 +14,7 @@ Rules
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Iterator
+from contextlib import aclosing
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -115,6 +117,7 @@ class Chat:
                 request=self.request,
                 refused=self._refused,
                 clock=world.clock,
+                pause=world.pause,
                 news=self._news,
             ),
             self.settings.limits,
@@ -158,11 +161,12 @@ class Chat:
         """Take a prompt and yield what happens until the turn ends; a command's expansion follows its line."""
         self._presence.tell("busy")
         try:
-            async for event in self.loop.turn(lambda: self._opened(prompt, expansion)):
-                if type(event) is events.TurnEnded:
-                    self.totals.include(self.loop.totals)
-                    self.restate()
-                yield event
+            async with aclosing(self.loop.turn(lambda: self._opened(prompt, expansion))) as stream:
+                async for event in stream:
+                    if type(event) is events.TurnEnded:
+                        self.totals.include(self.loop.totals)
+                        self.restate()
+                    yield event
         finally:
             self._presence.tell("idle")
 

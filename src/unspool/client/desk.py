@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
+from unspool.api.fetch import Page
 from unspool.client.person import Nobody, Person
 from unspool.client.seen import Seen
 from unspool.client.tasks import Tasks
@@ -47,6 +48,15 @@ class Errand(NamedTuple):
     background: bool = False
 
 
+class Search(NamedTuple):
+    """What the web is searched for."""
+
+    query: str
+    allowed: tuple[str, ...] = ()
+    """Sites to look at, and no others."""
+    blocked: tuple[str, ...] = ()
+
+
 class Crew(Protocol):
     """Who can be sent: set by the loop's owner; the `Task` tool calls it."""
 
@@ -57,13 +67,13 @@ class Crew(Protocol):
 class Web(Protocol):
     """The way out: pages, and a model to ask about them."""
 
-    async def fetch(self, url: str) -> tuple[int, str, str, bytes]:
-        """Return status, words for it, content type and body of a page."""
+    async def fetch(self, url: str) -> Page:
+        """Return a page of the public web; an `UnspoolError` says why there is none."""
 
     async def ask(self, prompt: str) -> str:
-        """Ask a small model something."""
+        """Ask a small model something; `ApiFailed` if it does not answer."""
 
-    async def search(self, query: str, allowed: list[str], blocked: list[str]) -> list[Json] | None:
+    async def search(self, search: Search, notice: Callable[[Json], None]) -> list[Json] | None:
         """Search with the server's own tool; None where the endpoint has none. Content blocks otherwise."""
 
 
@@ -86,6 +96,8 @@ class Desk:
         """The file that holds the plan, in plan mode."""
         self.keep: Callable[[Path], None] = _nothing
         """Called before a file is changed, or made: its backup belongs to the session."""
+        self.hides: Callable[[Path], bool] = _nowhere
+        """Tells whether a rule keeps a file, by its real path, from being read: searches leave it out."""
         self.progress: Callable[[str, Json], None] = _no_progress
         """Called with a call's id and what to tell of it while it runs."""
         self.wait: Callable[[float], Awaitable[None]] | None = None
@@ -94,11 +106,17 @@ class Desk:
         """Return the desk of an agent."""
         desk = Desk(self.place, self.environment, self.person)
         desk.cwd, desk.mode, desk.tasks, desk.web, desk.keep = self.cwd, self.mode, self.tasks, self.web, self.keep
+        desk.hides = self.hides
         return desk
 
 
 def _nothing(path: Path) -> None:
     """Keep nothing."""
+
+
+def _nowhere(path: Path) -> bool:
+    """Hide nothing."""
+    return False
 
 
 def _no_progress(call_id: str, data: Json) -> None:

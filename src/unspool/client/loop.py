@@ -13,10 +13,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterator
-from contextlib import suppress
+from contextlib import aclosing, suppress
 from typing import Any, NamedTuple, TypeAlias
 
-from unspool.api.retry import wait
 from unspool.client import events, lines
 from unspool.client.asking import Asking
 from unspool.client.calls import Calls
@@ -52,6 +51,8 @@ class Parts(NamedTuple):
     refused: Callable[[ApiFailed], events.Degraded | None]
     """Told of a request that was refused: what is done without from now on, if that may help."""
     clock: Callable[[], float]
+    pause: Callable[[int], float]
+    """How many seconds to wait before an answer that broke off is asked for again."""
     news: Callable[[], Iterator[events.AnyEvent]]
     """What has ended in the background, told to the model."""
 
@@ -85,8 +86,9 @@ class Loop:
         try:
             text, uuid = prompt()
             yield events.TurnBegan(text=text, uuid=uuid)
-            async for event in self._steps_of_turn():
-                yield event
+            async with aclosing(self._steps_of_turn()) as stream:
+                async for event in stream:
+                    yield event
         except Interrupted:
             self._ending = "interrupted" if self._within_time() else "max_seconds"
             self._mark()
@@ -106,19 +108,23 @@ class Loop:
         while (reached := self._reached()) is None:
             for event in (*parts.news(), *parts.waiting.absorbed()):
                 yield event
-            async for event in parts.room.before_request():
-                yield event
+            async with aclosing(parts.room.before_request()) as stream:
+                async for event in stream:
+                    yield event
             self._steps += 1
             yield events.StepBegan(number=self._steps, input_tokens=parts.room.tokens)
-            async for event in self._asked():
-                yield event
+            async with aclosing(self._asked()) as stream:
+                async for event in stream:
+                    yield event
             answer = parts.asking.answer
             calls = [block for block in answer.content if block.get("type") == "tool_use"]
             if calls and answer.stop_reason != "refusal":
-                async for event in parts.calls.run(calls, parts.asking.malformed):
+                async with aclosing(parts.calls.run(calls, parts.asking.malformed)) as stream:
+                    async for event in stream:
+                        yield event
+            async with aclosing(self._went_on(bool(calls))) as stream:
+                async for event in stream:
                     yield event
-            async for event in self._went_on(bool(calls)):
-                yield event
             if self._is_over:
                 return
         self._ending = reached
@@ -130,11 +136,13 @@ class Loop:
             before = parts.transcript.writer.parent
             began = parts.clock()
             try:
-                async for event in parts.asking.ask(*parts.request()):
-                    yield event
+                async with aclosing(parts.asking.ask(*parts.request())) as stream:
+                    async for event in stream:
+                        yield event
             except ApiFailed as failed:
-                async for event in self._helped(failed):
-                    yield event
+                async with aclosing(self._helped(failed)) as stream:
+                    async for event in stream:
+                        yield event
                 continue
             finally:
                 self._api += parts.clock() - began
@@ -153,8 +161,9 @@ class Loop:
                 parts.transcript.meta(lines.BROKEN_OFF)
             else:
                 parts.transcript.writer.parent = before  # nothing of it can be sent: it stays beside
-            async for event in self._wait(attempt, answer.broken):
-                yield event
+            async with aclosing(self._wait(attempt, answer.broken)) as stream:
+                async for event in stream:
+                    yield event
         raise ApiFailed(f"the answer broke off {BREAKS} times", hint="what was said before is kept: try again later")
 
     async def _helped(self, failed: ApiFailed) -> Stream:
@@ -166,14 +175,15 @@ class Loop:
         if not is_too_long(failed):
             raise failed
         shortened = False
-        async for event in self.parts.room.overflowed():
-            shortened = True
-            yield event
+        async with aclosing(self.parts.room.overflowed()) as stream:
+            async for event in stream:
+                shortened = True
+                yield event
         if not shortened:
             raise failed
 
     async def _wait(self, attempt: int, reason: str) -> Stream:
-        seconds = wait(attempt, {}, 0.5)
+        seconds = self.parts.pause(attempt)
         self.parts.transcript.retried(reason, None, seconds, attempt)
         yield events.Waiting(seconds=seconds, attempt=attempt, reason=reason)
         await self.parts.inbox.take(seconds)
@@ -196,8 +206,9 @@ class Loop:
                 cut = any(part.type == "tool_use" for part in answer.unfinished)
                 transcript.meta(lines.CALL_CUT_SHORT if cut else lines.CUT_SHORT)
                 if reason != "max_tokens":
-                    async for event in self.parts.room.overflowed():
-                        yield event
+                    async with aclosing(self.parts.room.overflowed()) as stream:
+                        async for event in stream:
+                            yield event
             case "pause_turn":
                 pass
             case reason:
@@ -228,6 +239,7 @@ class Loop:
         if isinstance(error, ApiFailed):
             self._ending = "context_full" if is_too_long(error) else "failed"
             with suppress(Unwritable):
+                self.parts.transcript.close_calls(error.message)
                 self.parts.transcript.failed(f"API Error: {error.message}", error.kind)
         return events.Failed(message=error.message, hint=error.hint, exit_code=error.exit_code, status=status)
 

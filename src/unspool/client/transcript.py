@@ -32,6 +32,8 @@ class Transcript:
         """Ids of answers and calls so far."""
         self._sources: dict[str, str] = {}
         """Calls, and the lines they stand on."""
+        self._open: list[str] = []
+        """Calls that have no result yet."""
         self._used: Json | None = None
         """What the last line of the answer says was used."""
         self._progress = 0
@@ -79,6 +81,7 @@ class Transcript:
         uuid = self.writer.tell(lines.answer(head, [block], request_id))
         if block.get("type") == "tool_use":
             self._sources[block["id"]] = uuid
+            self._open.append(block["id"])
         self._used = _account(head)
         self.conversation.say(head["id"], block)
         return uuid
@@ -99,6 +102,8 @@ class Transcript:
             source=self._sources.get(call_id),
         )
         uuid = self._hear(line, line["message"]["content"])
+        if call_id in self._open:
+            self._open.remove(call_id)
         if outcome.extra:
             self.meta([*outcome.extra])
         return uuid
@@ -129,8 +134,14 @@ class Transcript:
         self.writer.beside(lines.progress(call_id, f"{kind}-{self._progress}", data))
         self._progress += 1
 
+    def close_calls(self, words: str) -> None:
+        """Answer the calls that will not be run."""
+        for call_id in [*self._open]:
+            self.result(call_id, Outcome(content=words, result=words, is_error=True))
+
     def interrupted(self, *, calls: bool) -> None:
         """Write the program's own marker of an interrupt."""
+        self.close_calls(lines.INTERRUPTED_CALL)
         words = lines.INTERRUPTED_FOR_TOOLS if calls else lines.INTERRUPTED
         self.said([{"type": "text", "text": words}])
 

@@ -81,7 +81,7 @@ class Typed:
     def say(self, text: str) -> None:
         """Type a line and send it."""
         self.press(text)
-        self.see(text.split("\n")[-1][-30:])
+        self.see(text.rsplit("\n", maxsplit=1)[-1][-30:])
         self.press(ENTER)
 
     def see(self, *words: str) -> None:
@@ -100,7 +100,18 @@ class Typed:
     def answer(self, key: str, question: str) -> None:
         """See a question and answer it, until it is gone."""
         self.see(question)
-        self.press_until(key, lambda: question not in "\n".join(self._screen.display))
+        self.press_until(key, lambda: question not in self.seen)
+
+    def answer_in_words(self, key: str, asked: str, words: str) -> None:
+        """Answer a question with a key that asks for words, and say them."""
+        self.press_until(key, lambda: asked in self.seen)
+        self.say(words)
+
+    @property
+    def seen(self) -> str:
+        """What can be seen, without what has scrolled away."""
+        with self._lock:
+            return "\n".join(line.rstrip() for line in self._screen.display)
 
     def leave(self) -> int:
         """Press Ctrl-D; return the exit code."""

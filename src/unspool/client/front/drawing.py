@@ -17,11 +17,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
 import msgspec
 
 from unspool.client.events import CallBegan, CallEnded, Compacted, TurnEnded, Waiting
+from unspool.client.front.reports import tokens_in
 from unspool.client.person import Ruling, Wish
 from unspool.display import clean, clean_line
 from unspool.export import figures, outcomes, targets
 from unspool.format.codec import decode
 from unspool.format.entry import Entry
+from unspool.graph.aims import aim
 from unspool.graph.calls import ToolCall, tool_calls
 
 if TYPE_CHECKING:
@@ -63,17 +65,17 @@ class Drawing:
         """Draw a block of an answer: Markdown."""
         return self._beside("●" if first else " ", _marked(text)) if text.strip() else ""
 
-    def thinking(self, text: str) -> str:
-        """Draw what the model thought."""
-        return self._block("✻ ", text.strip(), "dim italic") if text.strip() else ""
+    def thought(self, text: str) -> str:
+        """Draw that the model thought, by the first words of it."""
+        return self._line(("✻ ", "dim"), (targets.first_line(text), "dim italic")) + "\n" if text.strip() else ""
+
+    def target(self, name: str, input: Json) -> str:
+        """Return what a call is aimed at, seen from the folder that is worked in."""
+        return aim(name, input, self.cwd)
 
     def call(self, name: str, target: str, *, failed: bool = False) -> str:
         """Draw a call as it is made."""
         return self._line(("✗ " if failed else "● ", "red" if failed else "green"), (name, "bold"), (f"({target})", ""))
-
-    def began(self, event: CallBegan) -> str:
-        """Draw a call that begins."""
-        return self.call(event.name, event.target)
 
     def ended(self, event: CallEnded) -> str:
         """Draw what came of a call."""
@@ -85,7 +87,7 @@ class Drawing:
         patch = targets.diff(call)
         words = outcomes.outcome(call).words
         if call.failed:
-            return self._came(words, "red") + self._few(targets.error(call).splitlines()[1:], FEW)
+            return self._came(words, "red") + self._last(targets.error(call).splitlines()[1:])
         if patch:
             return self._came(words, "dim") + self._few(targets.nearest(patch), DIFF, coloured=True)
         if event.name == "TodoWrite":
@@ -95,18 +97,20 @@ class Drawing:
 
     def wish(self, wish: Wish, ruling: Ruling) -> str:
         """Draw what a call would do, all of it, and why it is asked."""
-        head = self.call(wish.tool, wish.target)
+        head = self.call(wish.tool, self.target(wish.tool, wish.input))
         match wish.input:
             case {"command": str(command)}:
                 words = wish.input.get("description")
                 body = self.indented(command) + (self._came(str(words), "dim") if words else "")
             case {"old_string": str(old), "new_string": str(new)}:
-                body = self._changed([*(f"-{line}" for line in old.splitlines()), *(f"+{line}" for line in new.splitlines())])
+                body = self._changed(
+                    [*(f"-{line}" for line in old.splitlines()), *(f"+{line}" for line in new.splitlines())]
+                )
             case {"content": str(content)}:
                 body = self._changed([f"+{line}" for line in content.splitlines()])
             case _:
                 body = self.indented(msgspec.json.format(msgspec.json.encode(wish.input), indent=2).decode())
-        return "\n" + head + body + self._came(ruling.why, "dim")
+        return head + body + self._came(ruling.why, "dim")
 
     def plan(self, plan: str) -> str:
         """Draw a plan that is to be judged."""
@@ -136,7 +140,8 @@ class Drawing:
 
     def agent(self, kind: str, event: CallBegan) -> str:
         """Draw a call that an agent makes."""
-        return self._line((f"  ⎿ {kind}: ", "dim"), (f"{event.name}({event.target})", "dim"))
+        target = self.target(event.name, event.input)
+        return self._line((f"  ⎿ {kind}: ", "dim"), (f"{event.name}({target})", "dim"))
 
     def waiting(self, event: Waiting) -> str:
         """Draw that the API is asked again."""
@@ -185,6 +190,12 @@ class Drawing:
         drawn = "".join(self._line((f"     {line}", style.get(line[:1], "dim"))) for line in shown)
         rest = len(lines) - len(shown)
         return drawn + (self._line((f"     … {figures.amount(rest, 'more line')}", "dim")) if rest else "")
+
+    def _last(self, lines: list[str]) -> str:
+        """Draw the end of something that failed: what it comes to is said there."""
+        left = len(lines) - FEW
+        above = self._line((f"     … {figures.amount(left, 'more line')} above", "dim")) if left > 0 else ""
+        return above + "".join(self._line((f"     {line}", "dim")) for line in lines[-FEW:])
 
     def _line(self, *spans: tuple[str, str]) -> str:
         from rich.text import Text
@@ -268,9 +279,3 @@ def called(event: CallEnded) -> ToolCall | None:
         return None
     calls = tool_calls(item for item in items if isinstance(item, Entry))
     return calls[0] if calls else None
-
-
-def tokens_in(usage: Json) -> int:
-    """Return how many tokens went in, cached or not."""
-    names = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
-    return sum(value for name in names if isinstance(value := usage.get(name), int))

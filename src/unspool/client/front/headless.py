@@ -62,9 +62,9 @@ class Headless:
         waiting: asyncio.Queue[wire.Said | None] = asyncio.Queue()
         listening = asyncio.ensure_future(self._listen(heard, waiting, remote))
         try:
-            while (said := await waiting.get()) is not None and self._signal is None:
+            while not self._is_stopped() and (said := await waiting.get()) is not None:
                 await self._turn(said.content, said.uuid)
-                while self._signal is None and (text := self._chat.next_prompt()) is not None:
+                while not self._is_stopped() and (text := self._chat.next_prompt()) is not None:
                     await self._turn(text)
         finally:
             listening.cancel()
@@ -198,6 +198,9 @@ class Headless:
             raise KeyboardInterrupt
         self._signal = number
         self._chat.interrupt()
+
+    def _is_stopped(self) -> bool:
+        return self._signal is not None
 
     def _code(self) -> int:
         if self._signal is not None:

@@ -69,7 +69,9 @@ class Plain:
             self.show(f"\n{clean(picking.title)}\n")
             for place, option in enumerate(picking.options):
                 key = f" ({option.key})" if option.key else ""
-                self.show(f"  {place + 1}. {clean_line(option.label)}{key}  {clean_line(option.detail)}".rstrip() + "\n")
+                self.show(
+                    f"  {place + 1}. {clean_line(option.label)}{key}  {clean_line(option.detail)}".rstrip() + "\n"
+                )
             self._asked = asyncio.get_running_loop().create_future()
             try:
                 key, _, words = (await self._asked).partition(" ")

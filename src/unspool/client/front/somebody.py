@@ -42,7 +42,7 @@ class Somebody:
         answers = _answers(wish, ruling)
         self._screen.show(self._drawing().wish(wish, ruling))
         who = f"the agent {wish.agent}" if wish.agent else "it"
-        title = clean_line(f"May {who} do this? {wish.tool}({wish.target})")
+        title = clean_line(f"May {who} do this? {wish.tool}({self._drawing().target(wish.tool, wish.input)})")
         picked = await self._pick(Picking(title, [option for option, _ in answers]))
         if picked is None:
             self._interrupt()
@@ -88,11 +88,10 @@ def _answers(wish: Wish, ruling: Ruling) -> list[tuple[Option, Permit]]:
     if wish.tool in EDITS:
         option = Option("Yes, and all edits from now on", key="a")
         found.append((option, Permit(allowed=True, mode="acceptEdits")))
-    for rule in ruling.suggestions[:1]:
+    for rule in ruling.suggestions[:1] if wish.tool not in EDITS else ():
         session = Permit(allowed=True, rule=rule, keep="session")
+        always = Permit(allowed=True, rule=rule, keep="local")
         found.append((Option(f"Yes, and {rule} from now on in this session", key="s"), session))
-        if wish.tool not in EDITS:
-            always = Permit(allowed=True, rule=rule, keep="local")
-            found.append((Option(f"Yes, and always {rule} in this folder", key="a"), always))
+        found.append((Option(f"Yes, and always {rule} in this folder", key="a"), always))
     no = Option("No, and say what to do instead", key="n", wants="what instead?")
     return [*found, (no, Permit(allowed=False))]

@@ -77,7 +77,7 @@ class Telling:
                 self._called(event)
             case events.TurnBegan(text=text):
                 self._tokens = 0
-                self._show("\n" + self._drawing().prompt(text) + "\n")
+                self._show(self._drawing().prompt(text) + "\n")
             case events.TurnEnded():
                 self._ended(event)
             case _:
@@ -116,12 +116,12 @@ class Telling:
         match event:
             case events.CallBegan(id=id, name=name):
                 self._calls[id] = event
-                self.doing = clean_line(f"{name} {event.target}")[:60]
+                self.doing = clean_line(f"{name} {drawing.target(name, event.input)}")[:60]
             case events.CallProgressed(id=id, data={"output": str(output)}):
                 self._progress[id] = output
             case events.CallEnded(id=id, name=name):
-                begun = self._calls.pop(id, None)
-                target = begun.target if begun else drawing.target(event)
+                self._calls.pop(id, None)
+                target = drawing.target(name, event.input)
                 self._show(drawing.call(name, target, failed=event.is_error) + drawing.ended(event) + "\n")
             case events.AgentTold(event=events.CallBegan() as inner, kind=kind):
                 self._show(drawing.agent(kind, inner))
@@ -141,7 +141,7 @@ class Telling:
             case events.Compacted():
                 self._show(drawing.compacted(event))
             case events.Absorbed(text=text):
-                self._show("\n" + drawing.prompt(text) + "\n")
+                self._show(drawing.prompt(text) + "\n")
             case events.Degraded(what=what, why=why):
                 self._show(drawing.notice(f"{what} ({why})"))
             case events.TaskEnded(id=id, status=status, description=words):

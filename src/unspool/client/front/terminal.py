@@ -23,7 +23,7 @@ from unspool.client.front.picking import Picked, Picking
 from unspool.client.front.somebody import Somebody
 from unspool.client.front.telling import Telling
 from unspool.client.person import Person
-from unspool.errors import UnspoolError
+from unspool.errors import UnspoolError, Usage
 
 Json: TypeAlias = dict[str, Any]
 Happening: TypeAlias = AsyncGenerator[events.AnyEvent, None]
@@ -142,6 +142,10 @@ class Terminal:
             place = modes.index(self._chat.mode) if self._chat.mode in modes else -1
             self._chat.set_mode(modes[(place + 1) % len(modes)])
 
+    def commands(self) -> dict[str, str]:
+        """Return the commands that can be typed, with what they do."""
+        return {**commands.TERMINAL, **(commands.customs(self._chat) if self._chat is not None else {})}
+
     def footer(self) -> str:
         """Return what holds: mode, model, context."""
         return reports.footer(self._chat) if self._chat is not None else "opening…"
@@ -191,6 +195,10 @@ class Terminal:
             elif (name := commands.name_of(text)) in doings.DOINGS:
                 self.surface.show(self.drawing().prompt(text))
                 await doings.DOINGS[name](self, text.partition(" ")[2].strip())
+            elif commands.is_mistyped(text, self.commands()):
+                raise Usage(f"no such command: `/{name}`", hint="`/help` tells those there are")
+            elif (said := commands.local(self.chat, text)) is not None:
+                self.surface.show(self.drawing().prompt(text) + self.drawing().text(said) + "\n")
             else:
                 await self._happen(commands.turn(self.chat, text))
             while (waiting := self.chat.next_prompt()) is not None:
@@ -221,5 +229,5 @@ class Terminal:
             case _:
                 pass
         self.telling.tell(event)
-        if type(event) is events.TurnEnded:
-            self.surface.show(self.drawing().turn(event, reports.window(self.chat)))
+        if type(event) is events.TurnEnded and event.steps:
+            self.surface.show(self.drawing().turn(event, reports.window(self.chat)) + "\n")

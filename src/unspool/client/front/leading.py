@@ -1,0 +1,154 @@
+"""How a conversation is begun and led from the command line: what was asked for in, an exit code out.
+
+Rules
+  1. Nothing that only a terminal needs is imported without one, nothing that only the network needs for a script.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+
+from unspool.client.asked import Settings, Start, World
+from unspool.client.chat import Chat
+from unspool.client.front import commands, fitting, wire
+from unspool.client.front.headless import Headless, Speech, lines
+from unspool.client.front.stream import line
+from unspool.errors import ApiFailed, Refused, Usage
+
+if TYPE_CHECKING:
+    from unspool.client.front.completion import Candidate
+    from unspool.client.front.drawing import Look
+    from unspool.client.front.terminal import Surface, Terminal
+    from unspool.client.model import Model
+    from unspool.client.person import Person
+
+SCRIPT = "script:"
+
+
+class Asked(NamedTuple):
+    """What was asked for on the command line, but for what a conversation itself is told."""
+
+    start: Start
+    settings: Settings
+    config: Path
+    cwd: Path
+    prompt: str | None
+    output: str = "text"
+    streams_in: bool = False
+    """Whether prompts come as lines of JSON."""
+    partial: bool = False
+    replay: bool = False
+    asks: bool = False
+    """Whether the other end is asked for permission."""
+
+
+@asynccontextmanager
+async def answering(name: str, environment: Mapping[str, str], values: Mapping[str, str]) -> AsyncIterator[Model]:
+    """Open who answers: the API, or a script."""
+    if name.startswith(SCRIPT):
+        from unspool.client.scripted import Scripted
+        from unspool.testing.script import load
+
+        yield Scripted(load(Path(name.removeprefix(SCRIPT)), values))
+        return
+    from unspool.api.connection import Connection
+    from unspool.api.endpoint import endpoint
+
+    try:
+        there = endpoint(environment)
+    except ApiFailed as failed:  # nobody was asked yet: what is missing is a setting
+        raise Usage(failed.message, hint=failed.hint) from None
+    async with Connection(there) as connection:
+        yield connection
+
+
+def asked_for(name: str | None, environment: Mapping[str, str]) -> str:
+    """Return the model that a request names: the one given, `$ANTHROPIC_MODEL`, or the newest."""
+    if name is None or name.startswith(SCRIPT):
+        name = environment.get("ANTHROPIC_MODEL") or commands.DEFAULT_MODEL
+    return commands.model_name(name)
+
+
+async def headless(asked: Asked, world: World, complain: Callable[[str, str | None], None]) -> int:
+    """Lead a conversation without a terminal."""
+
+    def write(text: str) -> None:
+        sys.stdout.write(text + "\n")
+        sys.stdout.flush()
+
+    speech = Speech(asked.output, write, complain, world.new_id, partial=asked.partial, replay=asked.replay)
+    remote = wire.Remote(lambda value: write(line(value)), world.new_id) if asked.asks else None
+    chat = await opened(asked.start, asked.settings, world, remote)
+    try:
+        run = Headless(chat, speech)
+        if asked.streams_in:
+            return await run.talk(lines(sys.stdin.buffer), remote)
+        assert asked.prompt is not None
+        return await run.ask(asked.prompt)
+    finally:
+        await chat.close()
+
+
+async def opened(start: Start, settings: Settings, world: World, person: Person | None) -> Chat:
+    """Open a conversation with all it needs; what is wrong with the settings is told."""
+    rules = fitting.permissions(settings, world, trusted=settings.trusted)
+    mode = settings.mode or rules.loaded.mode
+    if mode is not None and (why := rules.refuses(mode)):
+        raise Refused(why)
+    led = msgspec.structs.replace(settings, mode=mode, added=(*settings.added, *rules.loaded.added))
+    return await Chat.open(start, led, world, person, fitting.fitted(led, world, rules))
+
+
+async def in_terminal(asked: Asked, world: World) -> int:
+    """Lead a conversation in this terminal."""
+    from unspool.client.front.drawing import Look
+    from unspool.client.front.terminal import Opening, Terminal
+
+    environment = world.environment
+    is_plain = environment.get("TERM", "dumb") in ("dumb", "unknown", "") or not sys.stdin.isatty()
+    look = Look(colours=not environment.get("NO_COLOR"), plain=is_plain)
+    opening = Opening(
+        start=asked.start,
+        open=lambda start, person: opened(start, asked.settings, world, person),
+        trust=_trusted,
+        cwd=asked.cwd,
+        config=asked.config,
+        prompt=asked.prompt,
+    )
+    terminal = Terminal(opening, look, _surface(look, asked))
+    await terminal.run()
+    return 0
+
+
+async def _trusted(pick: object) -> bool:
+    return True
+
+
+def _surface(look: Look, asked: Asked) -> Callable[[Terminal], Surface]:
+    def made(terminal: Terminal) -> Surface:
+        if look.plain:
+            from unspool.client.front.plain import Plain
+
+            return Plain(terminal)
+        from unspool.client.front.completion import candidates
+        from unspool.client.front.screen import Screen
+
+        def complete(before: str) -> list[Candidate]:
+            return candidates(before, terminal.commands(), asked.cwd)
+
+        return Screen(terminal, typed_before(asked.config, asked.cwd), complete, colours=look.colours)
+
+    return made
+
+
+def typed_before(config: Path, cwd: Path) -> list[str]:
+    """Return what was typed in this folder before, the oldest first."""
+    from unspool.client.front.typed import typed
+
+    return typed(config / "history.jsonl", str(cwd.resolve()))
