@@ -15,18 +15,23 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
-from unspool.client import agents, instructions, settings as files, slash, system
+from unspool.client import agents, instructions, slash, system
+from unspool.client import settings as files
 from unspool.client.asked import Settings, Start, World
 from unspool.client.branch import branch
+from unspool.client.calls import Run
 from unspool.client.chat import Chat
 from unspool.client.desk import Desk
 from unspool.client.fittings import Fittings
 from unspool.client.front.led import Led
 from unspool.client.permissions import Permissions
+from unspool.client.space import Space
 from unspool.client.tools.registry import tools
 from unspool.client.tools.run import run
-from unspool.client.tools.tool import Tool
+from unspool.client.tools.tool import Outcome, Tool
 from unspool.client.trust import Trust
+from unspool.client.web import Online
+from unspool.client.window import Gauge
 from unspool.errors import Refused, Usage
 from unspool.paths import data_folder
 
@@ -34,6 +39,8 @@ if TYPE_CHECKING:
     from unspool.client.person import Person
 
 Json: TypeAlias = dict[str, Any]
+
+_LOOKING = ("Read", "Edit", "Write")
 
 
 def is_trusted(settings: Settings, world: World) -> bool:
@@ -52,7 +59,7 @@ async def opened(start: Start, settings: Settings, world: World, person: Person 
     root, trusted = world.cwd.resolve(), is_trusted(settings, world)
     rules = permissions(settings, world, trusted=trusted)
     led = _with_settings(settings, rules)
-    known = agents.defined(world.config, root, trusted=trusted)
+    known = agents.agents(world.config, root, trusted=trusted)
     customs = slash.custom_commands(world.config, root, trusted=trusted)
     home = world.environment.get("HOME")
     scope = instructions.Scope(root, world.config, Path(home) if home else None, trusted)
@@ -60,11 +67,12 @@ async def opened(start: Start, settings: Settings, world: World, person: Person 
     fittings = Fittings(
         tools=_tools(led, rules, tuple(known.agents.values())),
         judge=rules,
-        run=run,
+        run=_running(scope, found),
         system=_system(led, world, instructions.worded(found)),
-        room=_room,
+        room=lambda walls: Space(walls, Gauge(led.model, led.window)),
     )
     chat = await Chat.open(start, led, world, person, fittings)
+    chat.desk.web = Online(world.model, lambda: chat.model, world.environment)
     problems = (*rules.loaded.problems, *known.problems, *customs.problems, *found.problems)
     return Led(chat, rules, customs.commands, tuple(known.agents), problems)
 
@@ -87,7 +95,9 @@ def _with_settings(settings: Settings, rules: Permissions) -> Settings:
 
 
 def _tools(settings: Settings, rules: Permissions, sent: tuple[agents.Agent, ...]) -> tuple[Tool, ...]:
-    there = tools(sent)
+    from unspool.client.tools.bash import Bash
+
+    there = (*tools(), Bash())
     if settings.tools is not None:
         known = {tool.name for tool in there}
         for name in settings.tools:
@@ -110,14 +120,26 @@ def _system(settings: Settings, world: World, written: str) -> Callable[[Desk], 
             branch=branch(root),
             added=tuple(map(str, settings.added)),
         )
-        return system.prompt(
-            where, written, replaced=settings.system_prompt, appended=settings.append_system_prompt
-        )
+        return system.prompt(where, written, replaced=settings.system_prompt, appended=settings.append_system_prompt)
 
     return told
 
 
-def _room(transcript: object) -> Any:
-    from unspool.client.room import Ample
+def _running(scope: instructions.Scope, found: instructions.Found) -> Run:
+    """Return what runs tools: with a file of a folder below come the instructions that are written down there."""
+    known = found.paths
 
-    return Ample()
+    async def ran(tool: Tool, input: Json, desk: Desk, call_id: str) -> Outcome:
+        nonlocal known
+        outcome = await run(tool, input, desk, call_id)
+        name = input.get("file_path") if tool.name in _LOOKING and isinstance(input, dict) else None
+        if outcome.is_error or not isinstance(name, str):
+            return outcome
+        more = instructions.nested(scope, Path(name), known)
+        if not more.texts:
+            return outcome
+        known |= more.paths
+        told = {"type": "text", "text": f"<system-reminder>\n{instructions.worded(more)}\n</system-reminder>"}
+        return msgspec.structs.replace(outcome, extra=(*outcome.extra, told))
+
+    return ran
