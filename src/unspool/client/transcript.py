@@ -154,6 +154,7 @@ class Transcript:
             self.failed(notice, None)
             return
         parent, messages = self._before
+        self._open.clear()
         if parent is not None:
             self.writer.parent = parent
             self.failed(notice, None)
@@ -161,6 +162,16 @@ class Transcript:
             return
         metadata = {"trigger": "auto", "preTokens": 0}
         self.boundary(f"The conversation began with something that was not answered: {notice}", metadata)
+
+    def go_back(self, parent: str | None, messages: list[Json]) -> None:
+        """Go on from an earlier line: what came after it is a branch from now on."""
+        self._before = None
+        self._open.clear()
+        if parent is None:
+            self.boundary("The conversation was taken back to its beginning.", {"trigger": "manual", "preTokens": 0})
+            return
+        self.writer.parent = parent
+        self.conversation.become(messages)
 
     def boundary(self, summary: str, metadata: Json) -> str:
         """Write that the conversation goes on from a summary alone; return the summary's line."""
@@ -179,6 +190,11 @@ class Transcript:
         said = {} if content is None else {"content": content}
         head = {"type": "queue-operation", "operation": operation, "timestamp": self.writer.now()}
         self.writer.note({**head, "sessionId": self.writer.envelope.session_id, **said}, named=False)
+
+    def noted(self, subtype: str, content: str) -> None:
+        """Write something the client notes; newer versions send what local commands said."""
+        self.writer.tell(lines.system(subtype, content, level="info"))
+        self.conversation.hear(content)
 
     def lasted(self, milliseconds: int) -> None:
         """Write how long a turn took."""

@@ -9,13 +9,13 @@ Rules
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncGenerator, Callable, Iterable
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from unspool.client import events
-from unspool.client.chat import Chat
-from unspool.client.front import reports
+from unspool.client.front import expanding, reports
+from unspool.client.front.led import Led
 
 Json: TypeAlias = dict[str, Any]
 Happening: TypeAlias = AsyncGenerator[events.AnyEvent, None]
@@ -57,25 +57,20 @@ def model_name(name: str) -> str:
     return ALIASES.get(base.lower(), base) + bracket + rest
 
 
-def listed(chat: Chat) -> dict[str, str]:
+def listed(led: Led) -> dict[str, str]:
     """Return the commands that need no terminal, with what they do."""
-    return {name: TERMINAL[name] for name in HEADLESS}
+    return {**{name: TERMINAL[name] for name in HEADLESS}, **customs(led)}
 
 
-def customs(chat: Chat) -> dict[str, str]:
+def customs(led: Led) -> dict[str, str]:
     """Return the commands from `.claude/commands`, with what they do."""
-    return {}
+    return {name: f"{custom.description} ({custom.source})" for name, custom in led.customs.items()}
 
 
-def agents(chat: Chat) -> list[str]:
-    """Return the kinds of agents that can be sent."""
-    return []
-
-
-def key_source(chat: Chat) -> str:
+def key_source(environment: Mapping[str, str]) -> str:
     """Return where the key for the API comes from."""
     names = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
-    return next((name for name in names if chat.world.environment.get(name)), "none")
+    return next((name for name in names if environment.get(name)), "none")
 
 
 def is_mistyped(text: str, known: Iterable[str]) -> bool:
@@ -84,35 +79,43 @@ def is_mistyped(text: str, known: Iterable[str]) -> bool:
     return bool(name) and name not in known and not Path(f"/{name}").exists()
 
 
-def local(chat: Chat, text: str) -> str | None:
+def local(led: Led, text: str) -> str | None:
     """Do a command that only says something; return what it says, None if the text is no such command."""
     say = _SAID.get(name_of(text))
     if say is None:
         return None
-    output = say(chat)
-    chat.local_command(name_of(text), text.partition(" ")[2].strip(), output)
+    output = say(led)
+    led.chat.local_command(name_of(text), _arguments(text), output)
     return output
 
 
-async def turn(chat: Chat, prompt: str | list[Json]) -> Happening:
+async def turn(led: Led, prompt: str | list[Json]) -> Happening:
     """Take a prompt: a command of ours, one from `.claude/commands`, or words for the model."""
-    if isinstance(prompt, str) and name_of(prompt) == "compact":
-        async for event in chat.compact(prompt.partition(" ")[2].strip()):
+    name = name_of(prompt) if isinstance(prompt, str) else ""
+    if isinstance(prompt, str) and name == "compact":
+        async for event in led.chat.compact(_arguments(prompt)):
             yield event
         yield _said("")
-    elif isinstance(prompt, str) and (output := local(chat, prompt)) is not None:
+    elif isinstance(prompt, str) and (output := local(led, prompt)) is not None:
         yield _said(output)
+    elif isinstance(prompt, str) and (custom := led.customs.get(name)) is not None:
+        async for event in expanding.turn(led, custom, _arguments(prompt)):
+            yield event
     else:
-        async for event in chat.turn(prompt):
+        async for event in led.chat.turn(prompt):
             yield event
 
 
-_SAID: dict[str, Callable[[Chat], str]] = {
-    "cost": reports.cost,
-    "context": reports.context,
-    "todos": reports.todos,
+_SAID: dict[str, Callable[[Led], str]] = {
+    "cost": lambda led: reports.cost(led.chat),
+    "context": lambda led: reports.context(led.chat),
+    "todos": lambda led: reports.todos(led.chat),
     "permissions": reports.permissions,
 }
+
+
+def _arguments(text: str) -> str:
+    return text.partition(" ")[2].strip()
 
 
 def _said(text: str) -> events.TurnEnded:

@@ -17,8 +17,8 @@ from contextlib import aclosing, suppress
 from typing import IO, Any, NamedTuple, TypeAlias
 
 from unspool.client import events
-from unspool.client.chat import Chat
 from unspool.client.front import commands, stream, wire
+from unspool.client.front.led import Led
 from unspool.client.front.stream import Stream
 from unspool.errors import UnspoolError
 
@@ -41,8 +41,9 @@ class Speech(NamedTuple):
 class Headless:
     """One run."""
 
-    def __init__(self, chat: Chat, speech: Speech) -> None:
-        self._chat = chat
+    def __init__(self, led: Led, speech: Speech) -> None:
+        self._led = led
+        self._chat = chat = led.chat
         self._speech = speech
         self._stream = Stream(chat.session_id, speech.new_id, partial=speech.partial)
         self._failed: events.Failed | None = None
@@ -80,7 +81,7 @@ class Headless:
                 self._print(self._replayed(prompt, uuid))
         self._is_running = True
         try:
-            async with aclosing(commands.turn(self._chat, prompt)) as happening:
+            async with aclosing(commands.turn(self._led, prompt)) as happening:
                 async for event in happening:
                     self._tell(event)
         finally:
@@ -156,7 +157,7 @@ class Headless:
         return wire.success(control.id)
 
     def _about(self) -> Json:
-        listed = commands.listed(self._chat)
+        listed = commands.listed(self._led)
         named = [{"name": name, "description": words, "argumentHint": ""} for name, words in listed.items()]
         return {"commands": named, "output_style": "default", "available_output_styles": ["default"], "models": []}
 
@@ -169,9 +170,9 @@ class Headless:
             tools=list(began.tools),
             model=self._chat.model,
             permissionMode=self._chat.mode,
-            slash_commands=list(commands.listed(self._chat)),
-            agents=commands.agents(self._chat),
-            apiKeySource=commands.key_source(self._chat),
+            slash_commands=list(commands.listed(self._led)),
+            agents=list(self._led.agents),
+            apiKeySource=commands.key_source(self._chat.world.environment),
             claude_code_version=began.version,
         )
 

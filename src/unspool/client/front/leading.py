@@ -12,21 +12,17 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-import msgspec
-
 from unspool.client.asked import Settings, Start, World
-from unspool.client.chat import Chat
 from unspool.client.front import commands, fitting, wire
 from unspool.client.front.headless import Headless, Speech, lines
 from unspool.client.front.stream import line
-from unspool.errors import ApiFailed, Refused, Usage
+from unspool.errors import ApiFailed, Usage
 
 if TYPE_CHECKING:
     from unspool.client.front.completion import Candidate
     from unspool.client.front.drawing import Look
     from unspool.client.front.terminal import Surface, Terminal
     from unspool.client.model import Model
-    from unspool.client.person import Person
 
 SCRIPT = "script:"
 
@@ -84,25 +80,17 @@ async def headless(asked: Asked, world: World, complain: Callable[[str, str | No
 
     speech = Speech(asked.output, write, complain, world.new_id, partial=asked.partial, replay=asked.replay)
     remote = wire.Remote(lambda value: write(line(value)), world.new_id) if asked.asks else None
-    chat = await opened(asked.start, asked.settings, world, remote)
+    led = await fitting.opened(asked.start, asked.settings, world, remote)
+    for problem in led.problems:
+        complain(problem, None)
     try:
-        run = Headless(chat, speech)
+        run = Headless(led, speech)
         if asked.streams_in:
             return await run.talk(lines(sys.stdin.buffer), remote)
         assert asked.prompt is not None
         return await run.ask(asked.prompt)
     finally:
-        await chat.close()
-
-
-async def opened(start: Start, settings: Settings, world: World, person: Person | None) -> Chat:
-    """Open a conversation with all it needs; what is wrong with the settings is told."""
-    rules = fitting.permissions(settings, world, trusted=settings.trusted)
-    mode = settings.mode or rules.loaded.mode
-    if mode is not None and (why := rules.refuses(mode)):
-        raise Refused(why)
-    led = msgspec.structs.replace(settings, mode=mode, added=(*settings.added, *rules.loaded.added))
-    return await Chat.open(start, led, world, person, fitting.fitted(led, world, rules))
+        await led.chat.close()
 
 
 async def in_terminal(asked: Asked, world: World) -> int:
@@ -115,7 +103,7 @@ async def in_terminal(asked: Asked, world: World) -> int:
     look = Look(colours=not environment.get("NO_COLOR"), plain=is_plain)
     opening = Opening(
         start=asked.start,
-        open=lambda start, person: opened(start, asked.settings, world, person),
+        open=lambda start, person: fitting.opened(start, asked.settings, world, person),
         trust=_trusted,
         cwd=asked.cwd,
         config=asked.config,

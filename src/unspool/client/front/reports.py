@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from unspool.client.permissions import Permissions
 from unspool.export import figures
 
 if TYPE_CHECKING:
     from unspool.client.chat import Chat
     from unspool.client.front.drawing import Drawing
+    from unspool.client.front.led import Led
 
 MODES = {
     "default": "asks before it acts",
@@ -22,7 +22,7 @@ MODES = {
 
 def window(chat: Chat) -> tuple[int, int]:
     """Return how many tokens the context has, and how many it can have."""
-    return getattr(chat, "window_state", (0, 200000))
+    return chat.window_state
 
 
 def footer(chat: Chat) -> str:
@@ -71,15 +71,14 @@ def todos(chat: Chat) -> str:
     return "\n".join(listed) or "nothing to do"
 
 
-def permissions(chat: Chat) -> str:
+def permissions(led: Led) -> str:
     """Return what is allowed, asked and denied, and by what."""
+    chat = led.chat
     lines = [f"mode: {chat.mode} ({MODES.get(chat.mode, '')})"]
-    judge = chat.fittings.judge
-    if isinstance(judge, Permissions):
-        lines.append(f"folder: {'trusted' if judge.trusted else 'not trusted: its own settings do not act'}")
-        lines += [f"{kind:5}  {rule.text}  ({rule.source})" for kind, rule in judge.rules()]
-        lines += judge.loaded.problems
-    return "\n".join(lines)
+    rules = led.permissions
+    lines.append(f"folder: {'trusted' if rules.trusted else 'not trusted: its own settings do not act'}")
+    lines += [f"{kind:5}  {rule.text}  ({rule.source})" for kind, rule in rules.rules()]
+    return "\n".join([*lines, *led.problems])
 
 
 def tokens_in(usage: dict[str, Any]) -> int:

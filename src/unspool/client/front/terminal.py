@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
 from contextlib import aclosing, suppress
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeAlias
@@ -19,6 +19,7 @@ from unspool.client.asked import Start
 from unspool.client.chat import Chat
 from unspool.client.front import commands, doings, reports
 from unspool.client.front.drawing import Drawing, Look
+from unspool.client.front.led import Led
 from unspool.client.front.picking import Picked, Picking
 from unspool.client.front.somebody import Somebody
 from unspool.client.front.telling import Telling
@@ -61,7 +62,7 @@ class Opening(NamedTuple):
     """How the terminal comes to a conversation."""
 
     start: Start
-    open: Callable[[Start, Person], Awaitable[Chat]]
+    open: Callable[[Start, Person], Awaitable[Led]]
     trust: Callable[[Callable[[Picking], Awaitable[Picked | None]]], Awaitable[bool]]
     """Ask whether the folder is trusted, if that has to be asked; False: leave."""
     cwd: Path
@@ -76,19 +77,25 @@ class Terminal:
     def __init__(self, opening: Opening, look: Look, surface: Callable[[Terminal], Surface]) -> None:
         self.opening = opening
         self._look = look
-        self._chat: Chat | None = None
+        self._led: Led | None = None
         self._typed: asyncio.Queue[str] = asyncio.Queue()
         self._since: float | None = None
+        self._job: asyncio.Future[None] | None = None
         self._failure: UnspoolError | None = None
         self.surface = surface(self)
         self.telling = Telling(self.surface.show, self.drawing)
         self.surface.tail = lambda: self.telling.tail
 
     @property
+    def led(self) -> Led:
+        """What is led."""
+        assert self._led is not None
+        return self._led
+
+    @property
     def chat(self) -> Chat:
         """The conversation that is led."""
-        assert self._chat is not None
-        return self._chat
+        return self.led.chat
 
     def drawing(self) -> Drawing:
         """Return what draws, for the terminal as wide as it is now."""
@@ -100,17 +107,17 @@ class Terminal:
         try:
             await self.surface.run()
         finally:
-            if self._chat is not None:
-                self._chat.interrupt()
+            if self._led is not None:
+                self.chat.interrupt()
             working.cancel()
             with suppress(asyncio.CancelledError):
                 await working
-            if self._chat is not None:
-                await self._chat.close()
+            if self._led is not None:
+                await self.chat.close()
         if self._failure is not None:
             raise self._failure
-        if self._chat is not None and self._chat.path.exists():
-            self.surface.show(self.drawing().text(f"unspool chat --resume {self._chat.session_id}", "dim"))
+        if self._led is not None and self.chat.path.exists():
+            self.surface.show(self.drawing().text(f"unspool chat --resume {self.chat.session_id}", "dim"))
 
     # What the screen asks
 
@@ -126,9 +133,11 @@ class Terminal:
 
     def interrupted(self) -> bool:
         """End what runs; tell whether anything did."""
-        if self._since is None or self._chat is None:
+        if self._since is None or self._led is None:
             return False
-        self._chat.interrupt()
+        if self._job is not None:
+            self._job.cancel()
+        self.chat.interrupt()
         return True
 
     def rewound(self) -> None:
@@ -137,18 +146,18 @@ class Terminal:
 
     def next_mode(self) -> None:
         """Go on with the next permission mode."""
-        if self._chat is not None:
-            modes = (*MODES, "bypassPermissions") if self._chat.settings.mode == "bypassPermissions" else MODES
-            place = modes.index(self._chat.mode) if self._chat.mode in modes else -1
-            self._chat.set_mode(modes[(place + 1) % len(modes)])
+        if self._led is not None:
+            modes = (*MODES, "bypassPermissions") if self.chat.settings.mode == "bypassPermissions" else MODES
+            place = modes.index(self.chat.mode) if self.chat.mode in modes else -1
+            self.chat.set_mode(modes[(place + 1) % len(modes)])
 
     def commands(self) -> dict[str, str]:
         """Return the commands that can be typed, with what they do."""
-        return {**commands.TERMINAL, **(commands.customs(self._chat) if self._chat is not None else {})}
+        return {**commands.TERMINAL, **(commands.customs(self._led) if self._led is not None else {})}
 
     def footer(self) -> str:
         """Return what holds: mode, model, context."""
-        return reports.footer(self._chat) if self._chat is not None else "opening…"
+        return reports.footer(self.chat) if self._led is not None else "opening…"
 
     def status(self) -> str | None:
         """Return what is going on, while something is."""
@@ -179,11 +188,13 @@ class Terminal:
     async def go(self, start: Start) -> None:
         """Lead another conversation."""
         person = Somebody(self.surface, self.drawing, self.interrupted)
-        chat = await self.opening.open(start, person)
-        if self._chat is not None:
-            await self._chat.close()
-        self._chat = chat
-        self.surface.show(reports.greeting(chat, self.drawing()))
+        led = await self.opening.open(start, person)
+        if self._led is not None:
+            await self.chat.close()
+        self._led = led
+        for problem in led.problems:
+            self.surface.show(self.drawing().notice(problem))
+        self.surface.show(reports.greeting(led.chat, self.drawing()))
 
     async def _do(self, text: str) -> None:
         """Do what was typed, and what waits when it is done."""
@@ -191,26 +202,35 @@ class Terminal:
             if text in self.surface.queued:
                 self.surface.queued.remove(text)
             if text.startswith("!"):
-                await self._happen(commands.shell(self.chat, text[1:].strip()))
+                await self._run(doings.shell(self, text[1:].strip()))
             elif (name := commands.name_of(text)) in doings.DOINGS:
                 self.surface.show(self.drawing().prompt(text))
                 await doings.DOINGS[name](self, text.partition(" ")[2].strip())
             elif commands.is_mistyped(text, self.commands()):
                 raise Usage(f"no such command: `/{name}`", hint="`/help` tells those there are")
-            elif (said := commands.local(self.chat, text)) is not None:
+            elif (said := commands.local(self.led, text)) is not None:
                 self.surface.show(self.drawing().prompt(text) + self.drawing().text(said) + "\n")
             else:
-                await self._happen(commands.turn(self.chat, text))
+                await self._happen(commands.turn(self.led, text))
             while (waiting := self.chat.next_prompt()) is not None:
-                await self._happen(commands.turn(self.chat, waiting))
+                await self._happen(commands.turn(self.led, waiting))
         except UnspoolError as error:
             self.surface.show(self.drawing().error(error.message, error.hint))
         except OSError as error:
             self.surface.show(self.drawing().error(f"{(error.strerror or str(error)).lower()}: `{error.filename}`"))
 
-    async def happen(self, happening: Happening) -> None:
-        """Let something happen, and tell it."""
-        await self._happen(happening)
+    async def _run(self, work: Coroutine[Any, Any, None]) -> None:
+        """Let something run that can be interrupted."""
+        self._since, self._job = time.monotonic(), asyncio.ensure_future(work)
+        try:
+            await self._job
+        except asyncio.CancelledError:
+            if not self._job.cancelled():  # it is us who are to end
+                self._job.cancel()
+                raise
+            self.surface.show(self.drawing().notice("interrupted"))
+        finally:
+            self._since = self._job = None
 
     async def _happen(self, happening: Happening) -> None:
         self._since = time.monotonic()
