@@ -93,7 +93,7 @@ def fitted(tools: Iterable[Tool] = (), judge: Any = None) -> Fittings:
         judge=judge or Allow(),
         run=run_tool,
         system=lambda desk: [{"type": "text", "text": "You help."}],
-        room=lambda transcript: Ample(),
+        room=lambda walls: Ample(),
     )
 
 

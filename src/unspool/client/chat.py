@@ -24,7 +24,7 @@ from unspool.client.backups import Backups
 from unspool.client.branch import branch
 from unspool.client.calls import Bench, Calls
 from unspool.client.capabilities import WITHOUT, Capabilities, without
-from unspool.client.conversation import Conversation
+from unspool.client.conversation import Conversation, as_blocks
 from unspool.client.desk import Desk, Place
 from unspool.client.fittings import Fittings, definitions
 from unspool.client.history import remember
@@ -34,6 +34,7 @@ from unspool.client.person import Person
 from unspool.client.presence import Presence
 from unspool.client.request import request
 from unspool.client.resume import Resumed, claim, resumed
+from unspool.client.room import Walls
 from unspool.client.slug import slug
 from unspool.client.totals import Totals
 from unspool.client.transcript import Transcript
@@ -102,7 +103,8 @@ class Chat:
         tools = {tool.name: tool for tool in fittings.tools}
         bench = Bench(tools, self.desk, fittings.judge, fittings.run, self.aftermath)
         self.waiting = Waiting(self.transcript)
-        self.room = fittings.room(self.transcript)
+        walls = Walls(self.transcript, self.inbox, world.model, self._whole_request, self._spent, self.restate)
+        self.room = fittings.room(walls)
         self._presence = Presence(place.config, place.session_id, place.root, world.now)
         self.loop = Loop(
             Parts(
@@ -157,8 +159,9 @@ class Chat:
     async def turn(self, prompt: str | list[Json], expansion: list[Json] | None = None) -> Stream:
         """Take a prompt and yield what happens until the turn ends; a command's expansion follows its line."""
         self._presence.tell("busy")
+        said = [*as_blocks(prompt), *(expansion or [])]
         try:
-            async for event in self.loop.turn(lambda: self._opened(prompt, expansion)):
+            async for event in self.loop.turn(lambda: self._opened(prompt, expansion), said):
                 if type(event) is events.TurnEnded:
                     self.totals.include(self.loop.totals)
                     self.restate()
@@ -203,6 +206,10 @@ class Chat:
 
     def request(self) -> tuple[Json, tuple[str, ...]]:
         """Return the next request."""
+        body, betas = self._whole_request()
+        return self.room.allowed(body), betas
+
+    def _whole_request(self) -> tuple[Json, tuple[str, ...]]:
         manner = self.settings.manner(self.model)
         system, tools = self.fittings.system(self.desk), definitions(self.fittings.tools)
         return request(manner, self.capabilities, system, tools, self.transcript.conversation.messages)
@@ -246,6 +253,9 @@ class Chat:
             return None
         self.capabilities, what = found
         return events.Degraded(what=f"{what}: {WITHOUT[what]}", why=failed.message)
+
+    def _spent(self, model: str | None, usage: Json) -> None:
+        self.loop.totals.add(model, usage)
 
     def _progressed(self, call_id: str, data: Json) -> None:
         self.inbox.put(events.CallProgressed(id=call_id, data=data))

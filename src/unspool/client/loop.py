@@ -27,6 +27,7 @@ from unspool.client.room import Room
 from unspool.client.totals import Totals
 from unspool.client.transcript import Transcript
 from unspool.client.waiting import Waiting
+from unspool.client.window import refusal
 from unspool.errors import ApiFailed, UnspoolError, Unwritable
 
 Json: TypeAlias = dict[str, Any]
@@ -76,15 +77,20 @@ class Loop:
         self._limited = 0
         """How often in a row an answer was cut by a limit."""
 
-    async def turn(self, prompt: Callable[[], tuple[str, str]]) -> Stream:
+    async def turn(self, prompt: Callable[[], tuple[str, str]], content: str | list[Json] = "") -> Stream:
         """Take a prompt (written when called: its text, its line's id) and work until the turn ends."""
         self.parts.inbox.clear()
         self.parts.calls.denials.clear()
         self._new_turn()
         timer = self._timer()
         try:
+            told, stopped = await self._room_for(content)
             text, uuid = prompt()
             yield events.TurnBegan(text=text, uuid=uuid)
+            for event in told:
+                yield event
+            if stopped is not None:
+                raise stopped
             async for event in self._steps_of_turn():
                 yield event
         except Interrupted:
@@ -100,6 +106,18 @@ class Loop:
                 timer.cancel()
             await self.parts.inbox.stop()
         yield self._ended()
+
+    async def _room_for(self, content: str | list[Json]) -> tuple[list[events.AnyEvent], Interrupted | None]:
+        """Make room for a prompt. Whatever comes of that, the prompt is written; what fails, fails again when asked."""
+        told: list[events.AnyEvent] = []
+        try:
+            async for event in self.parts.room.before_prompt(content):
+                told.append(event)
+        except Interrupted as stopped:
+            return told, stopped
+        except UnspoolError:
+            pass
+        return told, None
 
     async def _steps_of_turn(self) -> Stream:
         parts = self.parts
@@ -117,8 +135,7 @@ class Loop:
             if calls and answer.stop_reason != "refusal":
                 async for event in parts.calls.run(calls, parts.asking.malformed):
                     yield event
-            async for event in self._went_on(bool(calls)):
-                yield event
+            self._went_on(bool(calls))
             if self._is_over:
                 return
         self._ending = reached
@@ -140,7 +157,7 @@ class Loop:
                 self._api += parts.clock() - began
             answer = parts.asking.answer
             spent = self.totals.add(answer.model, answer.usage)
-            parts.room.heard(answer.usage)
+            parts.room.heard(answer.usage, answer.stop_reason)
             yield events.AnswerDone(
                 id=answer.id, model=answer.model, content=answer.content,
                 stop_reason=answer.stop_reason, usage=answer.usage, cost_micros=spent,
@@ -163,14 +180,10 @@ class Loop:
         if degraded is not None:
             yield degraded
             return
-        if not is_too_long(failed):
+        if not self.parts.room.refused(failed):
             raise failed
-        shortened = False
-        async for event in self.parts.room.overflowed():
-            shortened = True
+        async for event in self.parts.room.before_request():
             yield event
-        if not shortened:
-            raise failed
 
     async def _wait(self, attempt: int, reason: str) -> Stream:
         seconds = wait(attempt, {}, 0.5)
@@ -178,7 +191,7 @@ class Loop:
         yield events.Waiting(seconds=seconds, attempt=attempt, reason=reason)
         await self.parts.inbox.take(seconds)
 
-    async def _went_on(self, called: bool) -> Stream:
+    def _went_on(self, called: bool) -> None:
         """See why an answer has ended, and prepare the next request or end the turn."""
         answer, transcript = self.parts.asking.answer, self.parts.transcript
         self._text = "".join(str(block.get("text", "")) for block in answer.content if block.get("type") == "text")
@@ -195,9 +208,6 @@ class Loop:
                     return
                 cut = any(part.type == "tool_use" for part in answer.unfinished)
                 transcript.meta(lines.CALL_CUT_SHORT if cut else lines.CUT_SHORT)
-                if reason != "max_tokens":
-                    async for event in self.parts.room.overflowed():
-                        yield event
             case "pause_turn":
                 pass
             case reason:
@@ -250,7 +260,7 @@ class Loop:
 
 def is_too_long(failed: ApiFailed) -> bool:
     """Tell whether a request was refused for its length."""
-    return failed.status == 413 or (failed.status == 400 and "too long" in failed.message.lower())
+    return refusal(failed.message, failed.status) is not None
 
 
 def opening(transcript: Transcript, content: str | list[Json], **fields: Any) -> tuple[str, str]:

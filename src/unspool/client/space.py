@@ -1,9 +1,9 @@
-"""Room for one conversation: looked for before every request, made when there is too little, written down if it must be.
+"""Room for one conversation: looked for before every request, made when there is too little, written down if need be.
 
-    space = Space(Walls(transcript, inbox, model, request), Gauge("claude-opus-5-5"))
-    async for event in space.before_request(): ...       # the loop's; `Compacted` says what was done
-    body = space.allowed(body)                           # as long an answer as fits
-    space.heard(answer.usage)
+    space = Space(walls, Gauge("claude-opus-5-5"))       # it is a `Room`
+    async for event in space.before_request(): ...       # `Compacted` says what was done
+    async for event in space.summarize("the colours"): ...   # a person's own `/compact the colours`
+    space.gauge.used, space.gauge.window                 # how full it is
 
 Rules
   1. First the lines, then the memory: a boundary whose summary could not be written is no boundary (readers go on from
@@ -17,37 +17,22 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import aclosing
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from unspool.api.assembly import Answer, Assembly
 from unspool.api.events import Waiting
 from unspool.client import compact, events, lines
-from unspool.client.compact import Shorter
+from unspool.client.compact import Ask, Shorter
 from unspool.client.conversation import as_blocks
-from unspool.client.inbox import Done, Inbox
-from unspool.client.model import Model
+from unspool.client.inbox import Done
 from unspool.client.request import LEAST_BUDGET
-from unspool.client.transcript import Transcript
+from unspool.client.room import Walls
 from unspool.client.window import Gauge
 from unspool.errors import ApiFailed
 
 Json: TypeAlias = dict[str, Any]
 Stream: TypeAlias = AsyncGenerator[events.AnyEvent, None]
 _TRIES = 5
-
-
-class Walls(NamedTuple):
-    """What a space is in."""
-
-    transcript: Transcript
-    inbox: Inbox
-    model: Model
-    request: Callable[[], tuple[Json, tuple[str, ...]]]
-    """The next request, and its betas."""
-    spent: Callable[[str | None, Json], object] = lambda model, usage: None
-    """Told of what summaries use: a model, its usage."""
-    written: Callable[[], None] = lambda: None
-    """Called when the conversation begins anew on disk: what lists of sessions look for is to be said again."""
 
 
 class Space:
@@ -66,7 +51,7 @@ class Space:
 
     async def before_prompt(self, content: str | list[Json]) -> Stream:
         """Make room before a prompt is written: then it comes after the boundary, as it was said."""
-        body, _ = self._walls.request()
+        body = self._body()
         coming = [{"role": "user", "content": as_blocks(content)}]
         if not self.gauge.must_shorten(self.gauge.tokens({**body, "messages": [*body["messages"], *coming]})):
             return
@@ -77,34 +62,31 @@ class Space:
 
     async def before_request(self) -> Stream:
         """Make room if there is too little."""
-        body, _ = self._walls.request()
+        body = self._body()
         self._tokens = self.gauge.tokens(body)
         if self.gauge.must_shorten(self._tokens):
             async for event in self._shortened(lambda ask: compact.shorten(body, self.gauge, ask), "auto"):
                 yield event
 
-    async def overflowed(self, failed: ApiFailed | None = None) -> Stream:
-        """Make room because a request was too long, or its answer; tell nothing if nothing can be done."""
+    def refused(self, failed: ApiFailed) -> bool:
+        """Learn from a refusal; tell whether a shorter request may be taken."""
         self._refusals += 1
-        if self._refusals > _TRIES:
-            return
-        if failed is not None and not self.gauge.refused(failed.message, failed.status):
-            return
-        async for event in self.before_request():
-            yield event
+        return self._refusals <= _TRIES and self.gauge.refused(failed.message, failed.status)
 
-    async def compact(self, hint: str = "") -> Stream:
+    async def summarize(self, hint: str = "") -> Stream:
         """Make a summary of all of it, because a person wants it; `ApiFailed` if none came."""
-        body, _ = self._walls.request()
+        body = self._body()
         if body["messages"]:
             summing = compact.summarize
             async for event in self._shortened(lambda ask: summing(body, self.gauge, ask, hint), "manual"):
                 yield event
 
-    def heard(self, usage: Json) -> None:
-        """Take note of what an answer used."""
+    def heard(self, usage: Json, stop_reason: str | None) -> None:
+        """Take note of what an answer used, and why it ended."""
         self._refusals = 0
         self.gauge.told(usage)
+        if stop_reason == "model_context_window_exceeded":
+            self.gauge.full()
 
     def allowed(self, body: Json) -> Json:
         """Return a request with as long an answer as there is room for; no thinking where it would not fit."""
@@ -120,8 +102,13 @@ class Space:
                 asked["thinking"] = {**thinking, "budget_tokens": budget}
         return asked
 
+    def _body(self) -> Json:
+        """Return the next request with the messages as they are kept: without what is marked in them to be cached."""
+        body, _ = self._walls.request()
+        return {**body, "messages": self._walls.transcript.conversation.messages}
+
     async def _shortened(
-        self, work: Callable[[compact.Ask], Coroutine[Any, Any, Shorter | None]], trigger: Literal["auto", "manual"]
+        self, work: Callable[[Ask], Coroutine[Any, Any, Shorter | None]], trigger: Literal["auto", "manual"]
     ) -> Stream:
         """Do it beside the turn, so that it can be interrupted, and tell what happens meanwhile."""
         inbox = self._walls.inbox
@@ -137,6 +124,9 @@ class Space:
             job.cancel()
             await asyncio.wait({job})
         done = job.result()
+        if done is not None and not done.fits:
+            words = f"prompt is too long: {done.after} tokens > {self.gauge.window} maximum"
+            raise ApiFailed(words, hint="system prompt, tools and CLAUDE.md alone fill the window", status=400)
         if done is not None:
             self._keep(done, trigger)
             self._tokens = done.after
@@ -161,8 +151,11 @@ class Space:
             async for event in stream:
                 assembly.add(event)
                 if isinstance(event, Waiting):
-                    said = {"seconds": event.seconds, "attempt": event.attempt, "reason": event.reason}
-                    self._walls.inbox.put(events.Waiting(**said, status=event.status))
+                    self._walls.inbox.put(
+                        events.Waiting(
+                            seconds=event.seconds, attempt=event.attempt, reason=event.reason, status=event.status
+                        )
+                    )
         answer = assembly.answer()
         self._walls.spent(answer.model, answer.usage)
         return answer

@@ -93,6 +93,10 @@ class Gauge:
             self.window = max(1, int(min(before, self.window) * _SMALLER))
         return True
 
+    def full(self) -> None:
+        """Learn that the window is full: an answer has ended for that."""
+        self.window = max(1, min(self.window, self.used)) if self.used else self.window
+
     def must_shorten(self, tokens: int) -> bool:
         """Tell whether a request of so many tokens leaves too little for the answer."""
         return tokens > self.threshold
