@@ -33,6 +33,16 @@ class Room(Protocol):
     """Who makes room."""
 
     @property
+    def state(self) -> tuple[int, int]:
+        """How many tokens the window holds now, and how many it can."""
+
+    def change(self, model: str) -> None:
+        """Go on with another model."""
+
+    def summarize(self, hint: str = "") -> AsyncGenerator[AnyEvent, None]:
+        """Go on from a summary, because a person wants it."""
+
+    @property
     def tokens(self) -> int:
         """About how many tokens the next request is."""
 
@@ -56,6 +66,20 @@ class Ample:
     """Room without end: for a conversation that is shorter than any window."""
 
     tokens = 0
+    state = (0, 0)
+
+    def change(self, model: str) -> None:
+        """Change nothing."""
+
+    async def summarize(self, hint: str = "") -> AsyncGenerator[AnyEvent, None]:
+        """Make no summary."""
+        for event in _NOTHING:
+            yield event
+
+    async def before_prompt(self, content: str | list[Json]) -> AsyncGenerator[AnyEvent, None]:
+        """Make no room."""
+        for event in _NOTHING:
+            yield event
 
     async def before_prompt(self, content: str | list[Json]) -> AsyncGenerator[AnyEvent, None]:
         """Make no room."""

@@ -49,6 +49,15 @@ class Space:
         """About how many tokens the next request is."""
         return self._tokens
 
+    @property
+    def state(self) -> tuple[int, int]:
+        """How many tokens the window holds now, and how many it can."""
+        return self.gauge.used, self.gauge.window
+
+    def change(self, model: str) -> None:
+        """Go on with another model."""
+        self.gauge.change(model)
+
     async def before_prompt(self, content: str | list[Json]) -> Stream:
         """Make room before a prompt is written: then it comes after the boundary, as it was said."""
         body = self._body()
