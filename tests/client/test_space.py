@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 
@@ -53,10 +53,12 @@ class Flood(Echo):
     """Says a lot."""
 
     name = "Flood"
-    input_schema: ClassVar[Json] = {
-        "type": "object",
-        "properties": {"size": {"type": "integer", "description": "How much. " * 700}},
-    }
+
+    def __init__(self) -> None:
+        self.input_schema = {
+            "type": "object",
+            "properties": {"size": {"type": "integer", "description": "How much. " * 700}},
+        }
 
     async def run(self, input: Json, desk: Desk, call_id: str) -> Outcome:
         text = "water is wet, " * int(input.get("size", 0))
@@ -153,9 +155,7 @@ def test_a_persons_own_compaction_has_their_hint(tmp_path: Path) -> None:
         script = {"cues": {SUMMING: [summary]}, "default": "word " * 100}
         session = await opened(place(tmp_path), script, fittings=roomy())
         await session.say("Tell me.")
-        room = session.chat.room
-        assert isinstance(room, Space)
-        found = [event async for event in room.summarize("mind the doors")]
+        found = [event async for event in session.chat.compact("mind the doors")]
         await session.say("And now?")
         await session.chat.close()
         return session, found
@@ -173,7 +173,7 @@ def test_the_window_of_an_unknown_model_is_learnt_from_its_refusal(tmp_path: Pat
     prompts = ["Hello.", "What is this? " * 4000, *(f"Tell me of {n}." for n in range(20))]
     session, found = asyncio.run(_said(tmp_path, script, prompts, roomy(None), model="some-model"))
     assert {event.ending for event in of(events.TurnEnded, found)} == {"end_turn"}
-    room = session.chat.room
+    room = session.chat.seat.room
     assert isinstance(room, Space)
     assert room.gauge.window == WINDOW
     assert sum(1 for request in session.model.requests if count_tokens(request) > WINDOW) == 1

@@ -81,11 +81,6 @@ class Ample:
         for event in _NOTHING:
             yield event
 
-    async def before_prompt(self, content: str | list[Json]) -> AsyncGenerator[AnyEvent, None]:
-        """Make no room."""
-        for event in _NOTHING:
-            yield event
-
     async def before_request(self) -> AsyncGenerator[AnyEvent, None]:
         """Make no room."""
         for event in _NOTHING:
