@@ -44,7 +44,7 @@ QUESTION = {
         }
     ]
 }
-SUMMARIZE = "create a detailed summary"
+SUMMARIZE = "</conversation>"
 FLOOD = 12
 """How many prompts flood a small window."""
 
@@ -110,7 +110,7 @@ def script(work: Path) -> Json:
         "Look at the dot.": [_says(calls("Read", file_path=str(work / "dot.png"))), "A dot."],
         "Use every tool.": _every_tool(str(work / "made.txt"), str(work / "book.ipynb")),
         "Greet the world": ["Greeted."],
-        "Flood me": [_says(_shell("seq 1 900")), "A flood. " * 60],
+        "Flood me": [_says(_shell("seq 1 900")), "A flood. " * 500],
         "Send two agents.": [_says(_agent("Report on the notes."), _agent("Report on the dot.")), "Both are back."],
         "Report on the notes.": [_says(read), "It is about milk."],
         "Report on the dot.": ["It is about a dot."],
