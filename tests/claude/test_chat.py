@@ -68,7 +68,7 @@ def test_what_chat_writes_breaks_no_rule_and_is_read_whole(written: list[Written
     assert len(written) == ASKED
     for name, _, session in written:
         assert not session.bad_lines, name
-        broken = invariants.check(manuscript.read(session.id, session.path.read_bytes()))
+        broken = invariants.check(manuscript.read(session.id, session.path.read_bytes())).violations
         assert not broken, f"{name}: {broken}"
 
 
