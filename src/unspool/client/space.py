@@ -133,6 +133,9 @@ class Space:
             job.cancel()
             await asyncio.wait({job})
         done = job.result()
+        if done is not None and not done.fits:
+            words = f"prompt is too long: {done.after} tokens > {self.gauge.window} maximum"
+            raise ApiFailed(words, hint="system prompt, tools and CLAUDE.md alone fill the window", status=400)
         if done is not None:
             self._keep(done, trigger)
             self._tokens = done.after

@@ -9,8 +9,9 @@
 Rules
   1. What is written is read back as it was: lines after the first are indented, so that no prompt can end the section.
   2. Where there is not room for all: first prompts that say the same share a place; then the longest give, beginning
-     and end stay. The first ten, which say what it is about, and the last five give only when the others have.
-  3. None is dropped without a word: what there is no room for at all is named by its number.
+     and end stay; then the oldest of the middle are left out. The first ten, which say what it is about, and the last
+     five stay nearly whole until the others have given all they can.
+  3. None is dropped without a word: one that is left out is named by its number.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _ITEM = re.compile(r"([\d, -]+)\. (.*)", re.DOTALL)
 _INDENT = "   "
 _LEFT_OUT = "[left out for want of room; the session's file has it]"
 _FIRST, _LAST = 10, 5
-_FLOOR = 60
+_FLOOR, _PLENTY = 60, 300
 _COMMAND = re.compile(r"<command-name>(.*?)</command-name>", re.DOTALL)
 _ARGUMENTS = re.compile(r"<command-args>(.*?)</command-args>", re.DOTALL)
 
@@ -86,12 +87,15 @@ def fitted(prompts: Sequence[Prompt], fits: Callable[[Sequence[Prompt]], bool]) 
     if fits(prompts):
         return [*prompts]
     prompts = _together(prompts)
-    middle = range(_FIRST, max(_FIRST, len(prompts) - _LAST))
-    for places in (middle, range(len(prompts))):
-        least = _capped(prompts, places, _FLOOR)
-        if fits(least):
-            return _largest(prompts, places, fits)
-        prompts = least
+    every, middle = range(len(prompts)), range(_FIRST, max(_FIRST, len(prompts) - _LAST))
+    for places, least in ((middle, _FLOOR), (every, _PLENTY)):
+        capped = _capped(prompts, places, least)
+        if fits(capped):
+            return _largest(prompts, places, least, fits)
+        prompts = capped
+    if not fits(_without(prompts, len(middle))):
+        prompts = _without(prompts, len(middle))
+        return _largest(prompts, range(len(prompts)), _FLOOR, fits)
     low, high = 0, len(middle)
     while low < high:  # as few of the middle ones as it takes, the oldest first
         half = (low + high) // 2
@@ -102,8 +106,11 @@ def fitted(prompts: Sequence[Prompt], fits: Callable[[Sequence[Prompt]], bool]) 
     return _without(prompts, low)
 
 
-def _largest(prompts: Sequence[Prompt], places: range, fits: Callable[[Sequence[Prompt]], bool]) -> list[Prompt]:
-    low, high = _FLOOR, max(len(prompt.text) for prompt in prompts)
+def _largest(
+    prompts: Sequence[Prompt], places: range, least: int, fits: Callable[[Sequence[Prompt]], bool]
+) -> list[Prompt]:
+    """Return prompts with the longest of some cut, as little as it takes; to so many characters at the least."""
+    low, high = least, max(len(prompt.text) for prompt in prompts)
     while high - low > 1:
         half = (low + high) // 2
         if fits(_capped(prompts, places, half)):
