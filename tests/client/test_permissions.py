@@ -143,6 +143,18 @@ ask | [[ -f x ]] && ls
 ask | (( x = 1 ))
 ask | ls\\rtouch x
 ask | ls\\u2028touch x
+# what only another shell understands
+ask | ls $=x
+ask | cat ${(e)x}
+ask | { ls } always { touch x }
+ask | for f in a { touch x }
+ask | repeat 3 touch x
+ask | noglob touch x
+ask | ls =(touch x)
+ask | ls *(e:'touch x':)
+ask | cat **/a.py
+ask | echo x >! docs/a.md
+ask | () { touch x }
 # behind another program
 ask | timeout 5 touch x
 ask | timeout --unknown 5 ls
@@ -322,6 +334,10 @@ deny | if rm x; then :; fi
 deny | case x in x) rm x;; esac
 deny | time -p rm x
 deny | coproc rm x
+deny | repeat 3 rm x
+deny | { ls } always { rm x }
+deny | noglob rm x
+deny | for f in a { rm x }
 deny | rm \\\\\\n -rf x
 deny | if true; then rm x; fi
 deny | f() { rm x; }; f
@@ -761,3 +777,9 @@ def test_an_explanation_names_each_part_and_its_rule(world: Path) -> None:
     assert "the flag rule `Bash(npm run test:*)` allows `npm run test`" in text
     assert "`ls` only looks" in text
     assert "would be allowed by: Bash(touch:*)" in text
+
+
+def test_the_page_about_permissions_shows_a_true_explanation(world: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "permissions.md").read_text()
+    lines = permissions(world, "Bash(npm test:*)").explain("Bash", {"command": "ls; npm test; touch x"}, desk(world))
+    assert "\n".join(lines) in page
