@@ -29,7 +29,11 @@ class Seen:
 
     def note(self, path: Path, data: bytes, modified: int, *, whole: bool = True) -> None:
         """Remember a file as it is now."""
-        self._looks[path] = Look(modified, len(data), hashlib.sha256(data).digest(), whole)
+        self.keep(path, Look(modified, len(data), hashlib.sha256(data).digest(), whole))
+
+    def keep(self, path: Path, look: Look) -> None:
+        """Remember a look at a file."""
+        self._looks[path] = look
 
     def look(self, path: Path) -> Look | None:
         """Return how a file was seen last."""

@@ -34,6 +34,13 @@ class ToolFailed(Exception):
     """A call that cannot be done. The text goes to the model; `toolUseResult` becomes `Error: <text>`."""
 
 
+class BadCall(ToolFailed):
+    """A call that was not begun, because of what it asks for: the model gets the text as `<tool_use_error>`."""
+
+    result_prefix = "Error: "
+    """What stands before the text in `toolUseResult`."""
+
+
 class Tool(Protocol):
     """One tool. Tools hold no state: what they share is on the desk."""
 
