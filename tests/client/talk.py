@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Iterable
-from datetime import UTC, datetime
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
+
+import msgspec
 
 from unspool.client import events
 from unspool.client.asked import Settings, Start, World
@@ -32,8 +33,10 @@ class Echo:
 
     name = "Echo"
     description = "Says it back."
-    input_schema: ClassVar[Json] = {"type": "object", "properties": {"text": {"type": "string"}}}
     is_concurrent = True
+
+    def __init__(self) -> None:
+        self.input_schema: Json = {"type": "object", "properties": {"text": {"type": "string"}}}
 
     def target(self, input: Json) -> str:
         return str(input.get("text", ""))
@@ -93,7 +96,7 @@ def fitted(tools: Iterable[Tool] = (), judge: Any = None) -> Fittings:
         judge=judge or Allow(),
         run=run_tool,
         system=lambda desk: [{"type": "text", "text": "You help."}],
-        room=lambda transcript: Ample(),
+        room=lambda walls: Ample(),
     )
 
 
@@ -134,7 +137,7 @@ async def opened(
     **settings: Any,
 ) -> Session:
     model = Scripted(script if isinstance(script, Script) else convert(script))
-    world = World(model, there.config, there.work, {}, now=lambda: datetime.now(UTC))
+    world = World(model, there.config, there.work, {}, pause=lambda attempt: 0.0)
     asked = Settings(**{"model": MODEL, **settings})
     return Session(await Chat.open(start or Start(), asked, world, person, fittings or fitted()), model)
 
@@ -168,7 +171,8 @@ def sound(session: Session) -> None:
     told = [message.json for message in context(written.entries, model=MODEL)]
     if told and told[-1] == {"role": "assistant", "content": [{"type": "text", "text": NO_ANSWER}]}:
         told.pop()
-    assert told == chat.transcript.conversation.messages
+    sent = chat.transcript.conversation.messages
+    assert told == sent
     assert accepted(chat.path) == []
 
 
@@ -188,11 +192,9 @@ def ending(found: list[Any]) -> str:
     return found[-1].ending
 
 
+def all_lines(path: Path) -> list[Any]:
+    return [msgspec.json.decode(line) for line in path.read_bytes().splitlines()]
+
+
 def records(path: Path, kind: str) -> list[Any]:
-    import msgspec
-
-    lines = [msgspec.json.decode(line) for line in path.read_bytes().splitlines()]
-    return [line for line in lines if line.get("type") == kind]
-
-
-Stream = AsyncGenerator[Any, None]
+    return [line for line in all_lines(path) if line.get("type") == kind]

@@ -11,6 +11,7 @@ from uuid import uuid4
 
 import msgspec
 
+from unspool.api.retry import wait
 from unspool.client.limits import Limits
 from unspool.client.model import Model
 from unspool.client.request import Manner
@@ -77,6 +78,10 @@ def _new_id() -> str:
     return str(uuid4())
 
 
+def _pause(attempt: int) -> float:
+    return wait(attempt, {}, 0.5)
+
+
 class World(NamedTuple):
     """What a conversation happens in."""
 
@@ -87,3 +92,5 @@ class World(NamedTuple):
     now: Callable[[], datetime] = _now
     clock: Callable[[], float] = time.monotonic
     new_id: Callable[[], str] = _new_id
+    pause: Callable[[int], float] = _pause
+    """How many seconds to wait before an answer that broke off so many times is asked for again."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import aclosing
 from itertools import groupby
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
@@ -75,6 +76,7 @@ class Calls:
         """Whether calls of the last answer are open."""
         self.denials: list[Json] = []
         self._denied: dict[str, str] = {}
+        self._jobs: dict[str, asyncio.Task[Outcome]] = {}
         self._stopped = False
 
     async def run(self, blocks: Sequence[Json], malformed: Mapping[str, str]) -> AsyncGenerator[events.AnyEvent, None]:
@@ -82,13 +84,15 @@ class Calls:
         calls = [self._call(block) for block in blocks]
         results: dict[str, Outcome] = {id: _malformed(text) for id, text in malformed.items()}
         self._denied.clear()
+        self._jobs = {}
         self._stopped = False
         self.at_work = True
         waiting = [*calls]
         try:
             for batch in _batches([call for call in calls if call.id not in results]):
-                async for event in self._batch(batch, results, waiting):
-                    yield event
+                async with aclosing(self._batch(batch, results, waiting)) as stream:
+                    async for event in stream:
+                        yield event
                 if self._stopped:
                     raise Interrupted
             for event in self._written(results, waiting):
@@ -100,6 +104,7 @@ class Calls:
                 yield event
             raise
         except (asyncio.CancelledError, GeneratorExit):
+            await self._inbox.stop()
             for _ in self._rejected(results, waiting):
                 pass
             raise
@@ -108,20 +113,17 @@ class Calls:
         self, batch: list[Call], results: dict[str, Outcome], waiting: list[Call]
     ) -> AsyncGenerator[events.AnyEvent, None]:
         """Run some calls together."""
-        jobs = {call.id: self._inbox.start(call.id, self._one(call)) for call in batch}
-        try:
-            while jobs:
-                thing = await self._inbox.take()
-                if isinstance(thing, Done) and thing.name in jobs:
-                    del jobs[thing.name]
-                    results[thing.name] = thing.job.result()
-                    for event in self._written(results, waiting):
-                        yield event
-                elif isinstance(thing, events.Event):
-                    yield self._progressed(thing)
-        finally:
-            for job in jobs.values():
-                job.cancel()
+        self._jobs = {call.id: self._inbox.start(call.id, self._one(call)) for call in batch}
+        left = {*self._jobs}
+        while left:
+            thing = await self._inbox.take()
+            if isinstance(thing, Done) and thing.name in left:
+                left.remove(thing.name)
+                results[thing.name] = thing.job.result()
+                for event in self._written(results, waiting):
+                    yield event
+            elif isinstance(thing, events.Event):
+                yield self._progressed(thing)
 
     def _progressed(self, event: Any) -> Any:
         if isinstance(event, events.CallProgressed):
@@ -197,9 +199,14 @@ class Calls:
     def _rejected(self, results: Mapping[str, Outcome], waiting: list[Call]) -> Iterator[events.AnyEvent]:
         """Write a result for every call that has none: its own if it has ended, else that it was not done."""
         gone = Outcome(content=lines.REJECTED, result=lines.REJECTED_RESULT, is_error=True)
+        ended = {
+            id: job.result()
+            for id, job in self._jobs.items()
+            if job.done() and not job.cancelled() and job.exception() is None
+        }
         while waiting:
             call = waiting.pop(0)
-            yield from self._write(call, results.get(call.id, gone))
+            yield from self._write(call, results.get(call.id) or ended.get(call.id) or gone)
 
     def _call(self, block: Json) -> Call:
         name, given = str(block.get("name", "")), block.get("input")

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import msgspec
 
+from unspool.client.events import Degraded
 from unspool.errors import ApiFailed
 
 _WORDS = {
+    "betas": ("anthropic-beta", "beta header", "betas", "-2025-"),
     "caching": ("cache_control", "prompt caching", "prompt_caching"),
     "signatures": ("signature",),
     "thinking": ("thinking", "budget_tokens"),
-    "betas": ("anthropic-beta", "beta header", "betas"),
     "system_blocks": ("system: input should be a valid string", "system must be a string"),
     "tools": ("tools are not supported", "does not support tools", "tool use is not supported"),
 }
@@ -50,3 +51,18 @@ def without(known: Capabilities, failed: ApiFailed) -> tuple[Capabilities, str] 
         if getattr(known, name) and any(word in said for word in words):
             return msgspec.structs.replace(known, **{name: False}), name
     return None
+
+
+class Learned:
+    """What was learned of an endpoint; a conversation and its agents share it."""
+
+    def __init__(self, can: Capabilities | None = None) -> None:
+        self.can = can or Capabilities()
+
+    def refused(self, failed: ApiFailed) -> Degraded | None:
+        """Learn from a refusal; return what is done without from now on."""
+        found = without(self.can, failed)
+        if found is None:
+            return None
+        self.can, what = found
+        return Degraded(what=f"{what}: {WITHOUT[what]}", why=failed.message)

@@ -7,9 +7,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 from unspool.client.calls import Judge, Run
 from unspool.client.desk import Desk
-from unspool.client.room import Room
+from unspool.client.room import Room, Walls
 from unspool.client.tools.tool import Tool
-from unspool.client.transcript import Transcript
 
 Json: TypeAlias = dict[str, Any]
 
@@ -22,7 +21,7 @@ class Fittings(NamedTuple):
     run: Run
     system: Callable[[Desk], list[Json]]
     """The system prompt, as blocks."""
-    room: Callable[[Transcript], Room]
+    room: Callable[[Walls], Room]
 
 
 def definitions(tools: tuple[Tool, ...]) -> list[Json]:

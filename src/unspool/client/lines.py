@@ -12,11 +12,8 @@ Json: TypeAlias = dict[str, Any]
 
 INTERRUPTED = "[Request interrupted by user]"
 INTERRUPTED_FOR_TOOLS = "[Request interrupted by user for tool use]"
-NOT_NOW = (
-    "The user doesn't want to take this action right now. STOP what you are doing and wait for the user to tell you "
-    "how to proceed."
-)
-"""The result of a call that was not begun when the turn was interrupted."""
+INTERRUPTED_CALL = "Interrupted by user"
+"""The result of a call that was made and not begun when the answer was interrupted."""
 _REJECTED = (
     "The user doesn't want to proceed with this tool use. The tool use was rejected (eg. if it was a file edit, the "
     "new_string was NOT written to the file). "
@@ -99,6 +96,12 @@ def synthetic(id: str, text: str, **more: Any) -> Json:
         "context_management": None,
     }
     return {"type": "assistant", "message": message, **more}
+
+
+def place_mark(id: str) -> Json:
+    """A line that says nothing: a conversation goes on from here, and not from what was said last."""
+    line = synthetic(id, "")
+    return {**line, "message": {**line["message"], "content": []}}
 
 
 def api_failure(id: str, text: str, kind: str | None) -> Json:

@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from unspool.client.asked import Start, World
 from unspool.client.backups import Kept
 from unspool.edit.in_use import runner
 from unspool.edit.manuscript import read
@@ -29,6 +30,7 @@ from unspool.graph.drafts import ContextMessage
 from unspool.graph.facts import facts
 from unspool.graph.gathering import Facts
 from unspool.graph.thread_lines import thread_lines
+from unspool.paths import data_folder, project_key, session_file
 from unspool.read.files import pieces_of
 
 Json: TypeAlias = dict[str, Any]
@@ -59,7 +61,7 @@ class Resumed(msgspec.Struct, frozen=True, kw_only=True):
 
 def resumed(path: Path, model: str, *, leaf: str | None = None) -> Resumed:
     """Read a session, to go on from its leaf or another line."""
-    entries = read(path.stem, b"".join(pieces_of(path))).entries
+    entries = entries_of(path)
     lines = thread_lines(entries, leaf)
     if leaf is not None and not any(entry.record.uuid == leaf for entry in lines):
         raise NotFound(f"no such line in `{path.stem}`: `{leaf}`", hint="`unspool show --tree` shows its branches")
@@ -81,6 +83,39 @@ def resumed(path: Path, model: str, *, leaf: str | None = None) -> Resumed:
         open_calls=tuple(_open_calls(said, lines)),
         unanswered=bool(said) and _is_made(said[-1]) and said[-1].blocks[0].text == NO_ANSWER,
     )
+
+
+def begun(start: Start, model: str, world: World, root: Path) -> tuple[Path, Resumed | None]:
+    """Return the file of the session that is meant, and what is known of it if it is not new."""
+    if start.resume is None:
+        id = start.session_id or world.new_id()
+        path = session_file(world.config, project_key(str(root)), id)
+        if path.exists():
+            raise Refused(f"there is a session with this id: `{id}`", hint="`--resume` goes on with it")
+        return path, None
+    path = start.resume
+    if start.fork:
+        path = forked(path, world, start.leaf, start.session_id)
+        return path, resumed(path, model)
+    if not start.force:
+        claim(path, world.config)
+    return path, resumed(path, model, leaf=start.leaf)
+
+
+def forked(path: Path, world: World, leaf: str | None, id: str | None) -> Path:
+    """Copy a session with all that belongs to it, up to a line if one is named; return the copy."""
+    from unspool import home
+    from unspool.edit.edits import apply_edit, plan_edit
+    from unspool.edit.planning import Clone, Fork
+
+    session = home.open(path).session(path.stem)
+    planned = plan_edit(session, Clone() if leaf is None else Fork(leaf), id=id)
+    return apply_edit(planned, folder=data_folder(world.environment)).path
+
+
+def entries_of(path: Path) -> tuple[Entry, ...]:
+    """Read a session's lines."""
+    return read(path.stem, b"".join(pieces_of(path))).entries
 
 
 def claim(path: Path, config: Path) -> None:

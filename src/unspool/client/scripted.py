@@ -90,7 +90,7 @@ class Scripted:
 
     async def _say(self, cast: Cast, body: Json, request_id: str) -> AsyncGenerator[AnyEvent, None]:
         step = cast.step
-        whole = message(step, body)
+        whole = message(step, body, self._play.window)
         breaks = step.breaks if cast.fails else None
         if breaks is None:
             self._memory.keep(whole)

@@ -32,6 +32,8 @@ class Transcript:
         """Ids of answers and calls so far."""
         self._sources: dict[str, str] = {}
         """Calls, and the lines they stand on."""
+        self._open: list[str] = []
+        """Calls that have no result yet."""
         self._used: Json | None = None
         """What the last line of the answer says was used."""
         self._progress = 0
@@ -79,6 +81,7 @@ class Transcript:
         uuid = self.writer.tell(lines.answer(head, [block], request_id))
         if block.get("type") == "tool_use":
             self._sources[block["id"]] = uuid
+            self._open.append(block["id"])
         self._used = _account(head)
         self.conversation.say(head["id"], block)
         return uuid
@@ -99,6 +102,8 @@ class Transcript:
             source=self._sources.get(call_id),
         )
         uuid = self._hear(line, line["message"]["content"])
+        if call_id in self._open:
+            self._open.remove(call_id)
         if outcome.extra:
             self.meta([*outcome.extra])
         return uuid
@@ -129,8 +134,14 @@ class Transcript:
         self.writer.beside(lines.progress(call_id, f"{kind}-{self._progress}", data))
         self._progress += 1
 
+    def close_calls(self, words: str) -> None:
+        """Answer the calls that will not be run."""
+        for call_id in [*self._open]:
+            self.result(call_id, Outcome(content=words, result=words, is_error=True))
+
     def interrupted(self, *, calls: bool) -> None:
         """Write the program's own marker of an interrupt."""
+        self.close_calls(lines.INTERRUPTED_CALL)
         words = lines.INTERRUPTED_FOR_TOOLS if calls else lines.INTERRUPTED
         self.said([{"type": "text", "text": words}])
 
@@ -143,6 +154,7 @@ class Transcript:
             self.failed(notice, None)
             return
         parent, messages = self._before
+        self._open.clear()
         if parent is not None:
             self.writer.parent = parent
             self.failed(notice, None)
@@ -150,6 +162,17 @@ class Transcript:
             return
         metadata = {"trigger": "auto", "preTokens": 0}
         self.boundary(f"The conversation began with something that was not answered: {notice}", metadata)
+
+    def go_back(self, parent: str | None, messages: list[Json]) -> None:
+        """Go on from an earlier line: what came after it is a branch from now on."""
+        self._before = None
+        self._open.clear()
+        if parent is None:
+            self.boundary("The conversation was taken back to its beginning.", {"trigger": "manual", "preTokens": 0})
+            return
+        self.writer.parent = parent
+        self.writer.tell(lines.place_mark(self.new_id()))
+        self.conversation.become(messages)
 
     def boundary(self, summary: str, metadata: Json) -> str:
         """Write that the conversation goes on from a summary alone; return the summary's line."""
@@ -168,6 +191,11 @@ class Transcript:
         said = {} if content is None else {"content": content}
         head = {"type": "queue-operation", "operation": operation, "timestamp": self.writer.now()}
         self.writer.note({**head, "sessionId": self.writer.envelope.session_id, **said}, named=False)
+
+    def noted(self, subtype: str, content: str) -> None:
+        """Write something the client notes; newer versions send what local commands said."""
+        self.writer.tell(lines.system(subtype, content, level="info"))
+        self.conversation.hear(content)
 
     def lasted(self, milliseconds: int) -> None:
         """Write how long a turn took."""

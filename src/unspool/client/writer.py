@@ -68,6 +68,8 @@ class Writer:
         """What the next line hangs on."""
         self._clock = clock
         self._new_id = new_id
+        self.written = 0
+        """How many bytes."""
         self._last = datetime.min.replace(tzinfo=UTC)
 
     def go_on(self, parent: str | None, last: datetime | None) -> None:
@@ -122,7 +124,9 @@ class Writer:
         }
 
     def _append(self, line: Json) -> None:
-        append(self.path, _encode(line) + b"\n")
+        data = _encode(line) + b"\n"
+        append(self.path, data)
+        self.written += len(data)
 
 
 def append(path: Path, data: bytes) -> None:
