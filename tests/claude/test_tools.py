@@ -116,7 +116,7 @@ def calls(work: Path) -> list[Call]:
         grep("nothing", output_mode="count"), grep("needle", "tree/a.py"), grep("needle", "none"),
         grep("needle", "tree/a.py", output_mode="content"),
         grep("return", "tree/a.py", output_mode="content", context=1),
-        grep("needle", glob="a.py", output_mode="content", **{"-n": False}), grep("needle", head_limit=2),
+        grep("needle", "tree", glob="a.py", output_mode="content", **{"-n": False}), grep("needle", head_limit=2),
         grep("needle", head_limit=2, offset=1), grep("needle", type="py"), grep("needle", glob="*.{js,log}"),
         grep("needle", glob="!*.py"), grep("needle", glob="a.py", output_mode="count"),
         grep("needle", glob="a.py", output_mode="content", head_limit=1), grep("needle", "tree/ignored"),

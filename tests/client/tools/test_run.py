@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 
 from tests.client.tools.calling import call_with, desk_in, problem_of, text_of
 from tests.strategies import json_values
@@ -68,6 +68,7 @@ def test_what_comes_out_can_be_written_down(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", [tool.name for tool in tools()])
+@settings(max_examples=40, deadline=None)
 @given(value=json_values)
 def test_any_input_that_does_not_fit_is_answered_in_words(tmp_path_factory: Any, name: str, value: Any) -> None:
     desk = desk_in(tmp_path_factory.mktemp("any"))
