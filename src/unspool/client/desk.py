@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
+from unspool.api.fetch import Page
 from unspool.client.person import Nobody, Person
 from unspool.client.seen import Seen
 from unspool.client.tasks import Tasks
@@ -47,6 +48,15 @@ class Errand(NamedTuple):
     background: bool = False
 
 
+class Search(NamedTuple):
+    """What the web is searched for."""
+
+    query: str
+    allowed: tuple[str, ...] = ()
+    """Sites to look at, and no others."""
+    blocked: tuple[str, ...] = ()
+
+
 class Crew(Protocol):
     """Who can be sent: set by the loop's owner; the `Task` tool calls it."""
 
@@ -57,13 +67,13 @@ class Crew(Protocol):
 class Web(Protocol):
     """The way out: pages, and a model to ask about them."""
 
-    async def fetch(self, url: str) -> tuple[int, str, str, bytes]:
-        """Return status, words for it, content type and body of a page."""
+    async def fetch(self, url: str) -> Page:
+        """Return a page of the public web; an `UnspoolError` says why there is none."""
 
     async def ask(self, prompt: str) -> str:
-        """Ask a small model something."""
+        """Ask a small model something; `ApiFailed` if it does not answer."""
 
-    async def search(self, query: str, allowed: list[str], blocked: list[str]) -> list[Json] | None:
+    async def search(self, search: Search, notice: Callable[[Json], None]) -> list[Json] | None:
         """Search with the server's own tool; None where the endpoint has none. Content blocks otherwise."""
 
 
