@@ -67,7 +67,7 @@ def test_what_comes_out_can_be_written_down(tmp_path: Path) -> None:
     msgspec.json.encode(outcome)
 
 
-@pytest.mark.parametrize("name", [tool.name for tool in tools()])
+@pytest.mark.parametrize("name", [tool.name for tool in tools() if tool.input_schema.get("required")])
 @given(value=json_values)
 def test_any_input_that_does_not_fit_is_answered_in_words(tmp_path_factory: Any, name: str, value: Any) -> None:
     desk = desk_in(tmp_path_factory.mktemp("any"))

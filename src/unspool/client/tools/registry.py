@@ -2,25 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias
 
+from unspool.client.agents import BUILT_IN, Agent
 from unspool.client.tools.tool import Tool
 
 Json: TypeAlias = dict[str, Any]
 
 
-def tools() -> tuple[Tool, ...]:
-    """Return the tools."""
+def tools(agents: Sequence[Agent] = BUILT_IN) -> tuple[Tool, ...]:
+    """Return the tools; agents are those that can be sent."""
+    from unspool.client.tools.bash import Bash
     from unspool.client.tools.edit import Edit
     from unspool.client.tools.glob import Glob
     from unspool.client.tools.grep import Grep
+    from unspool.client.tools.kill import TaskStop
     from unspool.client.tools.notebook import NotebookEdit
+    from unspool.client.tools.output import TaskOutput
+    from unspool.client.tools.plan import EnterPlanMode, ExitPlanMode
+    from unspool.client.tools.question import AskUserQuestion
     from unspool.client.tools.read import Read
+    from unspool.client.tools.task import Task
     from unspool.client.tools.todo import TodoWrite
+    from unspool.client.tools.web import WebFetch, WebSearch
     from unspool.client.tools.write import Write
 
-    return (Read(), Write(), Edit(), NotebookEdit(), Glob(), Grep(), TodoWrite())
+    files = (Read(), Write(), Edit(), NotebookEdit(), Glob(), Grep())
+    shell = (Bash(), TaskOutput(), TaskStop())
+    others = (WebFetch(), WebSearch(), TodoWrite(), Task(agents), AskUserQuestion(), EnterPlanMode(), ExitPlanMode())
+    return (*files, *shell, *others)
+
+
+def other_names(agents: Sequence[Agent] = BUILT_IN) -> tuple[Tool, ...]:
+    """Return tools under names that other versions have for them: understood where a session has them, not offered."""
+    from unspool.client.tools.kill import TaskStop
+    from unspool.client.tools.output import TaskOutput
+    from unspool.client.tools.task import Task
+
+    looking = (TaskOutput("BashOutput"), TaskOutput("AgentOutputTool"))
+    return (*looking, TaskStop("KillShell"), TaskStop("KillBash"), Task(agents, "Agent"))
 
 
 def definitions(tools: Iterable[Tool]) -> list[Json]:
