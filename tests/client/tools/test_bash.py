@@ -205,12 +205,12 @@ def test_what_a_command_put_in_the_background_goes_on_until_the_conversation_is_
     asyncio.run(conversation())
 
 
-def test_how_a_command_goes_is_told_once_a_second_after_two(tmp_path: Path) -> None:
+def test_how_a_command_goes_is_told_after_two_seconds_and_when_it_has_said_more(tmp_path: Path) -> None:
     at = desk(tmp_path)
     told: list[tuple[str, dict[str, Any]]] = []
     at.progress = lambda call_id, data: told.append((call_id, data))
-    call(BASH, at, command="seq 9; sleep 3.5")
-    assert [data["elapsedTimeSeconds"] for _, data in told] == [2, 3]
+    call(BASH, at, command="seq 9; sleep 3.5; echo 10; sleep 1")
+    assert [data["elapsedTimeSeconds"] for _, data in told] == [2, 4]
     assert told[0][0] == "toolu_1"
     assert told[0][1]["type"] == "bash_progress"
     assert told[0][1]["output"] == "5\n6\n7\n8\n9"
