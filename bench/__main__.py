@@ -11,7 +11,23 @@ from collections.abc import Callable
 
 import msgspec
 
-from bench import columns, corpus, decode, edit, graph, live, memory, mix, search, startup, store, table, usage, web
+from bench import (
+    chat,
+    columns,
+    corpus,
+    decode,
+    edit,
+    graph,
+    live,
+    memory,
+    mix,
+    search,
+    startup,
+    store,
+    table,
+    usage,
+    web,
+)
 from bench.families import FAMILIES
 from bench.table import Row
 
@@ -21,6 +37,7 @@ def main() -> None:
     options = _arguments()
     parameters = corpus.Parameters(size=round(options.size * 1e6), shares=_shares(options.families))
     benchmarks: dict[str, Callable[[], list[Row]]] = {
+        "chat": chat.rows,
         "columns": lambda: columns.rows(parameters),
         "decode": lambda: decode.rows(parameters),
         "edit": edit.rows,
@@ -52,7 +69,7 @@ def _arguments() -> argparse.Namespace:
         "names",
         nargs="*",
         metavar="NAME",
-        help="columns, corpus, decode, edit, graph, memory, startup, store, usage, search, web, live, large; "
+        help="chat, columns, corpus, decode, edit, graph, memory, startup, store, usage, search, web, live, large; "
         "default: all but corpus and large",
     )
     parser.add_argument("--size", type=float, default=300, metavar="MB", help="of the tree (default: 300)")

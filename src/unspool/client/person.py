@@ -51,6 +51,8 @@ class Permit(msgspec.Struct, frozen=True, kw_only=True):
     """What to tell the model instead, if it is not allowed."""
     mode: str | None = None
     """Another permission mode from now on."""
+    stops: bool = False
+    """Whether the turn ends here, if it is not allowed and nothing is told instead."""
 
 
 class Choice(msgspec.Struct, frozen=True, kw_only=True):

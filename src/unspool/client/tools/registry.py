@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from unspool.client.agents import BUILT_IN, Agent
 from unspool.client.tools.tool import Tool
+
+if TYPE_CHECKING:
+    from unspool.client.agents import Agent
 
 Json: TypeAlias = dict[str, Any]
 
 
-def tools(agents: Sequence[Agent] = BUILT_IN) -> tuple[Tool, ...]:
-    """Return the tools; agents are those that can be sent."""
+def tools(agents: Sequence[Agent] | None = None) -> tuple[Tool, ...]:
+    """Return the tools, with the agents that can be sent; None: those that are built in."""
+    from unspool.client.agents import BUILT_IN
     from unspool.client.tools.bash import Bash
     from unspool.client.tools.edit import Edit
     from unspool.client.tools.glob import Glob
@@ -29,19 +32,20 @@ def tools(agents: Sequence[Agent] = BUILT_IN) -> tuple[Tool, ...]:
     from unspool.client.tools.write import Write
 
     files = (Read(), Write(), Edit(), NotebookEdit(), Glob(), Grep())
-    shell = (Bash(), TaskOutput(), TaskStop())
-    others = (WebFetch(), WebSearch(), TodoWrite(), Task(agents), AskUserQuestion(), EnterPlanMode(), ExitPlanMode())
-    return (*files, *shell, *others)
+    commands = (Bash(), TaskOutput(), TaskStop())
+    others = (Task(BUILT_IN if agents is None else agents), TodoWrite(), WebFetch(), WebSearch())
+    return (*files, *commands, *others, AskUserQuestion(), EnterPlanMode(), ExitPlanMode())
 
 
-def other_names(agents: Sequence[Agent] = BUILT_IN) -> tuple[Tool, ...]:
+def other_names(agents: Sequence[Agent] | None = None) -> tuple[Tool, ...]:
     """Return tools under names that other versions have for them: understood where a session has them, not offered."""
+    from unspool.client.agents import BUILT_IN
     from unspool.client.tools.kill import TaskStop
     from unspool.client.tools.output import TaskOutput
     from unspool.client.tools.task import Task
 
     looking = (TaskOutput("BashOutput"), TaskOutput("AgentOutputTool"))
-    return (*looking, TaskStop("KillShell"), TaskStop("KillBash"), Task(agents, "Agent"))
+    return (*looking, TaskStop("KillShell"), TaskStop("KillBash"), Task(BUILT_IN if agents is None else agents, "Agent"))
 
 
 def definitions(tools: Iterable[Tool]) -> list[Json]:
