@@ -65,9 +65,8 @@ class Backups:
     def at_prompt(self) -> Json:
         """Keep what has changed since it was last kept; return what a snapshot tells."""
         for name, kept in [*self._files.items()]:
-            path = self._root / name
-            if _digest(path) != self._known(kept):
-                self._files[name] = self._kept(path, kept.version + 1)
+            if self.differs(name, kept):
+                self._files[name] = self._kept(self._root / name, kept.version + 1)
         self.changed = False
         return self.told()
 
@@ -78,6 +77,10 @@ class Backups:
     def paths(self) -> list[str]:
         """Return what is tracked."""
         return [*self._files]
+
+    def differs(self, name: str, kept: Kept) -> bool:
+        """Tell whether a file is not as it was kept."""
+        return _digest(self._root / name) != self._known(kept)
 
     def held(self, name: str) -> tuple[bytes, int] | None:
         """Return what a backup holds, and its mode; None if it is gone."""

@@ -202,7 +202,7 @@ class Chat:
 
     def points(self) -> list[Point]:
         """Return the prompts that can be gone back to, the oldest first."""
-        return rewind.points(entries_of(self.path)) if self.path.exists() else []
+        return rewind.points(entries_of(self.path), self._backups) if self.path.exists() else []
 
     def tree(self) -> list[Branch]:
         """Return every way the conversation went, the oldest first."""
@@ -211,7 +211,7 @@ class Chat:
     def rewind(self, uuid: str, *, conversation: bool, files: bool) -> list[str]:
         """Go back to before a prompt; return the files that changed."""
         entries = entries_of(self.path)
-        point = next((one for one in rewind.points(entries) if one.uuid == uuid), None)
+        point = next((one for one in rewind.points(entries, self._backups) if one.uuid == uuid), None)
         if point is None:
             raise NotFound(f"there is no such prompt: `{uuid}`")
         changed: list[str] = []

@@ -96,6 +96,8 @@ class Desk:
         """The file that holds the plan, in plan mode."""
         self.keep: Callable[[Path], None] = _nothing
         """Called before a file is changed, or made: its backup belongs to the session."""
+        self.hides: Callable[[Path], bool] = _nowhere
+        """Tells whether a rule keeps a file, by its real path, from being read: searches leave it out."""
         self.progress: Callable[[str, Json], None] = _no_progress
         """Called with a call's id and what to tell of it while it runs."""
         self.wait: Callable[[float], Awaitable[None]] | None = None
@@ -104,11 +106,17 @@ class Desk:
         """Return the desk of an agent."""
         desk = Desk(self.place, self.environment, self.person)
         desk.cwd, desk.mode, desk.tasks, desk.web, desk.keep = self.cwd, self.mode, self.tasks, self.web, self.keep
+        desk.hides = self.hides
         return desk
 
 
 def _nothing(path: Path) -> None:
     """Keep nothing."""
+
+
+def _nowhere(path: Path) -> bool:
+    """Hide nothing."""
+    return False
 
 
 def _no_progress(call_id: str, data: Json) -> None:

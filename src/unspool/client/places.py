@@ -12,6 +12,8 @@ from pathlib import Path
 from unspool.client.desk import Desk
 from unspool.client.tools.tool import BadCall
 
+_WILD = frozenset("*?[{\\")
+
 
 def resolved(path: str, desk: Desk) -> Path:
     """Return the real path: `~` is the home folder, and what is relative begins where the shell is."""
@@ -26,6 +28,17 @@ def resolved(path: str, desk: Desk) -> Path:
         return (desk.cwd / path).resolve()
     except (OSError, RuntimeError):
         raise BadCall(f"Path cannot be resolved: {path}") from None
+
+
+def searched(path: str | None, pattern: str, desk: Desk) -> tuple[Path, str]:
+    """Return the folder that a pattern of names is looked for in, and the pattern for what is in it."""
+    if ".." in pattern.split("/"):
+        raise BadCall("The pattern must not contain `..`; give the folder as `path`.")
+    if not pattern.startswith("/"):
+        return resolved(path or str(desk.cwd), desk), pattern or "**"
+    parts = pattern.split("/")
+    wild = next((at for at, part in enumerate(parts) if _WILD & set(part)), len(parts) - 1)
+    return resolved("/".join(parts[:wild]) or "/", desk), "/" + "/".join(parts[wild:])
 
 
 def missing(path: Path, desk: Desk) -> BadCall:

@@ -3,8 +3,8 @@
 Rules
   1. An answer that breaks off is gone on with from where it broke, if something of it can be sent. If not, it is asked
      for again, and what came of it stays beside the conversation.
-  2. A request that is refused for something that can be done without is asked again without; one that is too long, again
-     when it is shorter. Everything else passes.
+  2. A request that is refused for something that can be done without is asked again without; one that is too long,
+     again when it is shorter. Everything else passes.
 """
 
 from __future__ import annotations

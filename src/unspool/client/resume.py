@@ -104,11 +104,11 @@ def begun(start: Start, model: str, world: World, root: Path) -> tuple[Path, Res
 
 def forked(path: Path, world: World, leaf: str | None, id: str | None) -> Path:
     """Copy a session with all that belongs to it, up to a line if one is named; return the copy."""
+    from unspool import home
     from unspool.edit.edits import apply_edit, plan_edit
     from unspool.edit.planning import Clone, Fork
-    from unspool.home import open_home
 
-    session = open_home(path).session(path.stem)
+    session = home.open(path).session(path.stem)
     planned = plan_edit(session, Clone() if leaf is None else Fork(leaf), id=id)
     return apply_edit(planned, folder=data_folder(world.environment)).path
 

@@ -44,29 +44,17 @@ class Branch(NamedTuple):
     is_active: bool
 
 
-def points(entries: Sequence[Entry]) -> list[Point]:
+def points(entries: Sequence[Entry], backups: Backups) -> list[Point]:
     """Return the prompts of the thread that is gone on with, the oldest first."""
-    found = [line for line in thread_lines(entries) if is_prompt(line)]
-    changed: list[set[str]] = [set() for _ in found]
-    places = {line.record.uuid: place for place, line in enumerate(found)}
-    versions: dict[str, int] = {}
-    for prompt, path, backup in _tracked(entries):
-        place = places.get(prompt)
-        if place is None:
-            continue
-        number = backup.version or 1
-        if path not in versions:
-            changed[place].add(path)
-        elif versions[path] != number and place:
-            changed[place - 1].add(path)  # it was changed after the prompt before
-        versions[path] = number
-    made = []
-    for place, line in enumerate(found):
+    then = _before(entries)
+    found = []
+    for line in thread_lines(entries):
         record = line.record
-        assert isinstance(record, User)
-        since = sorted(set().union(*changed[place:]))
-        made.append(Point(record.uuid or "", record.parent_uuid, typed_text(record.message.blocks), tuple(since)))
-    return made
+        if is_prompt(line) and isinstance(record, User):
+            files = [path for path, kept in then.get(record.uuid, {}).items() if backups.differs(path, kept)]
+            text = typed_text(record.message.blocks)
+            found.append(Point(record.uuid or "", record.parent_uuid, text, tuple(sorted(files))))
+    return found
 
 
 def branches(entries: Sequence[Entry]) -> list[Branch]:
@@ -91,17 +79,7 @@ def is_prompt(line: Entry) -> bool:
 
 def before(entries: Sequence[Entry], prompt: str) -> dict[str, Kept]:
     """Return how every tracked file was before a prompt."""
-    then: dict[str, Kept] = {}
-    first: dict[str, Kept] = {}
-    reached = False
-    for at, path, backup in _tracked(entries):
-        reached = reached or at == prompt
-        kept = Kept(backup.backup_file_name, backup.version or 1, backup.backup_time or "")
-        if at == prompt:
-            then[path] = kept
-        elif reached:
-            first.setdefault(path, kept)
-    return {**first, **then}
+    return _before(entries).get(prompt, {})
 
 
 def restore(backups: Backups, root: Path, wanted: dict[str, Kept]) -> list[str]:
@@ -157,13 +135,23 @@ def _umask() -> int:
     return now
 
 
+def _before(entries: Sequence[Entry]) -> dict[str | None, dict[str, Kept]]:
+    """Return how files were before each prompt: as its snapshot has them, else as the next one has that does."""
+    told: dict[str | None, dict[str, Kept]] = {}
+    for prompt, path, backup in _tracked(entries):
+        told.setdefault(prompt, {})[path] = Kept(backup.backup_file_name, backup.version or 1, backup.backup_time or "")
+    later: dict[str, Kept] = {}
+    for prompt in reversed([*told]):
+        later = told[prompt] = {**later, **told[prompt]}
+    return told
+
+
 def _tracked(entries: Iterable[Entry]) -> Iterable[tuple[str | None, str, Backup]]:
     """Yield what snapshots tell: the prompt, a file, its backup."""
     for entry in entries:
         match entry.record:
             case FileHistorySnapshot(snapshot=snapshot):
-                for path, backup in snapshot.tracked_file_backups.items():
-                    yield snapshot.message_id, path, backup
+                yield from ((snapshot.message_id, *one) for one in snapshot.tracked_file_backups.items())
             case FileHistoryDelta(snapshot_message_id=prompt, tracking_path=str(path), backup=Backup() as backup):
                 yield prompt, path, backup
             case _:

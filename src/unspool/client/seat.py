@@ -56,9 +56,7 @@ class Seat:
         around, world = self.around, self.around.world
         tools = {tool.name: tool for tool in around.fittings.tools}
         bench = Bench(tools, self.desk, around.fittings.judge, around.fittings.run, aftermath, agent)
-        walls = Walls(
-            self.transcript, self.inbox, world.model, self._whole_request, self._spent, lambda: self.written()
-        )
+        walls = Walls(self.transcript, self.inbox, world.model, self._whole_request, self._spent, self.written)
         self.room = around.fittings.room(walls)
         asking = Asking(world.model, self.transcript, self.inbox)
         means = Means(self.request, around.learned.refused, world.pause, world.clock)
@@ -71,7 +69,7 @@ class Seat:
             waiting=self.waiting,
             room=self.room,
             clock=world.clock,
-            news=lambda: self.news(),
+            news=self.news,
         )
         self.loop = Loop(parts, limits)
 

@@ -171,6 +171,7 @@ class Transcript:
             self.boundary("The conversation was taken back to its beginning.", {"trigger": "manual", "preTokens": 0})
             return
         self.writer.parent = parent
+        self.writer.tell(lines.place_mark(self.new_id()))
         self.conversation.become(messages)
 
     def boundary(self, summary: str, metadata: Json) -> str:

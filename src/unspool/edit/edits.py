@@ -75,8 +75,8 @@ class Edited(msgspec.Struct, frozen=True):
         return self.planned.destination.path
 
 
-def plan_edit(session: Session, operation: Operation, *, in_place: bool = False) -> Planned:
-    """Return what an operation would do to a session. Nothing is written."""
+def plan_edit(session: Session, operation: Operation, *, in_place: bool = False, id: str | None = None) -> Planned:
+    """Return what an operation would do to a session. Nothing is written. `id`: of the new session."""
     if session.path.name.startswith("agent-") or not session.path.is_file():
         raise Refused(
             f"`{session.path.name}` cannot be edited by itself",
@@ -85,7 +85,7 @@ def plan_edit(session: Session, operation: Operation, *, in_place: bool = False)
     if in_place and isinstance(operation, Fork):
         raise Refused("a fork is always a new session", hint="leave out `--in-place`")
     with _undisturbed():
-        return _planned(session, operation, in_place=in_place)
+        return _planned(session, operation, session.path.stem if in_place else id or str(uuid.uuid4()))
 
 
 def apply_edit(
@@ -189,12 +189,13 @@ def _undisturbed() -> Iterator[None]:
             gc.enable()
 
 
-def _planned(session: Session, operation: Operation, *, in_place: bool) -> Planned:
+def _planned(session: Session, operation: Operation, id: str) -> Planned:
+    in_place = id == session.path.stem
     manuscript = manuscript_of(session)
     around = surroundings(session, slugs(manuscript))
     now = datetime.now(UTC)
     ids = Ids(
-        session=session.path.stem if in_place else str(uuid.uuid4()),
+        session=id,
         seed=secrets.token_bytes(16),
         boundary=str(uuid.uuid4()),
         summary=str(uuid.uuid4()),

@@ -1,6 +1,6 @@
 from typing import Any
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from unspool.client.tools.patch import structured_patch
@@ -47,6 +47,7 @@ def test_a_patch_makes_the_new_text_of_the_old(old: str, new: str) -> None:
     assert applied(old, structured_patch(old, new)) == new
 
 
+@settings(max_examples=20)
 @given(st.integers(0, 3000), st.integers(1, 7))
 def test_a_patch_of_a_large_change_still_makes_the_new_text_of_the_old(size: int, step: int) -> None:
     old = "".join(f"{at}\n" for at in range(size))

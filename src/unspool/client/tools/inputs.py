@@ -9,6 +9,7 @@ Rules
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, TypeAlias, TypeVar
 
 import msgspec
@@ -19,7 +20,7 @@ Json: TypeAlias = dict[str, Any]
 Shape = TypeVar("Shape", bound=msgspec.Struct)
 
 _KINDS = {str: "string", bool: "boolean", int: "number", float: "number", list: "array", dict: "object"}
-_UNINTERESTING = frozenset({"title", "default", "$defs"})
+_UNSAID = frozenset({"title", "default", "$defs"})
 
 
 class Asked(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -47,7 +48,7 @@ def parse(tool: str, input: object, shape: type[Shape]) -> Shape:
     try:
         return msgspec.convert(input, shape, strict=False)
     except (msgspec.ValidationError, RecursionError) as problem:
-        issues = _issues(input, shape) or [f"The input is not as expected: {problem}"]
+        issues = list(_issues(input, schema(shape), "")) or [f"The input is not as expected: {problem}"]
         words = "issue" if len(issues) == 1 else "issues"
         text = "\n".join(issues)
         raise BadInput(f"InputValidationError: {tool} failed due to the following {words}:\n{text}") from None
@@ -66,7 +67,7 @@ def _plain(node: Any, definitions: Json) -> Any:
         return node
     if "$ref" in node:
         return _plain(definitions[node["$ref"].rpartition("/")[2]], definitions)
-    plain = {key: _plain(value, definitions) for key, value in node.items() if key not in _UNINTERESTING}
+    plain = {key: _plain(value, definitions) for key, value in node.items() if key not in _UNSAID}
     kinds = [kind for kind in plain.pop("anyOf", []) if kind != {"type": "null"}]
     if len(kinds) == 1:
         plain = kinds[0] | plain
@@ -77,36 +78,51 @@ def _plain(node: Any, definitions: Json) -> Any:
     return plain
 
 
-def _issues(input: object, shape: type[msgspec.Struct]) -> list[str]:
-    if not isinstance(input, dict):
-        return [f"The input is expected as `object` but provided as `{_kind(input)}`"]
-    fields = {field.encode_name: field for field in msgspec.structs.fields(shape)}
-    missing = [
-        f"The required parameter `{name}` is missing"
-        for name, field in fields.items()
-        if field.required and name not in input
-    ]
-    unexpected = [f"An unexpected parameter `{name}` was provided" for name in input if name not in fields]
-    properties = schema(shape)["properties"]
-    unfit = [
-        issue
-        for name, field in fields.items()
-        if name in input and (issue := _issue(name, input[name], field.type, properties[name]))
-    ]
-    return missing + unexpected + unfit
+def _issues(value: object, expected: Json, name: str) -> Iterator[str]:
+    """Yield what is wrong with a value and all that is in it."""
+    wanted, given = expected.get("type", "string" if "enum" in expected else None), _kind(value)
+    match wanted:
+        case "object" if isinstance(value, dict):
+            yield from _issues_inside(value, expected, name)
+        case "array" if isinstance(value, list):
+            for at, part in enumerate(value):
+                yield from _issues(part, expected.get("items", {}), f"{name}[{at}]")
+        case "integer" if isinstance(value, float):
+            yield f"The parameter `{name}` is expected as a whole number but provided as `{value}`"
+        case str() if given != wanted.replace("integer", "number") and not _means(value, wanted):
+            named = f"parameter `{name}` type" if name else "input"
+            yield f"The {named} is expected as `{wanted}` but provided as `{given}`"
+        case "integer" if isinstance(value, int) and value < expected.get("minimum", value):
+            yield f"The parameter `{name}` is expected as `{expected['minimum']}` or more but provided as `{value}`"
+        case "string" if "enum" in expected and value not in expected["enum"]:
+            among = ", ".join(f"`{each}`" for each in expected["enum"])
+            yield f"The parameter `{name}` is expected as one of {among} but provided as `{value}`"
+        case "string" if isinstance(value, str) and len(value) < expected.get("minLength", 0):
+            yield f"The parameter `{name}` cannot be empty"
 
 
-def _issue(name: str, value: object, type: Any, expected: Json) -> str | None:
+def _issues_inside(value: Json, expected: Json, name: str) -> Iterator[str]:
+    properties = expected.get("properties", {})
+    inside = f"{name}." if name else ""
+    for key in expected.get("required", []):
+        if key not in value:
+            yield f"The required parameter `{inside}{key}` is missing"
+    if expected.get("additionalProperties") is False:
+        for key in value:
+            if key not in properties:
+                yield f"An unexpected parameter `{inside}{key}` was provided"
+    for key, part in properties.items():
+        if value.get(key) is not None or (key in value and key in expected.get("required", [])):
+            yield from _issues(value[key], part, f"{inside}{key}")
+
+
+def _means(value: object, wanted: str) -> bool:
+    """Tell whether a text is what is wanted in quotation marks."""
+    type = {"integer": int, "number": float, "boolean": bool}.get(wanted)
     try:
-        msgspec.convert(value, type, strict=False)
-    except (msgspec.ValidationError, RecursionError) as problem:
-        wanted, given = expected.get("type", "string" if "enum" in expected else None), _kind(value)
-        if wanted and given != wanted.replace("integer", "number"):
-            return f"The parameter `{name}` type is expected as `{wanted}` but provided as `{given}`"
-        words = str(problem).replace("`$", f"`{name}")
-        among = "; expected one of " + ", ".join(f"`{each}`" for each in expected["enum"]) if "enum" in expected else ""
-        return f"The parameter `{name}` is not as expected: {words}{among}"
-    return None
+        return type is not None and msgspec.convert(value, type, strict=False) is not None
+    except msgspec.ValidationError:
+        return False
 
 
 def _kind(value: object) -> str:

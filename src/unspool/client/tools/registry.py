@@ -13,10 +13,14 @@ Json: TypeAlias = dict[str, Any]
 def tools() -> tuple[Tool, ...]:
     """Return the tools."""
     from unspool.client.tools.edit import Edit
+    from unspool.client.tools.glob import Glob
+    from unspool.client.tools.grep import Grep
+    from unspool.client.tools.notebook import NotebookEdit
     from unspool.client.tools.read import Read
+    from unspool.client.tools.todo import TodoWrite
     from unspool.client.tools.write import Write
 
-    return (Read(), Write(), Edit())
+    return (Read(), Write(), Edit(), NotebookEdit(), Glob(), Grep(), TodoWrite())
 
 
 def definitions(tools: Iterable[Tool]) -> list[Json]:

@@ -34,12 +34,6 @@ async def run(tool: Tool, input: Any, desk: Desk, call_id: str) -> Outcome:
     return _sound(outcome)
 
 
-def no_such_tool(name: str) -> Outcome:
-    """Return what to say to a call of a tool that is not there."""
-    text = f"Error: No such tool available: {name}"
-    return _sound(Outcome(content=f"<tool_use_error>{text}</tool_use_error>", result=text, is_error=True))
-
-
 def system_words(problem: OSError) -> str:
     """Return what the system said, as the program words it: `EACCES: permission denied, '/etc/shadow'`."""
     name = errno.errorcode.get(problem.errno or 0, "EIO")

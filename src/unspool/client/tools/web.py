@@ -192,7 +192,7 @@ def _results(blocks: list[Json]) -> list[Json | str]:
         if kind == "text" and (text := "".join(str(block.get("text", "")) for block in group).strip()):
             found.append(text)
         if kind == "web_search_tool_result":
-            found += map(_hits, group)
+            found += [_hits(block) for block in group]
     return found
 
 
