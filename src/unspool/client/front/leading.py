@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from unspool.client.asked import Settings, Start, World
-from unspool.client.front import commands, fitting, wire
+from unspool.client.front import fitting, wire
 from unspool.client.front.headless import Headless, Speech, lines
 from unspool.client.front.picking import Option, Picking
 from unspool.client.front.stream import line
@@ -66,13 +66,6 @@ async def answering(name: str, environment: Mapping[str, str], values: Mapping[s
         yield connection
 
 
-def asked_for(name: str | None, environment: Mapping[str, str]) -> str:
-    """Return the model that a request names: the one given, `$ANTHROPIC_MODEL`, or the newest."""
-    if name is None or name.startswith(SCRIPT):
-        name = environment.get("ANTHROPIC_MODEL") or commands.DEFAULT_MODEL
-    return commands.model_name(name)
-
-
 async def headless(asked: Asked, world: World, complain: Callable[[str, str | None], None]) -> int:
     """Lead a conversation without a terminal."""
 
@@ -121,7 +114,8 @@ async def _trusted(pick: Pick, asked: Asked, world: World) -> bool:
     found = acting(asked.cwd)
     if not found or fitting.is_trusted(asked.settings, world):
         return True
-    title = f"Do you trust this folder? {asked.cwd}\nIt brings {', '.join(found)}: these may allow calls, and tell the model things."
+    brings = f"It brings {', '.join(found)}: these may allow calls, and tell the model things."
+    title = f"Do you trust this folder? {asked.cwd}\n{brings}"
     options = [
         Option("Yes, from now on", key="y"),
         Option("No, go on without them", key="n"),
