@@ -22,6 +22,7 @@ from unspool.paths import config_folder
 if TYPE_CHECKING:
     from unspool.client.asked import Settings, Start
     from unspool.client.front.leading import Asked
+    from unspool.client.model import Model
 
 MODES = ("default", "acceptEdits", "plan", "bypassPermissions", "dontAsk")
 _LISTS = ("--allowedTools", "--allowed-tools", "--disallowedTools", "--disallowed-tools")
@@ -126,18 +127,32 @@ def chat(**flags: Any) -> None:
 
 async def _run(flags: dict[str, Any]) -> int:
     from unspool.client.asked import World
-    from unspool.client.front import leading
+    from unspool.client.front import fitting, leading
+    from unspool.client.front.commands import DEFAULT_MODEL, model_name
 
     values = dict(_pair(words) for words in flags["given"])
     asked = _asked(flags)
-    async with leading.answering(flags["model"] or "", os.environ, values) as model:
-        world = World(model, asked.config, asked.cwd, os.environ)
+    environment = fitting.environment(asked.config, os.environ)
+    if flags["explain"]:
+        here = fitting.Here(asked.config, asked.cwd, environment)
+        click.echo(clean(fitting.explained(flags["explain"], asked.settings, here)))
+        return 0
+    async with leading.answering(flags["model"] or "", environment, values) as model:
+        world = World(model, asked.config, asked.cwd, environment)
         if flags["probe"]:
-            click.echo(clean(await leading.probed(asked, world)))
-            return 0
+            return await _probe(model, model_name(asked.settings.model or DEFAULT_MODEL))
         if _is_headless(flags):
             return await leading.headless(asked, world, _complain)
         return await leading.in_terminal(asked, world)
+
+
+async def _probe(model: Model, name: str) -> int:
+    from unspool.client.front.probing import probed
+
+    click.echo(f"model: {clean_line(name)}")
+    async for feature, went in probed(model, name):
+        click.echo(f"{feature:<32}{clean_line(went)}")
+    return 0
 
 
 def _asked(flags: dict[str, Any]) -> Asked:
@@ -165,7 +180,6 @@ def _asked(flags: dict[str, Any]) -> Asked:
 
 def _settings(flags: dict[str, Any]) -> Settings:
     from unspool.client.asked import Settings
-    from unspool.client.front.leading import asked_for
     from unspool.client.rules import separated
 
     added = tuple(Path(name).expanduser() for name in flags["added"])
@@ -174,7 +188,7 @@ def _settings(flags: dict[str, Any]) -> Settings:
             raise Usage(f"no such folder: `{folder}`", hint="`--add-dir` names a folder that is there")
     cost = flags["max_cost"]
     return Settings(
-        model=asked_for(flags["model"], os.environ),
+        model=_model(flags["model"]),
         mode="bypassPermissions" if flags["skips"] else flags["permission_mode"],
         max_steps=flags["max_turns"],
         max_total_tokens=flags["max_tokens"],
@@ -191,6 +205,12 @@ def _settings(flags: dict[str, Any]) -> Settings:
         tools=_tools(flags["tools"]),
         interactive=not _is_headless(flags),
     )
+
+
+def _model(name: str | None) -> str:
+    """Return the model that a flag or the environment names; a script answers for any."""
+    given = name if name and not name.startswith("script:") else None
+    return given or os.environ.get("ANTHROPIC_MODEL") or ""
 
 
 def _tools(names: str | None) -> tuple[str, ...] | None:
@@ -225,7 +245,7 @@ def _is_headless(flags: dict[str, Any]) -> bool:
 def _prompt(flags: dict[str, Any], *, streams_in: bool) -> str | None:
     """Return what is said first: what is piped in, and the argument after it."""
     given: str | None = flags["prompt"]
-    if streams_in or not _is_headless(flags) or flags["probe"]:
+    if streams_in or not _is_headless(flags) or flags["probe"] or flags["explain"]:
         return given
     piped = "" if sys.stdin is None or sys.stdin.isatty() else sys.stdin.buffer.read().decode(errors="replace")
     prompt = "\n".join(part for part in (piped.rstrip("\n"), given or "") if part.strip())

@@ -189,13 +189,15 @@ class _Reader:
                 words = words[1:]
         if words and words[0].raw in _STRANGE:
             self.doubts.append(f"it uses `{words[0].raw}`")
-        if words and words[0].raw == "for":
+        if any(word.raw in ("{", "}") for word in words):
+            self.doubts.append("a brace stands where none is expected")  # in zsh it may begin a block
+        elif words and words[0].raw == "for":
             words = self._loop(words, draft)
         if words or draft.assigned or draft.redirects or draft.scripts:
             raw = self.text[draft.start : self.at].strip()
-            made = (tuple(words), tuple(draft.assigned), tuple(draft.redirects), tuple(draft.scripts), raw)
             draft.number = len(self.parts)
-            self.parts.append(Part(*made))
+            made = (tuple(words), tuple(draft.assigned), tuple(draft.redirects), tuple(draft.scripts))
+            self.parts.append(Part(*made, raw))
 
     def _loop(self, words: list[Word], draft: _Draft) -> list[Word]:
         """Take `for NAME in WORDS` for what it is: a name that gets values."""
@@ -219,16 +221,14 @@ class _Reader:
         while self.at < len(self.text) and self.text[self.at] in _BLANK:
             self.at += 1
         word = self._word()
-        if not word.raw:
-            self.doubts.append("it redirects to nothing")
+        if not word.raw or word.raw.startswith("!"):
+            self.doubts.append("it redirects to nothing")  # in zsh `>! x` writes to x
         elif operator in ("<<", "<<-"):
             self._awaited.append((word.text, word.raw == word.text, operator == "<<-", draft))
         elif operator == "<<<":
             draft.scripts.append(word.text)
             draft.words += [] if word.is_plain else [Word("", "", has_variable=True)]
-        elif operator in ("<&", ">&") and re.fullmatch(r"[0-9]+-?|-", word.raw):
-            pass  # one of its own
-        else:
+        elif not (operator in ("<&", ">&") and re.fullmatch(r"[0-9]+-?|-", word.raw)):  # one of its own
             draft.redirects.append(Redirect(operator not in ("<", "<&"), word))
 
     def _read_documents(self) -> None:
@@ -351,6 +351,8 @@ class _Reader:
         else:
             if text.startswith("$[", at):
                 self.doubts.append("it calculates")
+            if text[at + 1 : at + 2] in tuple("=~^+:"):
+                spelling.marks.add("variable")  # to zsh it is one
             spelling.pieces.append("$")
             self.at += 1
 

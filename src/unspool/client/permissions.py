@@ -8,7 +8,7 @@ Rules
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -18,6 +18,7 @@ from unspool.client import shell_ruling
 from unspool.client.desk import Desk
 from unspool.client.hearing import Book, Hearing, built_in, by_mode, by_rule
 from unspool.client.person import Ruling
+from unspool.client.places import searched
 from unspool.client.rules import (
     EDITS,
     READS,
@@ -26,11 +27,13 @@ from unspool.client.rules import (
     host,
     matches_host,
     matches_name,
+    matches_path,
     parsed,
     plain_name,
     separated,
 )
 from unspool.client.settings import Loaded, add_local_rule
+from unspool.client.tools.tool import BadCall
 from unspool.errors import Usage
 
 Json: TypeAlias = dict[str, Any]
@@ -128,12 +131,11 @@ class Permissions:
         bare = [rule for rule in self.book.deny if rule.inside is None]
         return frozenset(tool for tool in tools if any(rule.tool == plain_name(tool) for rule in bare))
 
-    def hides(self, path: Path, desk: Desk) -> bool:
-        """Tell whether a rule denies reading a file: searches leave it out."""
-        if not any(rule.tool == "Read" and rule.inside is not None for rule in self.book.deny):
-            return False
-        hearing = Hearing(self.book, desk, trusted=self.trusted)
-        return hearing.first("deny", "Read", lambda rule: hearing.is_about(rule, path)) is not None
+    def hider(self, desk: Desk) -> Callable[[Path], bool]:
+        """Return what tells whether a rule denies reading a file, by its real path: for `desk.hides`."""
+        rules = [rule for rule in self.book.deny if rule.tool == "Read" and rule.inside is not None]
+        here, home = str(desk.place.root.resolve()), desk.environment.get("HOME", "")
+        return lambda path: any(matches_path(rule, str(path), here=here, home=home, forbids=True) for rule in rules)
 
     def rules(self) -> list[tuple[str, Rule]]:
         """Return all rules with what they do, for people to look at."""
@@ -184,8 +186,10 @@ def _files(hearing: Hearing, tool: str, input: Json) -> Ruling:
     if tool in ("Glob", "Grep"):
         names = names or [str(hearing.desk.cwd)]
         pattern = input.get("pattern") if tool == "Glob" else None
-        if isinstance(pattern, str):
-            names.append(_start(names[0], pattern))
+        try:
+            names += [str(searched(names[0], pattern, hearing.desk)[0])] if isinstance(pattern, str) else []
+        except BadCall as refused:
+            return built_in("ask", f"the pattern leads nowhere: {refused}")
     if not names:
         return built_in("ask", f"the input of `{tool}` names no file")
     rulings = [_file(hearing, tool, name) for name in names]
@@ -199,18 +203,6 @@ def _file(hearing: Hearing, tool: str, name: str) -> Ruling:
         return built_in("ask", f"where `{name}` leads is not known")
     named = hearing.reach.named(name)
     return hearing.read(tool, path, named) if tool in READS else hearing.edit(tool, path, named)
-
-
-def _start(folder: str, pattern: str) -> str:
-    """Return the folder that a pattern begins in; one that climbs after a star begins nowhere."""
-    parts = pattern.split("/")
-    plain = next((at for at, part in enumerate(parts) if any(mark in part for mark in "*?[{")), len(parts) - 1)
-    if ".." in parts[plain:]:
-        return "\0"
-    start = "/".join(parts[:plain])
-    if pattern.startswith(("/", "~")):
-        return start or "/"
-    return f"{folder}/{start}" if start else folder
 
 
 def _page(hearing: Hearing, input: Json) -> Ruling:

@@ -53,8 +53,8 @@ _CARRIERS = frozenset(
     {"sudo", "doas", "su", "runuser", "pkexec", "ssh", "watch", "parallel", "strace", "ltrace", "gdb", "chroot",
      "unshare", "nsenter", "flock", "script", "busybox", "toybox", "docker", "podman", "kubectl", "npx", "find", "fd",
      "eval", "source", ".", "trap", "alias", "entr", "systemd-run", "at", "batch", "expect", "tmux", "screen", "rlwrap",
-     "fakeroot", "bwrap", "firejail", "ionice", "taskset", "chrt", "unbuffer", "caffeinate", "coproc", "then", "do",
-     *SHELLS, *_WRAPPERS}
+     "fakeroot", "bwrap",  "firejail", "ionice", "taskset", "chrt", "unbuffer", "caffeinate", "coproc", "then", "do",
+     "repeat", "noglob", "nocorrect", "-", *SHELLS, *_WRAPPERS}
 )  # fmt: skip
 """Programs whose words may be a command: what is forbidden is looked for at each of them."""
 

@@ -73,7 +73,7 @@ class Reach:
         paths = [self.real(text, base)]
         named = self.named(text, base)
         if word.has_glob and named is not None and paths[0] is not None and self.is_inside(paths[0]):
-            if sum(1 for part in named.parts if glob.has_magic(part)) > _STARRED:
+            if "**" in text or sum(1 for part in named.parts if glob.has_magic(part)) > _STARRED:
                 return None
             every = glob.iglob(str(named), include_hidden=True)  # noqa: PTH207 - `Path.glob` takes no absolute pattern
             found = list(islice(every, _MOST + 1))

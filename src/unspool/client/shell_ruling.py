@@ -11,6 +11,7 @@ Rules
 
 from __future__ import annotations
 
+import glob
 import re
 from pathlib import Path
 from typing import NamedTuple
@@ -142,6 +143,10 @@ def _barred_file(hearing: Hearing, kind: str, pieces: Command) -> Ruling | None:
         for word in words:
             for path in _paths_in(hearing, word, bases):
                 if rule := next((rule for rule in rules if hearing.is_about(rule, path)), None):
+                    if kind == "deny" and word.has_glob and not glob.has_magic(str(path)):
+                        return built_in(
+                            "ask", f"`{word.raw}` takes in what the {rule.source} rule `{rule.text}` denies"
+                        )
                     return by_rule("deny" if kind == "deny" else "ask", rule, f"`{word.raw}`")
     return None
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -242,15 +243,165 @@ def test_without_colours_there_are_none(open_chat: Open) -> None:
     with open_chat(["**Hello** `code`"], NO_COLOR="1") as terminal:
         terminal.say("hi")
         terminal.see("Hello code")
-        for colour in (b"\x1b[3", b"\x1b[9", b";3", b"\x1b[0;3"):
-            assert colour not in terminal.sent.split(b"Hello", 1)[1].replace(b"\x1b[?", b"")
+        codes = [
+            code for found in re.findall(rb"\x1b\[([0-9;]*)m", terminal.sent) for code in found.split(b";") if code
+        ]
+        assert [code for code in codes if 30 <= int(code) <= 48 or 90 <= int(code) <= 107] == []
+        assert b"1" in codes  # bold is no colour
 
 
 @pytest.mark.parametrize("columns", [20, 37])
 def test_narrow_terminals_are_no_worse(open_chat: Open, columns: int) -> None:
-    script = [{"content": ["A sentence that is longer than that.", bash("echo something rather long")]}, "Done."]
+    script = [{"content": ["A sentence that is longer than that.", bash("touch something-rather-long")]}, "Done."]
     with open_chat(script, size=(columns, 30), sees="default: asks") as terminal:
         terminal.press("go" + ENTER)
         terminal.see("1. Yes (y)")
         terminal.press_until("y", lambda: "Done." in terminal.shown)
         assert terminal.leave() == 0
+
+
+def test_a_folder_that_brings_something_is_trusted_once_or_not(open_chat: Open, place: Place) -> None:
+    (place.work / ".claude").mkdir()
+    (place.work / ".claude" / "settings.json").write_text('{"permissions": {"allow": ["Bash(touch:*)"]}}')
+    script = {"cues": {"go": [{"content": [bash("touch made")]}, "Done."]}}
+    with open_chat(script, sees="Do you trust this folder?") as terminal:
+        terminal.answer("n", "Do you trust this folder?")
+        terminal.say("go")
+        terminal.see("May it do this?")
+    with open_chat(script, sees="Do you trust this folder?") as terminal:
+        terminal.answer("y", "Do you trust this folder?")
+        terminal.say("go")
+        terminal.see("Done.")
+    assert (place.work / "made").exists()
+    with open_chat(script) as terminal:
+        assert "trust" not in terminal.shown
+
+
+def test_a_folder_can_be_left_instead_of_trusted(open_chat: Open, place: Place) -> None:
+    (place.work / "CLAUDE.md").write_text("Be nice.\n")
+    with open_chat(["x"], sees="Do you trust this folder?") as terminal:
+        terminal.press_until(ESCAPE, lambda: terminal.process.poll() is not None)
+        assert terminal.process.returncode == 0
+
+
+def test_a_custom_command_is_expanded_under_the_rules(open_chat: Open, place: Place) -> None:
+    folder = place.config / "commands"
+    folder.mkdir(parents=True)
+    (place.work / "notes.md").write_text("Remember the milk\n")
+    (folder / "review.md").write_text(
+        "---\ndescription: Look at it\nallowed-tools: Bash(touch:*)\n---\nReview $1: !`echo from the shell`\n\n@notes.md\n"
+    )
+    expect = {"text": ["<command-name>/review</command-name>", "Review this: from the shell", "Remember the milk"]}
+    script = [{"content": [bash("touch made")], "expect": expect}, "Reviewed.", {"content": [bash("touch other")]}]
+    with open_chat(script) as terminal:
+        terminal.press("/rev")
+        terminal.see("Look at it (user)")
+        terminal.press("iew this" + ENTER)
+        terminal.see("Reviewed.")
+        terminal.say("again")
+        terminal.see("May it do this?")  # what the command allowed was allowed to it alone
+    assert (place.work / "made").exists()
+
+
+def test_a_shell_command_of_ones_own_is_run_and_told_to_the_model(open_chat: Open, place: Place) -> None:
+    expect = {"anywhere": ["<bash-input>echo hello; pwd</bash-input>", f"<bash-stdout>hello\n{place.work}"]}
+    with open_chat([{"content": "I saw it.", "expect": expect}]) as terminal:
+        terminal.say("!echo hello; pwd")
+        terminal.see(f"hello\n     {place.work}")
+        terminal.say("and?")
+        terminal.see("I saw it.")
+        terminal.say("!sleep 60")
+        terminal.see("running…")
+        terminal.press(ESCAPE)
+        terminal.see("interrupted")
+
+
+def test_a_session_is_resumed_by_choice(open_chat: Open, place: Place) -> None:
+    with open_chat(["Milk."]) as terminal:
+        terminal.say("what was it?")
+        terminal.see("Milk.")
+        terminal.leave()
+    with open_chat([{"content": "As I said.", "expect": {"anywhere": ["what was it?", "Milk."]}}]) as terminal:
+        terminal.say("/resume")
+        terminal.see("Go on with which session?", "1. what was it?")
+        terminal.press_until(ENTER, lambda: "goes on from" in terminal.shown)
+        terminal.see("● Milk.")
+        terminal.say("go on")
+        terminal.see("As I said.")
+    assert len(place.sessions()) == 1
+
+
+def test_one_goes_back_to_an_earlier_prompt_with_the_files(open_chat: Open, place: Place) -> None:
+    path = place.work / "poem.txt"
+    path.write_text("roses\n")
+    read = {"type": "tool_use", "name": "Read", "input": {"file_path": str(path)}}
+    write = {"type": "tool_use", "name": "Write", "input": {"file_path": str(path), "content": "violets\n"}}
+    script = {
+        "cues": {
+            "first": ["One."],
+            "change it": [{"content": [read]}, {"content": [write]}, "Changed."],
+            "instead": [{"content": "Anew.", "expect": {"anywhere": "One.", "absent": "Changed."}}],
+        }
+    }
+    with open_chat(script, "--permission-mode", "acceptEdits") as terminal:
+        terminal.say("first")
+        terminal.see("One.")
+        terminal.say("change it")
+        terminal.see("Changed.", "-roses", "+violets")
+        terminal.press(ESCAPE + ESCAPE)
+        terminal.see("Go back to before which prompt?", "❯ 2. change it", "1 file")
+        terminal.press_until(ENTER, lambda: "What goes back?" in terminal.seen)
+        terminal.press_until(ENTER, lambda: "went back" in terminal.shown)
+        assert path.read_text() == "roses\n"
+        terminal.see("> change it")
+        terminal.press(CTRL_C)
+        terminal.say("instead")
+        terminal.see("Anew.")
+        terminal.say("/tree")
+        terminal.see("Go on from which branch?", "change it", "instead")
+        terminal.press_until(ESCAPE, lambda: "Go on from which branch?" not in terminal.seen)
+        assert terminal.leave() == 0
+
+
+def test_a_conversation_is_copied_renamed_exported_and_begun_anew(open_chat: Open, place: Place) -> None:
+    with open_chat(
+        {"cues": {"hi": ["Hello."], "new": [{"content": "New.", "expect": {"absent": "Hello."}}]}}
+    ) as terminal:
+        terminal.say("/export")
+        terminal.see("nothing was said yet")
+        terminal.say("hi")
+        terminal.see("Hello.")
+        terminal.say("/rename My talk")
+        terminal.see("now `My talk`")
+        terminal.say("/export out.md")
+        terminal.see("written: ")
+        terminal.say("/model haiku")
+        terminal.see("goes on with claude-haiku-5-5")
+        terminal.say("/fork")
+        terminal.see("which stays as it is")
+        terminal.say("/clear")
+        terminal.say("new")
+        terminal.see("New.")
+        terminal.say("/exit")
+        assert terminal.process.wait(timeout=20) == 0
+    assert "Hello." in (place.work / "out.md").read_text()
+    assert (place.work / "out.md").stat().st_mode & 0o777 == 0o600
+    assert len(place.sessions()) == 3
+    assert any("My talk" in path.read_text() for path in place.sessions())
+
+
+def test_a_conversation_is_compacted_when_asked(open_chat: Open) -> None:
+    summary = "<summary>We greeted each other.</summary>"
+    script = ["Hello. " * 50, summary, {"content": "Yes.", "expect": {"anywhere": "We greeted"}}]
+    with open_chat(script) as terminal:
+        terminal.say("hi")
+        terminal.see("Hello.", "$0.")
+        terminal.say("/compact keep the greeting")
+        terminal.see("compacted")
+        terminal.say("then")
+        terminal.see("Yes.")
+
+
+def test_a_session_that_is_not_there_is_said_and_nothing_is_opened(open_chat: Open) -> None:
+    with open_chat(["x"], "--resume", "nosuch", sees="no such session") as terminal:
+        assert terminal.process.wait(timeout=20) == 3

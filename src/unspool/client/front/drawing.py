@@ -166,12 +166,12 @@ class Drawing:
 
     def notice(self, text: str) -> str:
         """Draw something beside the conversation."""
-        return self._line((text, "yellow"))
+        return self.text(clean_line(text), "yellow")
 
     def error(self, text: str, hint: str | None = None) -> str:
         """Draw that something failed."""
-        drawn = self._line(("✗ ", "red"), (text, "red"))
-        return drawn + (self._line((f"  hint: {hint}", "dim")) if hint else "")
+        drawn = self._block("✗ ", clean_line(text), "red")
+        return drawn + (self._block("  ", f"hint: {hint}", "dim") if hint else "")
 
     def text(self, text: str, style: str = "") -> str:
         """Draw words as they are."""

@@ -13,15 +13,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from unspool.client.asked import Settings, Start, World
-from unspool.client.front import commands, fitting, wire
+from unspool.client.front import fitting, wire
 from unspool.client.front.headless import Headless, Speech, lines
+from unspool.client.front.picking import Option, Picking
 from unspool.client.front.stream import line
+from unspool.client.trust import acting
 from unspool.errors import ApiFailed, Usage
 
 if TYPE_CHECKING:
     from unspool.client.front.completion import Candidate
     from unspool.client.front.drawing import Look
-    from unspool.client.front.terminal import Surface, Terminal
+    from unspool.client.front.terminal import Pick, Surface, Terminal
     from unspool.client.model import Model
 
 SCRIPT = "script:"
@@ -64,13 +66,6 @@ async def answering(name: str, environment: Mapping[str, str], values: Mapping[s
         yield connection
 
 
-def asked_for(name: str | None, environment: Mapping[str, str]) -> str:
-    """Return the model that a request names: the one given, `$ANTHROPIC_MODEL`, or the newest."""
-    if name is None or name.startswith(SCRIPT):
-        name = environment.get("ANTHROPIC_MODEL") or commands.DEFAULT_MODEL
-    return commands.model_name(name)
-
-
 async def headless(asked: Asked, world: World, complain: Callable[[str, str | None], None]) -> int:
     """Lead a conversation without a terminal."""
 
@@ -104,7 +99,7 @@ async def in_terminal(asked: Asked, world: World) -> int:
     opening = Opening(
         start=asked.start,
         open=lambda start, person: fitting.opened(start, asked.settings, world, person),
-        trust=_trusted,
+        trust=lambda pick: _trusted(pick, asked, world),
         cwd=asked.cwd,
         config=asked.config,
         prompt=asked.prompt,
@@ -114,7 +109,23 @@ async def in_terminal(asked: Asked, world: World) -> int:
     return 0
 
 
-async def _trusted(pick: object) -> bool:
+async def _trusted(pick: Pick, asked: Asked, world: World) -> bool:
+    """Ask whether the folder is trusted, once, if there is anything in it that would act; False: leave."""
+    found = acting(asked.cwd)
+    if not found or fitting.is_trusted(asked.settings, world):
+        return True
+    brings = f"It brings {', '.join(found)}: these may allow calls, and tell the model things."
+    title = f"Do you trust this folder? {asked.cwd}\n{brings}"
+    options = [
+        Option("Yes, from now on", key="y"),
+        Option("No, go on without them", key="n"),
+        Option("Leave", key="l"),
+    ]
+    picked = await pick(Picking(title, options, at=1))
+    if picked is None or picked.place == 2:
+        return False
+    if picked.place == 0:
+        fitting.trust(world).add(asked.cwd)
     return True
 
 

@@ -17,10 +17,11 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 from unspool.client import events
 from unspool.client.asked import Start
 from unspool.client.chat import Chat
-from unspool.client.front import commands, doings, reports
+from unspool.client.front import commands, doings, reports, sessions
 from unspool.client.front.drawing import Drawing, Look
 from unspool.client.front.led import Led
 from unspool.client.front.picking import Picked, Picking
+from unspool.client.front.recall import recalled
 from unspool.client.front.somebody import Somebody
 from unspool.client.front.telling import Telling
 from unspool.client.person import Person
@@ -29,6 +30,7 @@ from unspool.errors import UnspoolError, Usage
 Json: TypeAlias = dict[str, Any]
 Happening: TypeAlias = AsyncGenerator[events.AnyEvent, None]
 
+Pick: TypeAlias = Callable[[Picking], Awaitable[Picked | None]]
 MODES = ("default", "acceptEdits", "plan")
 
 
@@ -63,7 +65,7 @@ class Opening(NamedTuple):
 
     start: Start
     open: Callable[[Start, Person], Awaitable[Led]]
-    trust: Callable[[Callable[[Picking], Awaitable[Picked | None]]], Awaitable[bool]]
+    trust: Callable[[Pick], Awaitable[bool]]
     """Ask whether the folder is trusted, if that has to be asked; False: leave."""
     cwd: Path
     config: Path
@@ -104,6 +106,7 @@ class Terminal:
     async def run(self) -> None:
         """Lead conversations until somebody leaves."""
         working = asyncio.ensure_future(self._work())
+        working.add_done_callback(lambda _: self.surface.leave())
         try:
             await self.surface.run()
         finally:
@@ -195,6 +198,8 @@ class Terminal:
         for problem in led.problems:
             self.surface.show(self.drawing().notice(problem))
         self.surface.show(reports.greeting(led.chat, self.drawing()))
+        if start.resume is not None:
+            self.surface.show(recalled(sessions.read(led.chat.path), self.drawing()))
 
     async def _do(self, text: str) -> None:
         """Do what was typed, and what waits when it is done."""
