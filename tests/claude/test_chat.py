@@ -100,12 +100,13 @@ def test_the_agent_sdk_reads_the_same_messages(written: list[Written], monkeypat
 
 
 def told(session: Session) -> list[tuple[str, object]]:
-    """Return what the lines of a conversation say, but for what the program adds to it."""
+    """Return what the lines of a conversation say since it was last compacted, but for what the program adds to it."""
     thread = session.thread
     assert thread is not None
-    lines = [json.loads(entry.line) for entry in thread.entries]
+    lines = [json.loads(bytes(entry.raw)) for entry in thread.entries]
+    start = max((number for number, line in enumerate(lines) if line.get("subtype") == "compact_boundary"), default=0)
     return [
         (line["uuid"], line["message"])
-        for line in lines
+        for line in lines[start:]
         if line["type"] in ("user", "assistant") and not line.get("isMeta")
     ]
