@@ -20,7 +20,8 @@ import re
 from functools import lru_cache
 from typing import NamedTuple
 
-from unspool.client.commands import Part, taken_apart
+from unspool.client.commands import taken_apart
+from unspool.client.parts import Part
 from unspool.client.programs import risks
 
 READS = frozenset({"Read", "Glob", "Grep", "LS", "NotebookRead"})
