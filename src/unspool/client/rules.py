@@ -83,7 +83,7 @@ def covers_tool(rule: Rule, tool: str, *, forbids: bool = False) -> bool:
         return _star(rule.tool, tool)
     if tool.startswith("mcp__") and rule.tool.startswith("mcp__"):
         server = rule.tool.removesuffix("*").rstrip("_")
-        return rule.inside is None and server.count("__") <= 1 and tool.startswith(f"{server}__")
+        return rule.inside is None and server.count("__") == 1 and tool.startswith(f"{server}__")
     if tool in EDITS:
         return rule.tool == "Edit" or (forbids and rule.tool in EDITS and rule.inside is not None)
     return tool in READS and rule.tool == "Read"
