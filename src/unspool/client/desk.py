@@ -68,6 +68,9 @@ class Crew(Protocol):
 class Web(Protocol):
     """The way out: pages, and a model to ask about them."""
 
+    longest: int
+    """Characters of a page that a model can be asked about."""
+
     async def fetch(self, url: str) -> Page:
         """Return a page of the public web; an `UnspoolError` says why there is none."""
 

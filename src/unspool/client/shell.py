@@ -107,6 +107,7 @@ class Process:
             return None
         try:
             name = os.fsdecode(self._note.read_bytes()).removesuffix("\n")
+            self._note.unlink()
         except OSError:
             return None
         return Path(name) if name and Path(name).is_dir() else None

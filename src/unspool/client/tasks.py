@@ -64,6 +64,9 @@ class Lingering(Protocol):
     def end_now(self) -> None:
         """End it."""
 
+    def close(self) -> None:
+        """Let go of it."""
+
 
 class Tasks:
     """All of them."""
@@ -114,7 +117,13 @@ class Tasks:
 
     def leave(self, process: Lingering) -> None:
         """Keep what a command left running, to end it with the conversation."""
-        self._lingering = [one for one in self._lingering if one.lingers()] + [process]
+        running = []
+        for one in self._lingering:
+            if one.lingers():
+                running.append(one)
+            else:
+                one.close()
+        self._lingering = [*running, process]
 
     async def stop(self) -> None:
         """End all that runs."""

@@ -33,6 +33,7 @@ _DEFAULT_MS = 120_000
 _LONGEST_MS = 600_000
 _FIRST_PROGRESS = 2.0
 _PROGRESS = 1.0
+_PROGRESS_SHOWN = 4000
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,100}")
 _PICTURE = re.compile(r"data:image/[a-z0-9.+_-]+;base64,", re.IGNORECASE)
 _LARGEST_PICTURE = 5 << 20
@@ -137,7 +138,7 @@ async def _ended(process: Process, given: BashInput, desk: Desk, call_id: str) -
     began = loop.time()
     limit = _seconds(given, desk)
     waiting = asyncio.ensure_future(process.wait())
-    pause = _FIRST_PROGRESS
+    pause, told = _FIRST_PROGRESS, -1
     try:
         while True:
             left = began + limit - loop.time()
@@ -146,14 +147,15 @@ async def _ended(process: Process, given: BashInput, desk: Desk, call_id: str) -
                 return waiting.result()
             if loop.time() >= began + limit:
                 return None
-            desk.progress(call_id, _progress(process.capture, loop.time() - began, limit))
-            pause = _PROGRESS
+            if process.capture.size != told:  # a command that is quiet is told of once
+                desk.progress(call_id, _progress(process.capture, loop.time() - began, limit))
+            pause, told = _PROGRESS, process.capture.size
     finally:
         waiting.cancel()
 
 
 def _progress(capture: Capture, seconds: float, limit: float) -> Json:
-    said = capture.end(FAILED_SHOWN).strip("\n")
+    said = capture.end(_PROGRESS_SHOWN).strip("\n")
     return {
         "type": "bash_progress",
         "output": "\n".join(said.splitlines()[-5:]),

@@ -1,4 +1,4 @@
-"""The cells of a notebook: bytes in, cells and the blocks a model is shown of them out. Pure.
+"""The cells of a notebook: bytes in, cells and the blocks a model is shown of them out.
 
 Rules
   1. A notebook may have any shape: what is no cell is passed over, what is no source is empty.

@@ -1,4 +1,4 @@
-"""Pictures and PDFs: bytes in, the blocks the API takes out. Pure.
+"""Pictures and PDFs: bytes in, the blocks the API takes out.
 
 Rules
   1. What the API would refuse is refused here: once in a conversation, it would be in every later request.
