@@ -79,6 +79,26 @@ def tools() -> str:
     return "\n".join(sections)
 
 
+def rulings() -> str:
+    """Return a table of what becomes of a call that no rule speaks of, in each mode."""
+    from unspool.client.desk import Desk, Place
+    from unspool.client.permissions import MODES, Permissions
+    from unspool.client.tools.registry import tools as every
+
+    root = Path("/nowhere/project")
+    desk = Desk(Place(Path("/nowhere/config"), Path("/nowhere/config/projects/x"), "", root), {})
+    given = {"file_path": "a", "notebook_path": "a", "pattern": "a", "command": "make", "url": "https://example.com"}
+    judge = Permissions(root=root, trusted=True)
+    rows = []
+    for tool in every():
+        input = {name: value for name, value in given.items() if name in tool.input_schema["properties"]}
+        words = []
+        for desk.mode in MODES:
+            words.append(judge.judge(tool.name, input, desk).behaviour)
+        rows.append(f"| {tool.name} | {' | '.join(words)} |")
+    return "\n".join([f"| | {' | '.join(f'`{mode}`' for mode in MODES)} |", "|---" * (len(MODES) + 1) + "|", *rows])
+
+
 def _type(part: dict[str, Any]) -> str:
     if "enum" in part:
         return ", ".join(f"`{value}`" for value in part["enum"])

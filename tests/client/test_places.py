@@ -5,6 +5,7 @@ import pytest
 from tests.client.tools.calling import desk_in
 from unspool.client.desk import Desk, Place
 from unspool.client.places import is_inside, resolved, searched
+from unspool.client.reach import Reach
 from unspool.client.tools.tool import BadCall
 
 
@@ -46,3 +47,20 @@ def test_a_pattern_from_the_root_is_looked_for_where_it_begins(desk: Desk) -> No
     assert searched(None, "/*", desk) == (Path("/"), "/*")
     with pytest.raises(BadCall, match=r"must not contain `\.\.`"):
         searched(None, "a/../../b", desk)
+
+
+@pytest.mark.parametrize(
+    "name", ["a", "a/../b", "link/x", "../x", "/etc/../etc/passwd", "~/x", "~", "~other/x", "./-x"]
+)
+def test_rules_judge_the_path_that_tools_open(desk: Desk, tmp_path: Path, name: str) -> None:
+    (desk.place.root / "link").symlink_to(tmp_path)
+    desk.cwd = desk.place.root / "link"
+    assert Reach(desk).real(name) == resolved(name, desk)
+
+
+@pytest.mark.parametrize("name", ["", "a\0b", "loop/x"])
+def test_what_leads_nowhere_does_so_for_both(desk: Desk, name: str) -> None:
+    (desk.place.root / "loop").symlink_to("loop")
+    assert Reach(desk).real(name) is None
+    with pytest.raises(BadCall):
+        resolved(name, desk)

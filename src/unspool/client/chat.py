@@ -13,7 +13,7 @@ Rules
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Iterator
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -23,7 +23,7 @@ from unspool.client.asked import Settings, Start, World
 from unspool.client.backups import Backups
 from unspool.client.branch import branch
 from unspool.client.capabilities import Learned
-from unspool.client.conversation import Conversation, as_blocks, text_of
+from unspool.client.conversation import Conversation, as_blocks, named_as, text_of
 from unspool.client.desk import Desk, Place
 from unspool.client.fittings import Fittings
 from unspool.client.history import remember
@@ -34,11 +34,12 @@ from unspool.client.resume import Resumed, begun, entries_of
 from unspool.client.rewind import Branch, Point
 from unspool.client.seat import Seat, Surroundings
 from unspool.client.slug import slug
+from unspool.client.subagent import Crew, Session
 from unspool.client.tasks import notification
 from unspool.client.totals import Totals
 from unspool.client.transcript import Transcript
 from unspool.client.writer import FORMAT_VERSION, Envelope, Writer
-from unspool.errors import NotFound
+from unspool.errors import NotFound, Unwritable
 from unspool.graph import models
 from unspool.graph.context import NO_ANSWER, context
 
@@ -59,7 +60,7 @@ class Chat:
         self.world, self.settings, self.fittings = seat.around.world, seat.around.settings, seat.around.fittings
         self.totals = Totals()
         """What the session has used since it was opened here."""
-        self.title: str | None = before.facts.title if before and before.facts.titled_by == "person" else None
+        self.title: str | None = before.title if before else None
         self._backups = backups
         self._before = before
         self._last_prompt = ""
@@ -69,6 +70,8 @@ class Chat:
         self.desk.keep = backups.keep
         seat.news, seat.written = self._news, self.restate
         seat.sit(self._aftermath, self.settings.limits)
+        self._late: list[Totals] = []
+        self.desk.crew = Crew(seat, Session(self.transcript, backups, self._late))
 
     @classmethod
     async def open(
@@ -80,10 +83,12 @@ class Chat:
         place = Place(world.config, path.parent, path.stem, root, settings.added)
         desk = Desk(place, world.environment, person)
         desk.mode = settings.mode or (before.mode if before else None) or "default"
-        name = (before.facts.slug if before else None) or slug(path.stem)
+        name = (before.slug if before else None) or slug(path.stem)
         there = Envelope(session_id=path.stem, cwd=str(root), branch=branch(root), slug=name)
         writer = Writer(path, there, world.now, world.new_id)
-        transcript = Transcript(writer, Conversation(before.messages if before else ()), world.new_id)
+        tools = {tool.name for tool in fittings.tools}
+        said = Conversation(named_as(before.messages, tools) if before else ())
+        transcript = Transcript(writer, said, world.new_id)
         backups = Backups(place.config / "file-history" / path.stem, root, writer.now)
         if before is not None:
             writer.go_on(before.parent, before.last)
@@ -145,7 +150,8 @@ class Chat:
                 async for event in stream:
                     if type(event) is events.TurnEnded:
                         self.totals.include(self.seat.replies.totals)
-                        self.restate()
+                        with suppress(Unwritable):  # the turn has told of it already
+                            self.restate()
                     yield event
         finally:
             self._presence.tell("idle")
@@ -220,7 +226,8 @@ class Chat:
             changed = rewind.restore(self._backups, self.place.root, rewind.before(entries, uuid))
         if conversation:
             said = [] if point.parent is None else context(entries, point.parent, self.model)
-            self.transcript.go_back(point.parent, [message.json for message in said])
+            tools = {tool.name for tool in self.fittings.tools}
+            self.transcript.go_back(point.parent, named_as((message.json for message in said), tools))
             self._last_prompt = self._last_prompt or point.text
             self.restate()
         return changed
@@ -238,6 +245,8 @@ class Chat:
         """End what runs, and say so."""
         await self.seat.inbox.stop()
         await self.desk.tasks.stop()
+        while self._late:
+            self.totals.include(self._late.pop())
         self._presence.end()
 
     def restate(self) -> None:
@@ -281,6 +290,8 @@ class Chat:
     def _news(self) -> Iterator[events.AnyEvent]:
         if self.transcript.writer.written - self._restated > RESTATED:
             self.restate()
+        while self._late:
+            self.seat.replies.totals.include(self._late.pop())
         for task in self.desk.tasks.news():
             self.transcript.said(notification(task))
             yield events.TaskEnded(id=task.id, status=task.status, description=task.description)

@@ -6,15 +6,18 @@ background and the person, and has seen nothing yet.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
-from unspool.api.fetch import Page
 from unspool.client.person import Nobody, Person
 from unspool.client.seen import Seen
 from unspool.client.tasks import Tasks
 from unspool.client.tools.tool import Outcome
+
+if TYPE_CHECKING:
+    from unspool.api.fetch import Page
 
 Json: TypeAlias = dict[str, Any]
 
@@ -67,6 +70,9 @@ class Crew(Protocol):
 class Web(Protocol):
     """The way out: pages, and a model to ask about them."""
 
+    longest: int
+    """Characters of a page that a model can be asked about."""
+
     async def fetch(self, url: str) -> Page:
         """Return a page of the public web; an `UnspoolError` says why there is none."""
 
@@ -84,6 +90,8 @@ class Desk:
         self.place = place
         self.environment = environment
         self.person: Person = person or Nobody()
+        self.asking = asyncio.Lock()
+        """Held by who asks the person: one question at a time, also if several agents have some."""
         self.cwd = place.root
         """Where the shell is now; it may walk, inside the folders it may work in."""
         self.mode = "default"
@@ -105,6 +113,7 @@ class Desk:
     def for_agent(self) -> Desk:
         """Return the desk of an agent."""
         desk = Desk(self.place, self.environment, self.person)
+        desk.asking = self.asking
         desk.cwd, desk.mode, desk.tasks, desk.web, desk.keep = self.cwd, self.mode, self.tasks, self.web, self.keep
         desk.hides = self.hides
         return desk

@@ -46,6 +46,7 @@ class Transcript:
 
     def prompt(self, content: str | list[Json], *, uuid: str | None = None, **fields: Any) -> str:
         """Write what somebody asks for; return its line's id."""
+        self.close_calls(lines.INTERRUPTED_CALL)  # if the disk was full, they could not be answered
         self._before = self.writer.parent, [*self.conversation.messages]
         self.prompt_uuid = self._hear(lines.user(content, **fields), content, uuid)
         return self.prompt_uuid
@@ -98,7 +99,7 @@ class Transcript:
             call_id,
             outcome.content,
             is_error=outcome.is_error,
-            structured=outcome.result,
+            structured=None if self.writer.envelope.agent_id else outcome.result,
             source=self._sources.get(call_id),
         )
         uuid = self._hear(line, line["message"]["content"])
@@ -198,7 +199,9 @@ class Transcript:
         self.conversation.hear(content)
 
     def lasted(self, milliseconds: int) -> None:
-        """Write how long a turn took."""
+        """Write how long a turn took; of agents it is not written."""
+        if self.writer.envelope.agent_id is not None:
+            return
         self.writer.tell(lines.system("turn_duration", durationMs=milliseconds))
 
     def _hear(self, line: Json, content: str | list[Json], uuid: str | None = None) -> str:

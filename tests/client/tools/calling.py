@@ -15,6 +15,12 @@ from unspool.client.tools.tool import Outcome
 from unspool.format import results
 from unspool.format.results import KnownResult, TextResult
 
+FACTS = Path(__file__).parents[2] / "format" / "facts" / "tool_results.tsv"
+KEYS: dict[str, set[str]] = {}
+for _line in FACTS.read_text().splitlines()[1:]:
+    _tool, _, _keys = _line.partition("\t")
+    KEYS.setdefault(_tool, set()).add(_keys)
+KEYS.pop("NotebookEdit")  # only that of 1.0.x is known
 SESSION = "11111111-2222-4333-8444-555555555555"
 
 
@@ -48,7 +54,9 @@ def problem_of(outcome: Outcome) -> str:
 
 
 def decoded(name: str, outcome: Outcome) -> KnownResult:
-    """Return a result as the library reads it: every key known, every value fit."""
+    """Return a result as the library reads it: every value fit, and the keys those of a genuine result."""
+    if name in KEYS:
+        assert " ".join(sorted(outcome.result)) in KEYS[name]
     found = results.parse(name, msgspec.json.encode(outcome.result))
     assert found is not None
     assert not isinstance(found, (TextResult, results.ListResult, results.OtherResult)), outcome.result

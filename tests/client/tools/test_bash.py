@@ -19,6 +19,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.client.tools.calling import decoded
 from tests.client.tools.commanding import call, desk, is_running, made, said, until
 from unspool.client.tools.bash import Bash, pull_request
 from unspool.testing.pictures import table
@@ -31,6 +32,7 @@ def test_what_a_command_says_is_told_with_its_errors_in_order(tmp_path: Path) ->
     assert outcome.content == "  one\ntwo\nthree"
     assert outcome.result == {"stdout": "  one\ntwo\nthree", "stderr": "", "interrupted": False, "isImage": False}
     assert not outcome.is_error
+    decoded("Bash", outcome)
 
 
 def test_a_command_that_says_nothing_is_told_so(tmp_path: Path) -> None:
@@ -203,12 +205,12 @@ def test_what_a_command_put_in_the_background_goes_on_until_the_conversation_is_
     asyncio.run(conversation())
 
 
-def test_how_a_command_goes_is_told_once_a_second_after_two(tmp_path: Path) -> None:
+def test_how_a_command_goes_is_told_after_two_seconds_and_when_it_has_said_more(tmp_path: Path) -> None:
     at = desk(tmp_path)
     told: list[tuple[str, dict[str, Any]]] = []
     at.progress = lambda call_id, data: told.append((call_id, data))
-    call(BASH, at, command="seq 9; sleep 3.5")
-    assert [data["elapsedTimeSeconds"] for _, data in told] == [2, 3]
+    call(BASH, at, command="seq 9; sleep 3.5; echo 10; sleep 1")
+    assert [data["elapsedTimeSeconds"] for _, data in told] == [2, 4]
     assert told[0][0] == "toolu_1"
     assert told[0][1]["type"] == "bash_progress"
     assert told[0][1]["output"] == "5\n6\n7\n8\n9"
@@ -230,6 +232,7 @@ def test_a_long_output_is_in_a_file_beside_the_session(tmp_path: Path) -> None:
     assert outcome.result["persistedOutputPath"] == str(path)
     assert outcome.result["persistedOutputSize"] == len(whole)
     assert whole.startswith(outcome.result["stdout"])
+    decoded("Bash", outcome)
 
 
 def test_a_long_output_of_a_command_that_fails_keeps_both_ends(tmp_path: Path) -> None:
@@ -242,6 +245,7 @@ def test_a_long_output_of_a_command_that_fails_keeps_both_ends(tmp_path: Path) -
 FLOOD = """
 import asyncio, resource, sys
 from pathlib import Path
+from tests.client.tools.calling import decoded
 from tests.client.tools.commanding import call, desk
 from unspool.client.tools.bash import Bash
 at = desk(Path(sys.argv[1]))

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.client.tools.calling import call, decoded, desk_in, problem_of, text_of
@@ -158,6 +158,7 @@ def test_what_cannot_be_searched_says_why(desk: Desk) -> None:
     assert "a `[` is not closed" in problem_of(call(desk, "Grep", pattern="x", glob="[a"))
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.sampled_from(["a", "b", "\n", "ab"]), max_size=30).map("".join),
     st.sampled_from(["a", "ab$", "^b", "a\\s*b", "^$", "b|a", ""]),

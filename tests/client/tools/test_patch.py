@@ -47,7 +47,7 @@ def test_a_patch_makes_the_new_text_of_the_old(old: str, new: str) -> None:
     assert applied(old, structured_patch(old, new)) == new
 
 
-@settings(max_examples=20)
+@settings(max_examples=20, deadline=None)
 @given(st.integers(0, 3000), st.integers(1, 7))
 def test_a_patch_of_a_large_change_still_makes_the_new_text_of_the_old(size: int, step: int) -> None:
     old = "".join(f"{at}\n" for at in range(size))

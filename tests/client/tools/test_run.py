@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 
 from tests.client.tools.calling import call_with, desk_in, problem_of, text_of
 from tests.strategies import json_values
@@ -68,16 +68,16 @@ def test_what_comes_out_can_be_written_down(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", [tool.name for tool in tools()])
+@settings(max_examples=20, deadline=None)
 @given(value=json_values)
-def test_any_input_that_does_not_fit_is_answered_in_words(tmp_path_factory: Any, name: str, value: Any) -> None:
-    desk = desk_in(tmp_path_factory.mktemp("any"))
-    outcome = call_with(desk, name, value)
-    assert outcome.is_error
-    assert text_of(outcome).startswith(
-        f"<tool_use_error>InputValidationError: {name} failed due to the following issue"
-    )
+def test_any_input_is_answered_in_words(tmp_path_factory: Any, name: str, value: Any) -> None:
+    outcome = call_with(desk_in(tmp_path_factory.mktemp("any")), name, value)
     (tool,) = [tool for tool in tools() if tool.name == name]
-    assert isinstance(tool.target(value), str)
+    if tool.input_schema.get("required"):
+        assert outcome.is_error
+    assert text_of(outcome)
+    assert " broke: " not in text_of(outcome)
+    assert isinstance(tool.target(value if isinstance(value, dict) else {}), str)
 
 
 @pytest.mark.parametrize(

@@ -89,9 +89,9 @@ def _issues(value: object, expected: Json, name: str) -> Iterator[str]:
                 yield from _issues(part, expected.get("items", {}), f"{name}[{at}]")
         case "integer" if isinstance(value, float):
             yield f"The parameter `{name}` is expected as a whole number but provided as `{value}`"
-        case str() if given != wanted.replace("integer", "number") and not _means(value, wanted):
+        case str() if given != (kind := wanted.replace("integer", "number")) and not _means(value, wanted):
             named = f"parameter `{name}` type" if name else "input"
-            yield f"The {named} is expected as `{wanted}` but provided as `{given}`"
+            yield f"The {named} is expected as `{kind}` but provided as `{given}`"
         case "integer" if isinstance(value, int) and value < expected.get("minimum", value):
             yield f"The parameter `{name}` is expected as `{expected['minimum']}` or more but provided as `{value}`"
         case "string" if "enum" in expected and value not in expected["enum"]:
