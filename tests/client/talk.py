@@ -10,8 +10,10 @@ from typing import Any, NamedTuple
 import msgspec
 
 from unspool.client import events
+from unspool.client.agents import BUILT_IN
 from unspool.client.asked import Settings, Start, World
 from unspool.client.chat import Chat
+from unspool.client.conversation import named_as
 from unspool.client.desk import Desk
 from unspool.client.fittings import Fittings
 from unspool.client.person import Person, Ruling
@@ -97,6 +99,7 @@ def fitted(tools: Iterable[Tool] = (), judge: Any = None) -> Fittings:
         run=run_tool,
         system=lambda desk: [{"type": "text", "text": "You help."}],
         room=lambda walls: Ample(),
+        agents={agent.name: agent for agent in BUILT_IN},
     )
 
 
@@ -168,7 +171,8 @@ def sound(session: Session) -> None:
     assert len(written.items) == len(written.entries)
     times = [entry.record.timestamp for entry in written.entries if entry.record.timestamp and entry.record.uuid]
     assert times == sorted(set(times))
-    told = [message.json for message in context(written.entries, model=MODEL)]
+    tools = {tool.name for tool in chat.fittings.tools}
+    told = named_as((message.json for message in context(written.entries, model=MODEL)), tools)
     if told and told[-1] == {"role": "assistant", "content": [{"type": "text", "text": NO_ANSWER}]}:
         told.pop()
     sent = chat.transcript.conversation.messages

@@ -16,6 +16,7 @@ from itertools import groupby
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from unspool.client import events, lines
+from unspool.client.conversation import AGENTS
 from unspool.client.desk import Desk
 from unspool.client.inbox import Done, Inbox, Interrupted
 from unspool.client.person import Nobody, Ruling, Wish
@@ -71,7 +72,6 @@ class Calls:
         self.bench = bench
         self._transcript = transcript
         self._inbox = inbox
-        self._asking = asyncio.Lock()
         self.at_work = False
         """Whether calls of the last answer are open."""
         self.denials: list[Json] = []
@@ -147,7 +147,7 @@ class Calls:
             return self._deny(call, f"Permission to use {tool.name} has been denied: {ruling.why}", ruling.why)
         if ruling.behaviour == "allow":
             return None
-        async with self._asking:
+        async with self.bench.desk.asking:
             ruling = self.bench.judge.judge(tool.name, call.input, self.bench.desk)  # a rule may have been given since
             if ruling.behaviour == "allow":
                 return None
@@ -210,7 +210,9 @@ class Calls:
 
     def _call(self, block: Json) -> Call:
         name, given = str(block.get("name", "")), block.get("input")
-        return Call(block["id"], name, given if isinstance(given, dict) else {}, self.bench.tools.get(name))
+        tools = self.bench.tools
+        tool = tools.get(name) or (tools.get(AGENTS[0]) or tools.get(AGENTS[1]) if name in AGENTS else None)
+        return Call(block["id"], name, given if isinstance(given, dict) else {}, tool)
 
 
 def _batches(calls: Sequence[Call]) -> Iterator[list[Call]]:

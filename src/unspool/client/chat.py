@@ -23,7 +23,7 @@ from unspool.client.asked import Settings, Start, World
 from unspool.client.backups import Backups
 from unspool.client.branch import branch
 from unspool.client.capabilities import Learned
-from unspool.client.conversation import Conversation, as_blocks, text_of
+from unspool.client.conversation import Conversation, as_blocks, named_as, text_of
 from unspool.client.desk import Desk, Place
 from unspool.client.fittings import Fittings
 from unspool.client.history import remember
@@ -34,6 +34,7 @@ from unspool.client.resume import Resumed, begun, entries_of
 from unspool.client.rewind import Branch, Point
 from unspool.client.seat import Seat, Surroundings
 from unspool.client.slug import slug
+from unspool.client.subagent import Crew, Session
 from unspool.client.tasks import notification
 from unspool.client.totals import Totals
 from unspool.client.transcript import Transcript
@@ -69,6 +70,8 @@ class Chat:
         self.desk.keep = backups.keep
         seat.news, seat.written = self._news, self.restate
         seat.sit(self._aftermath, self.settings.limits)
+        self._late: list[Totals] = []
+        self.desk.crew = Crew(seat, Session(self.transcript, backups, self._late))
 
     @classmethod
     async def open(
@@ -83,7 +86,9 @@ class Chat:
         name = (before.facts.slug if before else None) or slug(path.stem)
         there = Envelope(session_id=path.stem, cwd=str(root), branch=branch(root), slug=name)
         writer = Writer(path, there, world.now, world.new_id)
-        transcript = Transcript(writer, Conversation(before.messages if before else ()), world.new_id)
+        tools = {tool.name for tool in fittings.tools}
+        said = Conversation(named_as(before.messages, tools) if before else ())
+        transcript = Transcript(writer, said, world.new_id)
         backups = Backups(place.config / "file-history" / path.stem, root, writer.now)
         if before is not None:
             writer.go_on(before.parent, before.last)
@@ -220,7 +225,8 @@ class Chat:
             changed = rewind.restore(self._backups, self.place.root, rewind.before(entries, uuid))
         if conversation:
             said = [] if point.parent is None else context(entries, point.parent, self.model)
-            self.transcript.go_back(point.parent, [message.json for message in said])
+            tools = {tool.name for tool in self.fittings.tools}
+            self.transcript.go_back(point.parent, named_as((message.json for message in said), tools))
             self._last_prompt = self._last_prompt or point.text
             self.restate()
         return changed
@@ -238,6 +244,8 @@ class Chat:
         """End what runs, and say so."""
         await self.seat.inbox.stop()
         await self.desk.tasks.stop()
+        while self._late:
+            self.totals.include(self._late.pop())
         self._presence.end()
 
     def restate(self) -> None:
@@ -281,6 +289,8 @@ class Chat:
     def _news(self) -> Iterator[events.AnyEvent]:
         if self.transcript.writer.written - self._restated > RESTATED:
             self.restate()
+        while self._late:
+            self.seat.replies.totals.include(self._late.pop())
         for task in self.desk.tasks.news():
             self.transcript.said(notification(task))
             yield events.TaskEnded(id=task.id, status=task.status, description=task.description)

@@ -8,11 +8,13 @@ Rules
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from typing import Any, TypeAlias
 
 Json: TypeAlias = dict[str, Any]
 
+AGENTS = ("Task", "Agent")
+"""The names of the tool that sends agents: until 2.1.62, and since."""
 THINKING = frozenset({"thinking", "redacted_thinking"})
 
 
@@ -72,6 +74,24 @@ class Conversation:
             if content:
                 kept.append({**message, "content": content})
         self.become(kept)
+
+
+def named_as(messages: Iterable[Json], tools: Container[str]) -> list[Json]:
+    """Return messages in which the tool that sends agents has the name it goes by here: it has had two."""
+    names = {old: new for old, new in (AGENTS, AGENTS[::-1]) if old not in tools and new in tools}
+    if not names:
+        return [*messages]
+
+    def renamed(block: Json) -> Json:
+        name = names.get(block.get("name", "")) if block.get("type") == "tool_use" else None
+        return block if name is None else {**block, "name": name}
+
+    return [
+        {**message, "content": [renamed(block) for block in message["content"]]}
+        if message["role"] == "assistant"
+        else message
+        for message in messages
+    ]
 
 
 def as_blocks(content: str | list[Json]) -> list[Json]:

@@ -6,6 +6,7 @@ background and the person, and has seen nothing yet.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeAlias
@@ -84,6 +85,8 @@ class Desk:
         self.place = place
         self.environment = environment
         self.person: Person = person or Nobody()
+        self.asking = asyncio.Lock()
+        """Held by who asks the person: one question at a time, also if several agents have some."""
         self.cwd = place.root
         """Where the shell is now; it may walk, inside the folders it may work in."""
         self.mode = "default"
@@ -105,6 +108,7 @@ class Desk:
     def for_agent(self) -> Desk:
         """Return the desk of an agent."""
         desk = Desk(self.place, self.environment, self.person)
+        desk.asking = self.asking
         desk.cwd, desk.mode, desk.tasks, desk.web, desk.keep = self.cwd, self.mode, self.tasks, self.web, self.keep
         desk.hides = self.hides
         return desk

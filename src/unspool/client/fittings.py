@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
+from unspool.client.agents import Agent
 from unspool.client.calls import Judge, Run
 from unspool.client.desk import Desk
 from unspool.client.room import Room, Walls
@@ -22,6 +23,10 @@ class Fittings(NamedTuple):
     system: Callable[[Desk], list[Json]]
     """The system prompt, as blocks."""
     room: Callable[[Walls], Room]
+    agents: Mapping[str, Agent] = {}
+    """Who can be sent, by name."""
+    model_named: Callable[[str], str] = str
+    """The model that a short name means."""
 
 
 def definitions(tools: tuple[Tool, ...]) -> list[Json]:

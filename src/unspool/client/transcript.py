@@ -98,7 +98,7 @@ class Transcript:
             call_id,
             outcome.content,
             is_error=outcome.is_error,
-            structured=outcome.result,
+            structured=None if self.writer.envelope.agent_id else outcome.result,
             source=self._sources.get(call_id),
         )
         uuid = self._hear(line, line["message"]["content"])
@@ -198,7 +198,9 @@ class Transcript:
         self.conversation.hear(content)
 
     def lasted(self, milliseconds: int) -> None:
-        """Write how long a turn took."""
+        """Write how long a turn took; of agents it is not written."""
+        if self.writer.envelope.agent_id is not None:
+            return
         self.writer.tell(lines.system("turn_duration", durationMs=milliseconds))
 
     def _hear(self, line: Json, content: str | list[Json], uuid: str | None = None) -> str:
