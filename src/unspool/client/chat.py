@@ -30,6 +30,7 @@ from unspool.client.history import remember
 from unspool.client.loop import Prompt
 from unspool.client.person import Person
 from unspool.client.presence import Presence
+from unspool.client.recalled import known_files, todos
 from unspool.client.resume import Resumed, begun, entries_of
 from unspool.client.rewind import Branch, Point
 from unspool.client.seat import Seat, Surroundings
@@ -94,6 +95,8 @@ class Chat:
             writer.go_on(before.parent, before.last)
             transcript.know(before.ids)
             backups.go_on(before.files)
+            desk.seen.remember(lambda: known_files(before.lines, desk))
+            desk.todos = todos(before.lines)
         around = Surroundings(world, settings, fittings, Learned())
         return cls(Seat(around, desk, transcript, settings.model), backups, before)
 
