@@ -16,7 +16,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -92,13 +92,15 @@ def bare_stream(url: str) -> Callable[[], dict[str, int]]:
 
     async def read() -> dict[str, int]:
         deltas, rest = 0, b""
-        async with httpx2.AsyncClient(trust_env=False) as client:
-            async with client.stream("POST", f"{url}/v1/messages", content=data, headers=headers) as response:
-                async for piece in response.aiter_bytes():
-                    *frames, rest = (rest + piece).split(b"\n\n")
-                    for frame in frames:
-                        event = msgspec.json.decode(frame.partition(b"\ndata: ")[2])
-                        deltas += event["type"] == "content_block_delta"
+        async with (
+            httpx2.AsyncClient(trust_env=False) as client,
+            client.stream("POST", f"{url}/v1/messages", content=data, headers=headers) as response,
+        ):
+            async for piece in response.aiter_bytes():
+                *frames, rest = (rest + piece).split(b"\n\n")
+                for frame in frames:
+                    event = msgspec.json.decode(frame.partition(b"\ndata: ")[2])
+                    deltas += event["type"] == "content_block_delta"
         return {"deltas": deltas}
 
     return lambda: asyncio.run(read())
@@ -111,11 +113,13 @@ def turn(url: str) -> Callable[[], dict[str, int]]:
     from unspool.client.asked import Start
     from unspool.client.events import TextGrown, TurnEnded
 
+    open_chat = _opening()
+
     async def talk() -> dict[str, int]:
         deltas = 0
         with _folder() as folder:
             async with Connection(Endpoint(base_url=url, key="any")) as connection:
-                chat = await _opened(folder, connection, Start())
+                chat = await open_chat(folder, connection, Start())
                 async for event in chat.turn("Go."):
                     deltas += type(event) is TextGrown
                     if type(event) is TurnEnded:
@@ -139,17 +143,17 @@ def resumed(path: str) -> Callable[[], dict[str, int]]:
     from unspool.client.scripted import Scripted
     from unspool.testing.script import Script
 
-    folder = Path(path).parents[3]
+    folder, open_chat = Path(path).parents[3], _opening()
 
     def work() -> dict[str, int]:
-        chat = asyncio.run(_opened(folder, Scripted(Script()), Start(resume=Path(path))))
+        chat = asyncio.run(open_chat(folder, Scripted(Script()), Start(resume=Path(path))))
         return {"messages": len(chat.transcript.conversation.messages)}
 
     return work
 
 
-async def _opened(folder: Path, model: Any, start: Any) -> Any:
-    """Open a conversation as the command does, but for tools and rules."""
+def _opening() -> Callable[[Path, Any, Any], Coroutine[Any, Any, Any]]:
+    """Return what opens a conversation as the command does, but for tools and rules."""
     from unspool.client.asked import Settings, World
     from unspool.client.chat import Chat
     from unspool.client.fittings import Fittings
@@ -157,11 +161,15 @@ async def _opened(folder: Path, model: Any, start: Any) -> Any:
     from unspool.client.window import Gauge
 
     nothing: Any = None
-    fittings = Fittings(
-        tools=(), judge=nothing, run=nothing, system=lambda desk: [], room=lambda walls: Space(walls, Gauge(_MODEL))
-    )
-    world = World(model, folder / "config", folder, {})
-    return await Chat.open(start, Settings(model=_MODEL, thinking=0), world, None, fittings)
+
+    async def opened(folder: Path, model: Any, start: Any) -> Any:
+        fittings = Fittings(
+            tools=(), judge=nothing, run=nothing, system=lambda desk: [], room=lambda walls: Space(walls, Gauge(_MODEL))
+        )
+        world = World(model, folder / "config", folder, {})
+        return await Chat.open(start, Settings(model=_MODEL, thinking=0), world, None, fittings)
+
+    return opened
 
 
 def _long_session(folder: Path) -> Path:

@@ -7,7 +7,6 @@ Rules
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import Any, TypeAlias
 
 import msgspec
@@ -156,8 +155,10 @@ class _Growth(msgspec.Struct, frozen=True):
 def decode(data: str) -> AnyEvent:
     """Return the event that a frame's data says."""
     if "content_block_delta" in data[:40]:  # nearly all of an answer: straight to its type
-        with suppress(msgspec.DecodeError):
+        try:
             return _grown(data)
+        except msgspec.DecodeError:
+            pass
     try:
         value = msgspec.json.decode(data, type=Json)
         kind = value.get("type")

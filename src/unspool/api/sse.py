@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 LARGEST = 64 * 1024 * 1024
 _END = re.compile(rb"\r\n|\n|\r")
+_ONE = re.compile(rb"event: ([a-z_]+)\ndata: ([^\r\n]*)\n\n")
 
 
 class Frame(NamedTuple):
@@ -40,8 +41,11 @@ class Frames:
 
     def feed(self, piece: bytes) -> list[Frame]:
         """Return the frames that a piece completes."""
-        if not self._rest and not self._size and not self._first and piece.endswith(b"\n\n") and b"\r" not in piece:
-            return [frame for part in piece[:-2].split(b"\n\n") if (frame := self._whole(part)) is not None]
+        if not self._rest and not self._size and not self._first:  # nothing waits: whole frames may come
+            if one := _ONE.fullmatch(piece):
+                return [Frame(one[1].decode(), one[2].decode(errors="replace"))]
+            if piece.endswith(b"\n\n") and b"\r" not in piece:
+                return [frame for part in piece[:-2].split(b"\n\n") if (frame := self._whole(part)) is not None]
         self._rest += piece
         found: list[Frame] = []
         for line in self._lines():

@@ -68,11 +68,11 @@ class Asking:
     async def ask(self, body: Json, betas: Iterable[str]) -> AsyncGenerator[events.AnyEvent, None]:
         """Ask, and yield what happens until the answer ends or breaks off; `ApiFailed` if there is none."""
         self._begin()
-        add, take = self._assembly.add, self._inbox.take
+        add, ready, take = self._assembly.add, self._inbox.ready, self._inbox.take
         job = self._inbox.start("answer", self._pump(body, betas))
         try:
             while not self._over:
-                thing = await take(HOLD if self._held is not None else None)
+                thing = ready() or await take(HOLD if self._held is not None else None)
                 if type(thing) is BlockGrown and self._held is None:
                     add(thing)
                     delta = thing.delta

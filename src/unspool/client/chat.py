@@ -61,7 +61,7 @@ class Chat:
         self.world, self.settings, self.fittings = seat.around.world, seat.around.settings, seat.around.fittings
         self.totals = Totals()
         """What the session has used since it was opened here."""
-        self.title: str | None = before.facts.title if before and before.facts.titled_by == "person" else None
+        self.title: str | None = before.title if before else None
         self._backups = backups
         self._before = before
         self._last_prompt = ""
@@ -84,7 +84,7 @@ class Chat:
         place = Place(world.config, path.parent, path.stem, root, settings.added)
         desk = Desk(place, world.environment, person)
         desk.mode = settings.mode or (before.mode if before else None) or "default"
-        name = (before.facts.slug if before else None) or slug(path.stem)
+        name = (before.slug if before else None) or slug(path.stem)
         there = Envelope(session_id=path.stem, cwd=str(root), branch=branch(root), slug=name)
         writer = Writer(path, there, world.now, world.new_id)
         tools = {tool.name for tool in fittings.tools}

@@ -47,6 +47,10 @@ class Inbox:
         self.is_interrupted = True
         self._wake.set()
 
+    def ready(self) -> Any:
+        """Return the next thing if it waits already; None if there is none, or an interrupt."""
+        return self._waiting.popleft() if self._waiting and not self.is_interrupted else None
+
     async def take(self, timeout: float | None = None) -> Any:
         """Return the next thing; None if nothing came in time."""
         while True:

@@ -20,15 +20,14 @@ from unspool.client.asked import Start, World
 from unspool.client.backups import Kept
 from unspool.edit.in_use import runner
 from unspool.edit.manuscript import read
+from unspool.edit.undisturbed import undisturbed
 from unspool.errors import NotFound, Refused
 from unspool.format.blocks import ToolUse
 from unspool.format.entry import Entry
-from unspool.format.notes import FileHistory, FileHistoryDelta, FileHistorySnapshot
+from unspool.format.notes import CustomTitle, FileHistory, FileHistoryDelta, FileHistorySnapshot
 from unspool.format.records import Assistant, Progress, User
 from unspool.graph.context import NO_ANSWER, context_of
 from unspool.graph.drafts import ContextMessage
-from unspool.graph.facts import facts
-from unspool.graph.gathering import Facts
 from unspool.graph.thread_lines import thread_lines
 from unspool.paths import data_folder, project_key, session_file
 from unspool.read.files import pieces_of
@@ -50,7 +49,9 @@ class Resumed(msgspec.Struct, frozen=True, kw_only=True):
     """The time of its newest line."""
     ids: frozenset[str]
     """Of its answers and calls."""
-    facts: Facts
+    slug: str | None = None
+    title: str | None = None
+    """What a person has called it."""
     mode: str | None = None
     files: dict[str, Kept] = {}
     open_calls: tuple[tuple[str, str, str], ...] = ()
@@ -59,6 +60,7 @@ class Resumed(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the last thing said is the user's."""
 
 
+@undisturbed()
 def resumed(path: Path, model: str, *, leaf: str | None = None) -> Resumed:
     """Read a session, to go on from its leaf or another line."""
     entries = entries_of(path)
@@ -77,7 +79,8 @@ def resumed(path: Path, model: str, *, leaf: str | None = None) -> Resumed:
         parent=_parent(lines),
         last=_newest(entries),
         ids=frozenset(_ids(entries)),
-        facts=facts(entries),
+        slug=_slug(entries),
+        title=_title(entries),
         mode=_mode(lines),
         files=_files(entries, lines),
         open_calls=tuple(_open_calls(said, lines)),
@@ -150,6 +153,20 @@ def _ids(entries: Iterable[Entry]) -> Iterable[str]:
             for block in record.message.blocks:
                 if isinstance(block, ToolUse):
                     yield block.id
+
+
+def _slug(entries: Sequence[Entry]) -> str | None:
+    for entry in reversed(entries):
+        if isinstance(entry.record, User | Assistant) and entry.record.slug:
+            return entry.record.slug
+    return None
+
+
+def _title(entries: Sequence[Entry]) -> str | None:
+    for entry in reversed(entries):
+        if isinstance(entry.record, CustomTitle) and entry.record.custom_title:
+            return entry.record.custom_title
+    return None
 
 
 def _mode(lines: Sequence[Entry]) -> str | None:

@@ -13,13 +13,11 @@ Rules
 
 from __future__ import annotations
 
-import gc
 import os
 import secrets
 import unicodedata
 import uuid
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -35,6 +33,7 @@ from unspool.edit.plan import Plan
 from unspool.edit.planning import Fork, Ids, Move, Operation, Prepared, plan
 from unspool.edit.side_files import Surroundings, surroundings
 from unspool.edit.transaction import Wanted
+from unspool.edit.undisturbed import undisturbed
 from unspool.edit.verify import Verified, verified
 from unspool.edit.view import view
 from unspool.errors import NotFound, Refused
@@ -84,7 +83,7 @@ def plan_edit(session: Session, operation: Operation, *, in_place: bool = False,
         )
     if in_place and isinstance(operation, Fork):
         raise Refused("a fork is always a new session", hint="leave out `--in-place`")
-    with _undisturbed():
+    with undisturbed():
         return _planned(session, operation, session.path.stem if in_place else id or str(uuid.uuid4()))
 
 
@@ -175,18 +174,6 @@ def changes_as_data(plan: Plan) -> list[dict[str, Any]]:
         }
         for one in plan.changes
     ]
-
-
-@contextmanager
-def _undisturbed() -> Iterator[None]:
-    """Keep the garbage collector out meanwhile: it would look at every line again and again, and finds nothing."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
 
 
 def _planned(session: Session, operation: Operation, id: str) -> Planned:

@@ -70,6 +70,8 @@ def context_of(lines: list[Entry], asked: str | None = None) -> list[ContextMess
 
 def _calls_last(blocks: list[ContextBlock]) -> list[ContextBlock]:
     """Put the calls of an answer after its words."""
+    if len(blocks) == 1:
+        return blocks
     return sorted(blocks, key=lambda block: block.kind == "tool_use")
 
 

@@ -7,6 +7,7 @@ not sent again.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 DEFAULT = "claude-opus-5-5"
 
@@ -22,6 +23,7 @@ _NO_SYSTEM_TURNS = frozenset(
 )  # fmt: skip
 
 
+@lru_cache(maxsize=256)
 def family(model: str) -> str:
     """Return a model's name without its date."""
     return _DATE.sub("", model)
