@@ -13,7 +13,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from itertools import groupby
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
 from unspool.client import events, lines
 from unspool.client.conversation import AGENTS
@@ -35,7 +35,7 @@ class Judge(Protocol):
     def judge(self, tool: str, input: Json, desk: Desk) -> Ruling:
         """Return what is to be done about a call."""
 
-    def keep(self, rule: str, where: str) -> None:
+    def keep(self, rule: str, where: Literal["once", "session", "local"]) -> None:
         """Keep a rule that a person gave."""
 
 

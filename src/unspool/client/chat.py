@@ -13,7 +13,7 @@ Rules
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Iterator
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -40,7 +40,7 @@ from unspool.client.tasks import notification
 from unspool.client.totals import Totals
 from unspool.client.transcript import Transcript
 from unspool.client.writer import FORMAT_VERSION, Envelope, Writer
-from unspool.errors import NotFound
+from unspool.errors import NotFound, Unwritable
 from unspool.graph import models
 from unspool.graph.context import NO_ANSWER, context
 
@@ -153,7 +153,8 @@ class Chat:
                 async for event in stream:
                     if type(event) is events.TurnEnded:
                         self.totals.include(self.seat.replies.totals)
-                        self.restate()
+                        with suppress(Unwritable):  # the turn has told of it already
+                            self.restate()
                     yield event
         finally:
             self._presence.tell("idle")

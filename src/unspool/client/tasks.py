@@ -9,7 +9,7 @@ Rules
 from __future__ import annotations
 
 import asyncio
-import secrets
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
@@ -64,11 +64,14 @@ class Lingering(Protocol):
     def end_now(self) -> None:
         """End it."""
 
+    def close(self) -> None:
+        """Let go of it."""
+
 
 class Tasks:
     """All of them."""
 
-    def __init__(self, chance: Callable[[int], str] = secrets.token_hex) -> None:
+    def __init__(self, chance: Callable[[int], bytes] = os.urandom) -> None:
         self._chance = chance
         self._tasks: dict[str, Task] = {}
         self._untold: list[Task] = []
@@ -76,7 +79,7 @@ class Tasks:
 
     def new_id(self, letter: str = "b") -> str:
         """Return an id that no task has: `b1f09ac`."""
-        while (id := letter + self._chance(3)) in self._tasks:
+        while (id := letter + self._chance(3).hex()) in self._tasks:
             continue
         return id
 
@@ -114,7 +117,13 @@ class Tasks:
 
     def leave(self, process: Lingering) -> None:
         """Keep what a command left running, to end it with the conversation."""
-        self._lingering = [one for one in self._lingering if one.lingers()] + [process]
+        running = []
+        for one in self._lingering:
+            if one.lingers():
+                running.append(one)
+            else:
+                one.close()
+        self._lingering = [*running, process]
 
     async def stop(self) -> None:
         """End all that runs."""

@@ -24,6 +24,7 @@ from unspool.errors import ApiFailed
 Json: TypeAlias = dict[str, Any]
 Billed: TypeAlias = Callable[[str, Json], None]
 
+LONGEST_PAGE = 100_000
 _FRESH = 15 * 60
 _KEPT = 20
 _ANSWER_TOKENS = 4096
@@ -35,6 +36,8 @@ class Online:
     """Who fetches, asks and searches for one conversation and its agents."""
 
     def __init__(self, model: Model, name: Callable[[], str], environment: Mapping[str, str]) -> None:
+        self.longest = LONGEST_PAGE
+        """Characters of a page that a model can be asked about: less, if its window is small."""
         self.billed: Billed = _nobody
         """Called with a model and the usage of an answer."""
         self.fetcher = Fetcher(environment)

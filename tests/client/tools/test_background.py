@@ -6,6 +6,7 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+from tests.client.tools.calling import decoded
 from tests.client.tools.commanding import call, desk, is_running, made, said, until
 from unspool.client.desk import Desk
 from unspool.client.tasks import AGENT, Task, Tasks, notification
@@ -44,7 +45,7 @@ def test_a_command_in_the_background_is_looked_at_and_waited_for(tmp_path: Path)
         assert at.tasks.news() == []
 
         (at.cwd / "go").touch()
-        late = await made(OUTPUT, at, task_id=id, timeout=20_000)
+        late = await made(OUTPUT, at, task_id=id, timeout=60_000)
         assert late.result == {
             "retrieval_status": "success",
             "task": {
@@ -56,6 +57,7 @@ def test_a_command_in_the_background_is_looked_at_and_waited_for(tmp_path: Path)
                 "exitCode": 0,
             },
         }
+        decoded("TaskOutput", late)
         assert "<exit_code>0</exit_code>\n\n<output>\none\ntwo\n</output>" in said(late)
         assert task.path is not None
         assert task.path.read_text() == "one\ntwo\n"
@@ -96,6 +98,7 @@ def test_a_command_that_is_stopped_is_gone_and_no_news(tmp_path: Path) -> None:
         assert stopped.result["message"] == message
         assert said(stopped).startswith(f'{{"message":"{message}","task_id":"{id}","task_type":"local_bash"')
         assert at.tasks.news() == []
+        decoded("TaskStop", stopped)
 
         looked = await made(TaskOutput("BashOutput"), at, bash_id=id, filter="x")
         assert looked.result["task"]["status"] == "killed"
@@ -175,7 +178,7 @@ def test_an_agent_that_has_answered_is_told_with_its_answer(tmp_path: Path) -> N
 
 def test_no_two_tasks_have_one_id() -> None:
     async def ids() -> list[str]:
-        chances = iter(["aaaaaa", "aaaaaa", "bbbbbb"])
+        chances = iter([b"\xaa\xaa\xaa", b"\xaa\xaa\xaa", b"\xbb\xbb\xbb"])
         tasks = Tasks(lambda size: next(chances))
         tasks.add(Task(first := tasks.new_id(), AGENT, "x"))
         return [first, tasks.new_id()]

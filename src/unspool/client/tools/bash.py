@@ -9,8 +9,6 @@ Rules
 from __future__ import annotations
 
 import asyncio
-import base64
-import binascii
 import re
 import shlex
 from pathlib import Path
@@ -33,6 +31,7 @@ _DEFAULT_MS = 120_000
 _LONGEST_MS = 600_000
 _FIRST_PROGRESS = 2.0
 _PROGRESS = 1.0
+_PROGRESS_SHOWN = 4000
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,100}")
 _PICTURE = re.compile(r"data:image/[a-z0-9.+_-]+;base64,", re.IGNORECASE)
 _LARGEST_PICTURE = 5 << 20
@@ -137,7 +136,7 @@ async def _ended(process: Process, given: BashInput, desk: Desk, call_id: str) -
     began = loop.time()
     limit = _seconds(given, desk)
     waiting = asyncio.ensure_future(process.wait())
-    pause = _FIRST_PROGRESS
+    pause, told = _FIRST_PROGRESS, -1
     try:
         while True:
             left = began + limit - loop.time()
@@ -146,14 +145,15 @@ async def _ended(process: Process, given: BashInput, desk: Desk, call_id: str) -
                 return waiting.result()
             if loop.time() >= began + limit:
                 return None
-            desk.progress(call_id, _progress(process.capture, loop.time() - began, limit))
-            pause = _PROGRESS
+            if process.capture.size != told:  # a command that is quiet is told of once
+                desk.progress(call_id, _progress(process.capture, loop.time() - began, limit))
+            pause, told = _PROGRESS, process.capture.size
     finally:
         waiting.cancel()
 
 
 def _progress(capture: Capture, seconds: float, limit: float) -> Json:
-    said = capture.end(FAILED_SHOWN).strip("\n")
+    said = capture.end(_PROGRESS_SHOWN).strip("\n")
     return {
         "type": "bash_progress",
         "output": "\n".join(said.splitlines()[-5:]),
@@ -221,7 +221,9 @@ def _done(capture: Capture, note: str, meaning: str | None) -> Outcome:
     if said is None or len(said) > SHOWN:
         result["stdout"] = _trimmed(capture.start(SHOWN))
         if capture.save():
-            result |= {"persistedOutputPath": str(capture.path), "persistedOutputSize": capture.size}
+            # versions that tell where it is tell this, too
+            result |= {"noOutputExpected": False, "persistedOutputPath": str(capture.path)}
+            result["persistedOutputSize"] = capture.size
         said = _preview(capture)
     shown = "\n".join(part for part in (said, note) if part)
     return Outcome(content=shown or "(Bash completed with no output)", result=result)
@@ -261,6 +263,9 @@ def _preview(capture: Capture) -> str:
 
 def _picture(said: str) -> Json | None:
     """Return a picture that a command printed as a `data:` address."""
+    import base64
+    import binascii
+
     head = _PICTURE.match(said)
     if head is None:
         return None

@@ -56,7 +56,8 @@ class AskUserQuestion:
 
     def target(self, input: Json) -> str:
         """Return the first question."""
-        questions = input.get("questions")
+        given: object = input
+        questions = given.get("questions") if isinstance(given, dict) else None
         return aim(questions[0], "question") if isinstance(questions, list) and questions else ""
 
     async def run(self, input: Json, desk: Desk, call_id: str) -> Outcome:

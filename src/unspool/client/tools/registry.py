@@ -37,6 +37,18 @@ def tools(agents: Sequence[Agent] | None = None) -> tuple[Tool, ...]:
     return (*files, *commands, *others, AskUserQuestion(), EnterPlanMode(), ExitPlanMode())
 
 
+def other_names(agents: Sequence[Agent] | None = None) -> tuple[Tool, ...]:
+    """Return tools under names that other versions have for them: understood where a session has them, not offered."""
+    from unspool.client.agents import BUILT_IN
+    from unspool.client.tools.kill import TaskStop
+    from unspool.client.tools.output import TaskOutput
+    from unspool.client.tools.task import Task
+
+    looking = (TaskOutput("BashOutput"), TaskOutput("AgentOutputTool"))
+    stopping = (TaskStop("KillShell"), TaskStop("KillBash"))
+    return (*looking, *stopping, Task(BUILT_IN if agents is None else agents, "Agent"))
+
+
 def definitions(tools: Iterable[Tool]) -> list[Json]:
     """Return what a request says of tools."""
     return [{"name": tool.name, "description": tool.description, "input_schema": tool.input_schema} for tool in tools]

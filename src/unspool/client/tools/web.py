@@ -6,20 +6,19 @@ import asyncio
 import re
 import time
 from itertools import groupby
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 from urllib.parse import urlsplit
 
 import msgspec
 
-from unspool.api.fetch import Page
 from unspool.client.desk import Desk, Search, Web
-from unspool.client.hypertext import text_of
 from unspool.client.tools.inputs import Asked, aim, parse, schema
 from unspool.client.tools.tool import BadCall, Json, Outcome, ToolFailed
 from unspool.errors import ApiFailed
 
-LONGEST_PAGE = 100_000
-"""Characters of a page that a model is asked about."""
+if TYPE_CHECKING:
+    from unspool.api.fetch import Page
+
 _LONGEST_URL = 2000
 _SHOWN = 10_000
 _CHARSET = re.compile(r"charset\s*=\s*[\"']?([\w.:-]+)", re.IGNORECASE)
@@ -146,7 +145,8 @@ async def _said(page: Page, given: WebFetchInput, old: _Old, web: Web) -> str:
         raise ToolFailed(f"The page is `{kind}`, not text: {len(page.body)} bytes. Fetch it with Bash if it is needed.")
     text = await asyncio.to_thread(_text, page, kind)
     text = text[int(max(old.offset or 0, 0)) :]
-    limit = LONGEST_PAGE if old.max_length is None or old.max_length <= 0 else min(int(old.max_length), LONGEST_PAGE)
+    wished = old.max_length if old.max_length and old.max_length > 0 else web.longest
+    limit = int(min(wished, web.longest))
     cut = text[:limit] + ("\n\n[Content truncated due to length...]" if len(text) > limit or not page.is_whole else "")
     if old.raw or not text.strip():
         return cut
@@ -175,6 +175,8 @@ def _moved(page: Page, given: WebFetchInput) -> str:
 
 def _text(page: Page, kind: str) -> str:
     """Return a page as text."""
+    from unspool.client.hypertext import text_of
+
     named = _CHARSET.search(page.content_type)
     if named is None and "html" in kind:
         named = _CHARSET.search(page.body[:2048].decode("latin-1"))
