@@ -26,7 +26,7 @@ from unspool.client.capabilities import Learned
 from unspool.client.conversation import Conversation, as_blocks, named_as, text_of
 from unspool.client.desk import Desk, Place
 from unspool.client.fittings import Fittings
-from unspool.client.history import remember
+from unspool.client.history import is_command, remember
 from unspool.client.loop import Prompt
 from unspool.client.person import Person
 from unspool.client.presence import Presence
@@ -145,7 +145,7 @@ class Chat:
         )
 
     async def turn(self, prompt: str | list[Json], expansion: list[Json] | None = None) -> Stream:
-        """Take a prompt and yield what happens until the turn ends; a command's expansion follows its line."""
+        """Take a prompt and yield what happens until it ends; a command's expansion, or a file, follows its line."""
         self._presence.tell("busy")
         said = [*as_blocks(prompt), *(expansion or [])]
         try:
@@ -267,8 +267,9 @@ class Chat:
         """Write a prompt, and before it what a session that was left in the middle lacks."""
         self._mend()
         self._aftermath.look_around()
-        typed: Json = {} if expansion is not None else {"permissionMode": self.desk.mode}
-        text, uuid = text_of(prompt), self.transcript.prompt(prompt, **typed)
+        text = text_of(prompt)
+        typed: Json = {} if is_command(text) else {"permissionMode": self.desk.mode}
+        uuid = self.transcript.prompt(prompt, **typed)
         writer = self.transcript.writer
         told = self._backups.at_prompt()
         writer.note(lines.snapshot(uuid, uuid, told, writer.now(), update=False), named=False)
