@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 
 from tests.client.talks import PICTURE, assistant, body, call, result, talks, text, user
-from unspool.client.thin import Outline, rungs
+from unspool.client.thin import Outline, rungs, thinnest
 from unspool.edit.stubs import MARK
 from unspool.testing.strict import count_tokens, problems
 
@@ -54,9 +54,9 @@ def test_the_newest_turn_is_whole_on_all_rungs_but_the_last(talk: list[Json]) ->
 @given(talks())
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_thinning_twice_is_thinning_once(talk: list[Json]) -> None:
-    found = [*rungs(talk)]
-    if found:
-        assert [*rungs(found[-1])] == []
+    found = [talk, *rungs(talk)]
+    assert [*rungs(found[-1])] == []
+    assert thinnest(talk) == found[-1]
 
 
 def test_a_file_that_was_read_again_goes_first_and_says_what_it_was() -> None:

@@ -136,7 +136,8 @@ class _Reader:
             if character in _BLANK:
                 self.at += 1
             elif character == "#":
-                self._skip_to("\n")
+                end = self.text.find("\n", self.at)
+                self.at = end if end >= 0 else len(self.text)
             elif self.text.startswith("\\\n", self.at):
                 self.at += 2
             elif not self.text.startswith(("<(", ">("), self.at) and (match := _REDIRECT.match(self.text, self.at)):
@@ -379,6 +380,8 @@ class _Reader:
             self.doubts.append("a quote is not closed")
             self.at += 2
             return
+        if "\\'" in match[0]:
+            self.doubts.append("a quote is inside another")  # where a plain `sh` sees it end
         spelling.pieces.append(escapes.decoded(match[1]))
         self.at = match.end()
 
@@ -393,7 +396,3 @@ class _Reader:
         spelling.marks.add("variable")
         spelling.pieces.append(match[0])
         self.at = match.end()
-
-    def _skip_to(self, end: str) -> None:
-        found = self.text.find(end, self.at)
-        self.at = len(self.text) if found < 0 else found

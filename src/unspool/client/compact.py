@@ -26,7 +26,7 @@ from unspool.api.assembly import Answer
 from unspool.client import recap
 from unspool.client.cut import cut, shortened
 from unspool.client.recap import Recap
-from unspool.client.thin import Outline, rungs
+from unspool.client.thin import Outline, rungs, thinnest
 from unspool.client.window import Gauge, Scales
 from unspool.edit.summary import BEGINNING
 from unspool.errors import ApiFailed
@@ -128,11 +128,11 @@ class _Making:
 
     def thin(self) -> bool:
         """Thin out what is older; tell whether that is enough for a while."""
-        for thinned in rungs(self.messages):
-            if self._scales.estimated(thinned) <= self._room * _THINNED:
-                self.messages = thinned
-                return True
-        return False
+        goal = self._room * _THINNED
+        if self._scales.estimated(thinnest(self.messages)) > goal:
+            return False
+        self.messages = next(some for some in rungs(self.messages) if self._scales.estimated(some) <= goal)
+        return True
 
     def told(self, words: str | None, why: str | None) -> Shorter:
         """Tell all of it in one message."""

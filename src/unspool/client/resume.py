@@ -52,7 +52,11 @@ class Resumed(msgspec.Struct, frozen=True, kw_only=True):
     slug: str | None = None
     title: str | None = None
     """What a person has called it."""
-    mode: str | None = None
+    plans: bool = False
+    """Whether it was in plan mode. No other mode is taken from a file: a file grants nothing."""
+    todos: tuple[Json, ...] = ()
+    moved: bool = False
+    """Whether it is gone on from another line than its last."""
     files: dict[str, Kept] = {}
     open_calls: tuple[tuple[str, str, str], ...] = ()
     """Calls that were never answered: their ids, the lines they stand on, what is said of them."""
@@ -81,7 +85,9 @@ def resumed(path: Path, model: str, *, leaf: str | None = None) -> Resumed:
         ids=frozenset(_ids(entries)),
         slug=_slug(entries),
         title=_title(entries),
-        mode=_mode(lines),
+        plans=_mode(lines) == "plan",
+        todos=_todos(lines),
+        moved=leaf is not None,
         files=_files(entries, lines),
         open_calls=tuple(_open_calls(said, lines)),
         unanswered=bool(said) and _is_made(said[-1]) and said[-1].blocks[0].text == NO_ANSWER,
@@ -174,6 +180,16 @@ def _mode(lines: Sequence[Entry]) -> str | None:
         if isinstance(line.record, User) and line.record.permission_mode:
             return line.record.permission_mode
     return None
+
+
+def _todos(lines: Sequence[Entry]) -> tuple[Json, ...]:
+    """Return the todo list as it was last written."""
+    for line in reversed(lines):
+        for block in line.record.message.blocks if isinstance(line.record, Assistant) else ():
+            if isinstance(block, ToolUse) and block.name == "TodoWrite":
+                todos = block.input.get("todos") if isinstance(block.input, dict) else None
+                return tuple(one for one in todos if isinstance(one, dict)) if isinstance(todos, list) else ()
+    return ()
 
 
 def _files(entries: Sequence[Entry], lines: Sequence[Entry]) -> dict[str, Kept]:

@@ -57,6 +57,12 @@ def rungs(messages: Sequence[Json]) -> Iterator[list[Json]]:
             before = after
 
 
+def thinnest(messages: Sequence[Json]) -> list[Json]:
+    """Return the conversation on its last rung: as short as it gets without a model."""
+    *_, last = _wishes()
+    return _Thinning(Outline(messages), last).messages()
+
+
 def _wishes() -> Iterator[Wish]:
     wish = Wish(superseded=True)
     yield wish

@@ -46,12 +46,14 @@ class Prompt(NamedTuple):
 def gathered(texts: Iterable[str]) -> list[Prompt]:
     """Return the prompts among what was said in the user's name, in order; those of an earlier section too."""
     found: list[Prompt] = []
+    last = 0
     for text in texts:
         if text.startswith(BEGINNING):
             found = parsed(text)
-        elif words := typed(text):
             last = max((number for prompt in found for number in prompt.numbers), default=0)
-            found.append(Prompt((last + 1,), words))
+        elif words := typed(text):
+            last += 1
+            found.append(Prompt((last,), words))
     return found
 
 
@@ -138,9 +140,9 @@ def _without(prompts: Sequence[Prompt], count: int) -> list[Prompt]:
 
 def _together(prompts: Sequence[Prompt]) -> list[Prompt]:
     """Return prompts with those that say the same in one place: the first's."""
-    numbers: dict[str, tuple[int, ...]] = {}
+    numbers: dict[str, list[int]] = {}
     for prompt in prompts:
-        numbers[prompt.text] = (*numbers.get(prompt.text, ()), *prompt.numbers)
+        numbers.setdefault(prompt.text, []).extend(prompt.numbers)
     return [Prompt(tuple(sorted(set(found))), text) for text, found in numbers.items()]
 
 
