@@ -31,6 +31,7 @@ from unspool.client.inbox import Interrupted
 from unspool.client.loop import Prompt
 from unspool.client.person import Nobody, Person
 from unspool.client.presence import Announced, Presence
+from unspool.client.recalled import known_files, todos
 from unspool.client.resume import Resumed, begun, entries_of
 from unspool.client.rewind import Branch, Point
 from unspool.client.seat import Seat, Surroundings
@@ -101,6 +102,8 @@ class Chat:
             writer.go_on(before.parent, before.last)
             transcript.know(before.ids)
             backups.go_on(before.files)
+            desk.seen.remember(lambda: known_files(before.lines, desk))
+            desk.todos = todos(before.lines)
         around = Surroundings(world, settings, fittings, Learned())
         return cls(Seat(around, desk, transcript, settings.model), backups, before)
 
