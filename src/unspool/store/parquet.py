@@ -106,9 +106,11 @@ def _types() -> dict[str, tuple[Any, Any, Callable[[Any], Any]]]:
     return {
         "VARCHAR": (DataType.utf8(), DataType.utf8(), clean_text),
         "JSON": (DataType.utf8(), DataType.utf8(), clean_text),
+        "TEXT": (DataType.utf8(), DataType.utf8(), clean_text),  # kept to the letter where that can be
         "BIGINT": (whole, whole, lambda number: fitting(number, 64)),
         "INTEGER": (short, short, lambda number: fitting(number, 32)),
         "TIMESTAMP": (DataType.timestamp("us"), whole, lambda number: fitting(number, 64)),
+        "TIMESTAMPTZ": (DataType.timestamp("us", tz="UTC"), whole, lambda number: fitting(number, 64)),
         "DATE": (DataType.date32(), short, lambda number: fitting(number, 32)),
         "DOUBLE": (DataType.float64(), DataType.float64(), float),
         "BOOLEAN": (DataType.bool(), DataType.bool(), bool),

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from unspool.format.glance import Glance, Label, glance
 from unspool.format.shape import UNDECODABLE
-from unspool.graph.gathering import Gathering
+from unspool.format.stringify import encode
+from unspool.graph.gathering import Facts, Gathering
+from unspool.paths import project_name
 from unspool.prices.answers import BilledLine, Response, billed_line
 from unspool.prices.responses import Counting
 from unspool.prices.tally import Tally
@@ -133,6 +135,35 @@ class Taken:
         from unspool.store.side_rows import history_row  # of one file in a thousand
 
         self.history.append(history_row(entry))
+
+
+def session_row(facts: Facts, session_id: str, project_key: str | None) -> tuple[object, ...]:
+    """Return a row of `sessions`, without its file."""
+    return (
+        session_id,
+        facts.title,
+        facts.titled_by,
+        facts.first_prompt,
+        facts.cwd,
+        project_name(facts.cwd, project_key),
+        facts.branch,
+        facts.slug,
+        encode(facts.versions).decode(),
+        encode(facts.models).decode(),
+        facts.started,
+        facts.last,
+        facts.wall,
+        facts.active,
+        facts.turns,
+        facts.messages,
+        facts.tool_calls,
+        facts.errors,
+        facts.images,
+        facts.compactions,
+        encode(facts.pull_requests).decode(),
+        facts.context_tokens,
+        facts.hidden,
+    )
 
 
 def _may_bill(told: Label, line: Line | LongLine) -> bool:
