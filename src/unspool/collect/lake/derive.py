@@ -145,7 +145,6 @@ class _Making:
         found = self._envelope
         if found is not None and (day := day_of(found[_TIME])) is not None:
             self._day = day
-            self.days.add(day)
         if is_new:
             self._add_line("entries", header, told, found[_ENVELOPE] if found else _NO_ENVELOPE)
 
@@ -173,7 +172,11 @@ class _Making:
 
     def _look(self, table: str, row: tuple[object, ...]) -> None:
         """Take what a line says of itself: the first document of it."""
-        if table == "lines" and self._envelope is None:
+        if table != "lines":
+            return
+        if (day := day_of(row[_TIME])) is not None:
+            self.days.add(day)
+        if self._envelope is None:
             self._envelope = row
 
     def _emit(self, table: str, row: tuple[object, ...]) -> None:

@@ -41,6 +41,10 @@ class Conflict(Exception):
     """Another writer has committed what this commit depends on."""
 
 
+class Overtaken(Conflict):
+    """Another one has done, or is doing, what this one does: all of it is to be looked at again."""
+
+
 class Lake:
     """The tables of a lake."""
 
@@ -78,6 +82,12 @@ class Lake:
             self._versions[name] = Versions(self.place, name)
         return self._versions[name].at(table)
 
+    def raised(self, name: str, before: Mapping[str, int]) -> bool:
+        """Tell whether any of these transactions has another version now."""
+        self.table(name, fresh=True)
+        now = self.versions(name)
+        return any(now.get(app, 0) != version for app, version in before.items())
+
     def rows(self, name: str, query: str) -> list[tuple[Any, ...]]:
         """Return the answer to a query about one table, which it calls `t`."""
         from deltalake import QueryBuilder
@@ -103,6 +113,11 @@ class Lake:
                 commit_properties=CommitProperties(app_transactions=transactions),
                 **how,
             )
+
+    def delete(self, name: str, where: str) -> None:
+        """Take rows out of a table."""
+        with telling(self.url):
+            self.table(name).delete(where)
 
 
 def create(url: str, environment: Mapping[str, str]) -> Lake:

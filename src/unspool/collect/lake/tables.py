@@ -12,6 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
+from unspool.store.snapshot import LINED
 from unspool.store.tables import Column, Table, declared, parts, public
 
 WHOSE: Final = ("org", "user", "device")
@@ -52,6 +53,14 @@ TIMES: Final = {
 }
 """The column whose day a row belongs to; in other tables that of the line it comes from."""
 
+_BESIDE: Final = {
+    "agent-meta": ("agent_meta",),
+    "history": ("history",),
+    "todos": ("todos",),
+    "plan": ("plans",),
+    "stats": ("stats_days",),
+}
+
 _BY_DEVICE = frozenset({"answers", "sources"})
 
 
@@ -67,6 +76,13 @@ def partitions(name: str) -> list[str]:
     if name == "quarantine":
         return []
     return ["org", "device"] if name in _BY_DEVICE else ["day"]
+
+
+def filled_by(kind: str) -> frozenset[str]:
+    """Return the derived tables that may have rows of a kind of file."""
+    beside = {table for names in _BESIDE.values() for table in names}
+    own = _BESIDE.get(kind, ()) if kind not in LINED else (name for name in DERIVED if name not in beside)
+    return frozenset({*own, "bad_lines"})
 
 
 def _derived(table: Table) -> Table:
