@@ -33,6 +33,7 @@ _COMMANDS = {
     "export": ("export", "Write a session out: byte for byte, as data, or to read; or all of them as tables."),
     "restore": ("restore", "Put a session back in place, byte for byte, from the archive."),
     "sync": ("sync", "Bring the store up to date with a config folder."),
+    "lake": ("lake", "Make Delta tables of what collectors send, and ask them."),
     "doctor": ("doctor", "Say what is in the data: what is known, unknown, damaged or missing."),
     "config": ("config", "Show the settings, or change one."),
     "demo": ("demo", "Write a realistic config folder to try things with."),
