@@ -192,8 +192,8 @@ def sql(
 ) -> None:
     """Ask in SQL. Without a QUERY it is read from stdin.
 
-    The tables are those of `unspool sql`, with `org`, `user` and `device`; `entries` has the lines themselves. The engine
-    can open the files that the tables' own logs name, and nothing else.
+    The tables are those of `unspool sql`, with `org`, `user` and `device`; `entries` has the lines themselves. The
+    engine can open the files that the tables' own logs name, and nothing else.
     """
     from unspool.collect.lake.asking import setup
     from unspool.collect.lake.opened import open_lake

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -34,7 +35,7 @@ class Device:
     def __init__(self, place: Place, device: str = "laptop", org: str = "acme", user: str = "ada") -> None:
         self.place, self.org, self.user, self.device = place, org, user, device
         self._states: dict[str, _State] = {}
-        self.redact = lambda text: text
+        self.redact: Callable[[str], str] = lambda text: text
         """What is done to a line."""
 
     def send(self, root: Path, size: int = 1 << 20) -> list[Made]:
@@ -51,9 +52,7 @@ class Device:
 
     def publish(self) -> None:
         """Tell what was sent."""
-        streams = {
-            id: manifest.Sent(state.sequence, state.lines, state.previous) for id, state in self._states.items()
-        }
+        streams = {id: manifest.Sent(state.sequence, state.lines, state.previous) for id, state in self._states.items()}
         manifest.publish(
             self.place,
             manifest.Manifest(org=self.org, user=self.user, device=self.device, written=WRITTEN, streams=streams),
@@ -65,6 +64,8 @@ class Device:
 
     def _made(self, root: Path, source: Source, size: int) -> list[Made]:
         path, data = str(source.path.relative_to(root)), source.path.read_bytes()
+        if source.kind in LINE_KINDS:
+            data = data[: data.rfind(b"\n") + 1]  # a line without an end is not ready
         state = self._states.setdefault(self.stream(path), _State())
         if not data.startswith(state.sent) or (source.kind not in LINE_KINDS and state.sent and data != state.sent):
             state.generation, state.end, state.sent = state.generation + 1, 0, b""
@@ -86,7 +87,8 @@ class Device:
         return found
 
     def _segment(self, path: str, source: Source, state: _State, held: list[tuple[int, bytes]]) -> Made:
-        told = [_told(offset, line, self.redact) for offset, line in held]
+        ends = b"\r\n" if source.kind in LINE_KINDS else b""
+        told = [_told(offset, line.rstrip(ends) if ends else line, self.redact) for offset, line in held]
         told = [one for one in told if one.raw.strip()]
         end = held[-1][0] + len(held[-1][1])
         state.sequence += 1
@@ -126,13 +128,12 @@ def place(folder: Path) -> Place:
 
 def _lines(data: bytes, start: int) -> list[tuple[int, bytes]]:
     found = []
-    for line in data.splitlines(keepends=True) if b"\r" not in data else data.split(b"\n"):
+    for line in data.split(b"\n")[:-1]:
+        line += b"\n"
         found.append((start, line))
         start += len(line)
     return found
 
 
-def _told(offset: int, line: bytes, redact: object) -> Line:
-    body = line.rstrip(b"\r\n")
-    text = body.decode(errors="replace")
-    return Line(offset, len(body), redact(text))  # type: ignore[operator]
+def _told(offset: int, line: bytes, redact: Callable[[str], str]) -> Line:
+    return Line(offset, len(line), redact(line.decode(errors="replace")))
