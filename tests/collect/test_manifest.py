@@ -24,11 +24,13 @@ def test_of_a_stream_the_later_state_counts(tmp_path: Path) -> None:
     assert found.streams == manifest(a=3, b=4, c=1).streams
 
 
-def test_a_damaged_manifest_is_named(tmp_path: Path) -> None:
+def test_a_damaged_manifest_is_named_and_written_anew(tmp_path: Path) -> None:
     place = open_place(f"file://{tmp_path}", {})
     for words in (b"", b"[]", b"\xff", b'{"unspool":"segment","org":"a","user":"a","device":"a","written":""}'):
         with pytest.raises(Unreadable, match="not a manifest"):
             decode(words, "m")
     place.put_new(manifest_name("acme", "d1"), b"{}")
     with pytest.raises(Unreadable, match=r"manifests/acme/d1\.json"):
-        publish(place, manifest(a=1))
+        list(read_manifests(place))
+    publish(place, manifest(a=1))
+    assert [found.streams for found in read_manifests(place)] == [manifest(a=1).streams]

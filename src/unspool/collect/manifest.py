@@ -63,7 +63,7 @@ def publish(place: Place, ours: Manifest) -> None:
     name = manifest_name(ours.org, ours.device)
     for _ in range(_ATTEMPTS):
         before = place.stored(name)
-        theirs = decode(before.data, name).streams if before else {}
+        theirs = _streams(before.data, name) if before else {}
         merged = msgspec.structs.replace(ours, streams=joined(theirs, ours.streams))
         if place.replace(name, msgspec.json.encode(merged), before):
             return
@@ -85,6 +85,14 @@ def decode(data: bytes, name: str) -> Manifest:
     if found.unspool != "manifest" or found.version > VERSION:
         raise Unreadable(f"not a manifest that this unspool knows: `{name}`", hint="upgrade unspool")
     return found
+
+
+def _streams(data: bytes, name: str) -> dict[str, Sent]:
+    """Return what is to be kept; of a damaged one nothing: segments tell the same."""
+    try:
+        return decode(data, name).streams
+    except Unreadable:
+        return {}
 
 
 def _number(sent: Sent | None) -> int:

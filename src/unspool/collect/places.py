@@ -141,6 +141,15 @@ class Place:
             raise PlaceFailed(f"the store at `{self.url}` does not have what was just put there", hint=_LATER)
         return found
 
+    def clock(self, name: str) -> datetime:
+        """Return what time the store thinks it is."""
+        import obstore
+
+        name = f"{PROBES}/{name}.clock"
+        with self._telling():
+            obstore.put(self._store, name, b"now\n")
+            return obstore.head(self._store, name)["last_modified"]
+
     @property
     def _is_folder(self) -> bool:
         return self.url.startswith("file:")
