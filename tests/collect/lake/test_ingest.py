@@ -26,9 +26,10 @@ NOT_THERE = {
     "entries": {"number", "flaws", "length"},
     "plans": {"created", "modified"},
     "bad_lines": {"length"},
+    "claude_conversations": {"tool_uses"},
     "claude_plans": {"created_at", "modified_at"},
 }
-"""What a lake does not have, or has in its own way: times of files, and lengths without line ends."""
+"""What a lake does not have, or has in its own way: times of files, lengths without line ends, the spelling of JSON."""
 
 
 @pytest.fixture

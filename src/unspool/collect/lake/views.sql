@@ -183,7 +183,7 @@ FROM parts.responses GROUP BY ALL ORDER BY date NULLS LAST, org, user;
 
 CREATE VIEW claude_conversations AS
 WITH told AS (
-  SELECT *, CASE WHEN json_valid(raw) THEN raw::JSON END AS line FROM parts.entries
+  SELECT *, CASE WHEN json_valid(raw) THEN replace(raw, '\u0000', '\ufffd')::JSON END AS line FROM parts.entries
   WHERE type IN ('user', 'assistant', 'system')
 ),
 cut AS (
