@@ -26,7 +26,7 @@ NOT_THERE = {
     "entries": {"number", "flaws", "length"},
     "plans": {"created", "modified"},
     "bad_lines": {"length"},
-    "claude_conversations": {"tool_uses"},
+    "claude_conversations": {"tool_uses", "token_usage"},
     "claude_plans": {"created_at", "modified_at"},
 }
 """What a lake does not have, or has in its own way: times of files, lengths without line ends, the spelling of JSON."""

@@ -183,14 +183,18 @@ FROM parts.responses GROUP BY ALL ORDER BY date NULLS LAST, org, user;
 
 CREATE VIEW claude_conversations AS
 WITH told AS (
-  SELECT *, CASE WHEN json_valid(raw) THEN replace(raw, '\u0000', '\ufffd')::JSON END AS line FROM parts.entries
-  WHERE type IN ('user', 'assistant', 'system')
+  SELECT *, replace(CASE WHEN json_valid(raw) THEN raw
+      ELSE regexp_replace(raw, '\\u[dD][89a-fA-F][0-9a-fA-F]{2}', '\\ufffd', 'g') END, '\u0000', '\ufffd') AS text
+  FROM parts.entries WHERE type IN ('user', 'assistant', 'system')
+),
+parsed AS (
+  SELECT *, CASE WHEN json_valid(text) THEN text::JSON END AS line FROM told
 ),
 cut AS (
   SELECT *, line->'$.message.content' AS said,
     CASE WHEN json_type(line, '$.message.content') = 'ARRAY' THEN from_json(line->'$.message.content', '["JSON"]') END
       AS blocks
-  FROM told
+  FROM parsed
 )
 SELECT
   org, user, device, session_id, cwd AS project_path, uuid AS message_uuid, parent_uuid, type AS message_type,
