@@ -75,7 +75,7 @@ def _part(table: Table, files: list[str]) -> str:
     times = [one.name for one in table.columns if one.type == "TIMESTAMPTZ"]
     casts = ", ".join(f"CAST({name} AS TIMESTAMP) AS {name}" for name in times)
     star = f"* REPLACE ({casts})" if casts else "*"
-    types = {name: "DATE" if name == "day" else "VARCHAR" for name in partitions(table.name)}
+    types = {name: "DATE" if name == "day" else "INTEGER" for name in partitions(table.name)}
     told = f", {_HIVE}, hive_types = {types}" if types else ""
     names = ", ".join(f"'{quoted(file)}'" for file in files)
     return f"CREATE VIEW parts.{table.name} AS SELECT {star} FROM read_parquet([{names}]{told})"

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from unspool.collect.lake.counting import Candidate, answer_row, candidate, candidates, counted
 from unspool.collect.lake.derive import Derived
 from unspool.collect.lake.opened import Conflict, Lake, Overtaken
-from unspool.collect.lake.predicates import day, either, one_of, text
+from unspool.collect.lake.predicates import day, of_devices, of_streams, one_of, text
 from unspool.collect.lake.tables import tables
 from unspool.store.parquet import batch
 from unspool.store.pricing import Pricing
@@ -100,7 +100,7 @@ class _Billing:
         self._doubtful = set(self._locks.answers) if guard.is_doubtful else self._locks.doubtful
         self._there = list(self._looked_up())
         rows = [answer_row(one) for one in self._fresh]
-        where = either("source_id", self._lined) if is_known else None
+        where = of_streams("answers", self._lined) if is_known else None
         marks = guard.marks | self._locks.next
         self._lake.write("answers", [batch(tables()["answers"], rows)], marks, where)
 
@@ -136,7 +136,7 @@ class _Billing:
             if not number:
                 continue
             org, _, device = home.partition("/")
-            query = f"SELECT {columns} FROM t WHERE org = {text(org)} AND device = {text(device)}"
+            query = f"SELECT {columns} FROM t WHERE {of_devices([(org, device)])}"
             if home in self._doubtful:
                 yield from map(candidate, self._lake.rows("answers", query))
                 continue

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from unspool.collect.lake.derive import Derived
 from unspool.collect.lake.rows import day_of
-from unspool.collect.lake.tables import tables
+from unspool.collect.lake.tables import bucket, tables
 from unspool.paths import project_name
 from unspool.prices.answers import Response
 from unspool.prices.responses import Counting
@@ -85,6 +85,7 @@ def answer_row(one: Candidate) -> tuple[object, ...]:
         said.sidechain,
         said.retold,
         said.at_home,
+        bucket(one.org, one.device),
     )
 
 

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from unspool.collect.lake import side
 from unspool.collect.lake.rows import Rows, Whose, day_of
 from unspool.collect.lake.streams import Read
-from unspool.collect.lake.tables import TIMES
+from unspool.collect.lake.tables import TIMES, bucket, partitions
 from unspool.collect.segments import Header
 from unspool.collect.segments import Line as Told
 from unspool.graph.gathering import Gathering
@@ -93,6 +93,7 @@ class _Making:
         self.days: set[int] = set()
         self.answers: list[tuple[int, Response]] = []
         self.new = self.length = 0
+        self._bucket = bucket(whose.org, whose.device)
         self._envelope: tuple[object, ...] | None = None
         agent = last.agent
         if last.kind == "agent" and agent is None:
@@ -186,9 +187,12 @@ class _Making:
             self._put(table, row)
 
     def _put(self, table: str, row: tuple[object, ...]) -> None:
-        place = _times().get(table)
-        day = day_of(row[place]) if place is not None else None
-        self._out.add(table, (*self._whose, *row, self._day if day is None else day))
+        last = self._bucket
+        if "day" in partitions(table):
+            place = _times().get(table)
+            day = day_of(row[place]) if place is not None else None
+            last = self._day if day is None else day
+        self._out.add(table, (*self._whose, *row, last))
 
     def _finish(self, taken: Taken, gathering: Gathering) -> None:
         last, generation = self._last, self._last.generation
@@ -245,4 +249,5 @@ def _source(whose: Whose, reads: Iterable[Read]) -> tuple[object, ...]:
         micros(last.written),
         last.rules,
         MADE_WITH,
+        bucket(whose.org, whose.device),
     )

@@ -22,13 +22,12 @@ from typing import NamedTuple
 from unspool.collect.lake.billing import Guard, bill
 from unspool.collect.lake.derive import MADE_WITH, Derived, derive
 from unspool.collect.lake.opened import Conflict, Lake, Overtaken
-from unspool.collect.lake.predicates import either, within
+from unspool.collect.lake.predicates import of_devices, of_streams
 from unspool.collect.lake.rows import Rows
 from unspool.collect.lake.streams import Bad, Stream, chain
 from unspool.collect.lake.tables import DERIVED, LINES, filled_by
 from unspool.collect.places import Place
 from unspool.errors import PlaceFailed
-from unspool.store.merging import quoted
 from unspool.store.snapshot import LINED
 
 STEPS = ("listed", "read", "lines", "begun", "derived", "answered", "counted", "finished", "quarantined", "done")
@@ -40,7 +39,7 @@ LANES = 4
 
 _FIRST, _LAST = DERIVED[0], "sources"
 _ATTEMPTS = 40
-_SIZE = 12 * 1024 * 1024
+_SIZE = 24 * 1024 * 1024
 """Bytes of segments in a batch: some hundred megabytes of lines."""
 _STREAMS = 1000
 
@@ -195,12 +194,12 @@ class _Attempt:
             some = [one for one in made if name in filled_by(one.kind)]
             there = any(one.whose.stream in known for one in some)
             if name == _FIRST or there or self._rows.batches(name):
-                where = within(some) if there else None
+                where = of_streams(name, some) if there else None
                 self._commit(name, marks, self._before(name, marks), where)
                 self._wishes.at("begun" if name == _FIRST else "derived")
         guard = Guard(marks, self._before("answers", marks), self._wishes.again or not self._is_first)
         bill(self._lake, made, known, guard, self._wishes.at)
-        self._commit(_LAST, marks, self._before(_LAST, marks), either("id", made) if known else None)
+        self._commit(_LAST, marks, self._before(_LAST, marks), of_streams(_LAST, made) if known else None)
         self._wishes.at("finished")
 
     def _before(self, name: str, marks: Mapping[str, int]) -> dict[str, int]:
@@ -227,10 +226,9 @@ def _lock(org: str, device: str, stream: str) -> str:
 def _derived(lake: Lake, homes: Sequence[tuple[str, str]]) -> dict[str, tuple[int, str]]:
     """Return how far the streams of some devices are in all tables, and what their rows were made with."""
     lake.table(_LAST, fresh=True)
-    where = " OR ".join(f"(org = '{quoted(org)}' AND device = '{quoted(device)}')" for org, device in homes)
-    if not where:
+    if not homes:
         return {}
-    rows = lake.rows(_LAST, f"SELECT id, sequence, made_with FROM t WHERE {where}")
+    rows = lake.rows(_LAST, f"SELECT id, sequence, made_with FROM t WHERE {of_devices(homes)}")
     return {id: (sequence, made_with) for id, sequence, made_with in rows}
 
 

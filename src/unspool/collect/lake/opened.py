@@ -23,11 +23,14 @@ from unspool.errors import NotFound, PlaceFailed, Refused, Unreadable
 from unspool.store.parquet import schema
 
 if TYPE_CHECKING:
-    from deltalake import DeltaTable
+    from deltalake import DeltaTable, WriterProperties
 
 MARK = "unspool-lake.json"
 VERSION = 1
 MISSING = "install it with: pip install 'unspool[sql,team]'"
+
+
+_LONG = frozenset({"raw", "text", "input", "result", "structured", "prompt", "content", "first_prompt"})
 
 
 class Mark(msgspec.Struct, frozen=True):
@@ -100,7 +103,7 @@ class Lake:
     def write(self, name: str, batches: Sequence[Any], marks: Mapping[str, int], where: str | None = None) -> None:
         """Add rows to a table, in the place of those that a predicate names; with transactions that it takes."""
         from arro3.core import Table
-        from deltalake import CommitProperties, Transaction, WriterProperties, write_deltalake
+        from deltalake import CommitProperties, Transaction, write_deltalake
 
         how: Any = {"mode": "overwrite", "predicate": where} if where else {"mode": "append"}
         data = Table.from_batches(list(batches), schema=schema(tables()[name]))
@@ -109,7 +112,7 @@ class Lake:
             write_deltalake(
                 self.table(name),
                 data,
-                writer_properties=WriterProperties(compression="ZSTD", compression_level=3),
+                writer_properties=encoding(name),
                 commit_properties=CommitProperties(app_transactions=transactions),
                 **how,
             )
@@ -182,6 +185,17 @@ def telling(url: str) -> Iterator[None]:
     except (DeltaError, OSError) as error:
         words = " ".join(str(error).split())[:300]
         raise PlaceFailed(f"the lake at `{url}` cannot be used: {words}", hint="nothing is lost; try again") from None
+
+
+def encoding(name: str, level: int = 3) -> WriterProperties:
+    """Return how the files of a table are written: long texts are all different, and nobody looks for their range."""
+    from deltalake import ColumnProperties, WriterProperties
+
+    plain = ColumnProperties(dictionary_enabled=False, statistics_enabled="NONE")
+    long = [one.name for one in tables()[name].columns if one.name in _LONG]
+    return WriterProperties(
+        compression="ZSTD", compression_level=level, column_properties=dict.fromkeys(long, plain) or None
+    )
 
 
 def _measured(name: str) -> str:

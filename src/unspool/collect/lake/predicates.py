@@ -6,25 +6,35 @@ from collections.abc import Iterable, Sequence
 from datetime import date, timedelta
 
 from unspool.collect.lake.derive import Derived
+from unspool.collect.lake.tables import bucket, partitions
 from unspool.store.merging import quoted
 
 
-def within(made: Sequence[Derived]) -> str:
-    """Return what names all rows of some streams in a table that is partitioned by day."""
-    where = either("source_id", made)
+def of_streams(table: str, made: Sequence[Derived]) -> str:
+    """Return what names all rows of some streams in a table."""
+    whose = [one.whose for one in made]
+    where = one_of("id" if table == "sources" else "source_id", (one.stream for one in whose))
+    for column in ("org", "device"):
+        where += f" AND {one_of(column, (getattr(one, column) for one in whose))}"
+    if "bucket" in partitions(table):
+        return f"{where} AND {in_buckets((one.org, one.device) for one in whose)}"
     if all(one.days for one in made):
         first, last = min(min(one.days) for one in made), max(max(one.days) for one in made)
         where += f" AND day >= '{day(first)}' AND day <= '{day(last)}'"
     return where
 
 
-def either(column: str, made: Iterable[Derived]) -> str:
-    """Return what names the rows of some streams by a column, and by their devices."""
-    whose = [one.whose for one in made]
-    where = one_of(column, (one.stream for one in whose))
-    return (
-        f"{where} AND {one_of('org', (one.org for one in whose))} AND {one_of('device', (one.device for one in whose))}"
-    )
+def of_devices(homes: Iterable[tuple[str, str]]) -> str:
+    """Return what names all rows of some devices in a table that is partitioned by bucket."""
+    every = sorted(set(homes))
+    whose = " OR ".join(f"(org = {text(org)} AND device = {text(device)})" for org, device in every)
+    return f"({whose}) AND {in_buckets(every)}"
+
+
+def in_buckets(homes: Iterable[tuple[str, str]]) -> str:
+    """Return what names the buckets of some devices."""
+    found = sorted({bucket(org, device) for org, device in homes})
+    return f"bucket IN ({', '.join(map(str, found))})"
 
 
 def one_of(column: str, values: Iterable[str]) -> str:

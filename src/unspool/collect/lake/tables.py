@@ -2,7 +2,8 @@
 
 Rules
   1. Every table has `org`, `user` and `device`. A file is known by its stream, which `source_id` is here.
-  2. Tables are partitioned by `day`; what is looked up by device when lines come, by device.
+  2. Tables are partitioned by `day`. Those that are looked up by device when lines come, and small ones, are
+     partitioned by `bucket`: all devices are in one of a few. So a batch of any devices and days writes few files.
   3. Times are UTC, so that any reader of Delta tables can read them; JSON is text.
 """
 
@@ -11,6 +12,7 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 from typing import Final
+from zlib import crc32
 
 from unspool.store.snapshot import LINED
 from unspool.store.tables import Column, Table, declared, parts, public
@@ -46,9 +48,6 @@ TIMES: Final = {
     "turns": "started",
     "files_touched": "time",
     "compactions": "time",
-    "agent_files": "started",
-    "history": "time",
-    "plans": "modified",
     "sessions": "started",
 }
 """The column whose day a row belongs to; in other tables that of the line it comes from."""
@@ -61,7 +60,10 @@ _BESIDE: Final = {
     "stats": ("stats_days",),
 }
 
-_BY_DEVICE = frozenset({"answers", "sources"})
+BUCKETS: Final = 64
+_BY_BUCKET = frozenset(
+    {"answers", "sources", "agent_files", "starters", "reports", "agent_owners", "agent_meta", "bad_lines"}
+) | frozenset(("history", "todos", "plans", "stats_days"))
 
 
 @cache
@@ -75,7 +77,12 @@ def partitions(name: str) -> list[str]:
     """Return the columns that a table is partitioned by."""
     if name == "quarantine":
         return []
-    return ["org", "device"] if name in _BY_DEVICE else ["day"]
+    return ["bucket"] if name in _BY_BUCKET else ["day"]
+
+
+def bucket(org: str, device: str) -> int:
+    """Return which bucket a device is in."""
+    return crc32(f"{org}/{device}".encode()) % BUCKETS
 
 
 def filled_by(kind: str) -> frozenset[str]:
@@ -96,4 +103,5 @@ def _derived(table: Table) -> Table:
         if one.name not in ("revision", "source_id")
     ]
     comment = said.comment if said else table.comment
-    return Table(table.name, comment, (*whose, *own, Column("day", "DATE", "of the row, in UTC")))
+    last = Column("bucket", "INTEGER", "of the device") if table.name in _BY_BUCKET else Column("day", "DATE", "in UTC")
+    return Table(table.name, comment, (*whose, *own, last))

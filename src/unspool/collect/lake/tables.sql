@@ -95,7 +95,7 @@ CREATE TABLE responses (
   day DATE                         -- of `time` in UTC
 );
 
--- What each file says of each response, counted or not: what `responses` is made from. Partitioned by device.
+-- What each file says of each response, counted or not: what `responses` is made from.
 CREATE TABLE answers (
   org VARCHAR,                     -- the organisation
   user VARCHAR,                    -- whose device it is
@@ -127,10 +127,11 @@ CREATE TABLE answers (
   inference_geo VARCHAR,           -- where it was computed
   is_sidechain BOOLEAN,            -- whether the line is a sub-agent's
   retold BOOLEAN,                  -- whether a progress line tells of it
-  at_home BOOLEAN                  -- whether it is in the file of its session
+  at_home BOOLEAN,                 -- whether it is in the file of its session
+  bucket INTEGER                   -- of the device
 );
 
--- One row per stream: a file on a device, and how far it is in the tables. Partitioned by device.
+-- One row per stream: a file on a device, and how far it is in the tables.
 CREATE TABLE sources (
   org VARCHAR,                     -- the organisation
   user VARCHAR,                    -- whose device it is
@@ -150,7 +151,8 @@ CREATE TABLE sources (
   redactions BIGINT,               -- secrets that were replaced, in all segments
   written TIMESTAMPTZ,             -- when that segment was made
   rules VARCHAR,                   -- the version of the rules it was redacted by
-  made_with VARCHAR                -- the version of the derivation and of the price list
+  made_with VARCHAR,               -- the version of the derivation and of the price list
+  bucket INTEGER                   -- of the device
 );
 
 -- Objects among the segments that could not be read, or that fit nowhere. They are left where they are.

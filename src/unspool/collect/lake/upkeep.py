@@ -10,7 +10,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
-from unspool.collect.lake.opened import Conflict, Lake, telling
+from unspool.collect.lake.opened import Conflict, Lake, encoding, telling
 from unspool.collect.lake.tables import partitions, tables
 
 _SIZE = 128 * 1024 * 1024
@@ -26,8 +26,6 @@ class Compacted(NamedTuple):
 
 def compact(lake: Lake, days: int) -> dict[str, Compacted]:
     """Make small files one; of tables that are partitioned by day, in days before the last so many."""
-    from deltalake import WriterProperties
-
     before = (datetime.now(UTC) - timedelta(days=days)).date().isoformat()
     done = {}
     for name in tables():
@@ -38,7 +36,7 @@ def compact(lake: Lake, days: int) -> dict[str, Compacted]:
                 told = table.optimize.compact(
                     partition_filters=filters,
                     target_size=_SIZE,
-                    writer_properties=WriterProperties(compression="ZSTD", compression_level=6),
+                    writer_properties=encoding(name, level=6),
                 )
         except Conflict:
             done[name] = Compacted()
