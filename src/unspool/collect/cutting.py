@@ -39,20 +39,26 @@ def pieces(redactor: Redactor, data: Iterable[bytes], start: int, size: int) -> 
             skipped += end or len(piece)
             if not end:
                 continue
-            yield _oversized(redactor, start, skipped)
+            yield _oversized(redactor, start, skipped, ending=1)
             start, skipped, piece = start + skipped, 0, piece[end:]
         held += piece
-        if len(held) >= size and (end := held.rfind(b"\n") + 1):
-            yield _piece(redactor, bytes(held[:end]), start)
-            start += end
-            del held[:end]
+        at = 0
+        while len(held) - at >= size and (end := _end(held, at, size)):
+            yield _piece(redactor, bytes(held[at:end]), start)
+            start, at = start + end - at, end
+        del held[:at]
         if len(held) > MAX_LINE:
             skipped = len(held)
             held.clear()
     if skipped:
-        yield _oversized(redactor, start, skipped)
+        yield _oversized(redactor, start, skipped, ending=0)
     elif held:
         yield _piece(redactor, bytes(held), start)
+
+
+def _end(held: bytearray, start: int, size: int) -> int:
+    """Return where the last line ends that fits, or the first one if none does; 0 if none has an end."""
+    return held.rfind(b"\n", start, start + size) + 1 or held.find(b"\n", start + size) + 1
 
 
 def whole(redactor: Redactor, data: bytes) -> Piece:
@@ -82,6 +88,6 @@ def _line(redactor: Redactor, line: bytes, offset: int, counts: Counts, *, is_su
     return Line(offset, len(line), redacted.text, not redacted.is_json)
 
 
-def _oversized(redactor: Redactor, start: int, length: int) -> Piece:
+def _oversized(redactor: Redactor, start: int, length: int, ending: int) -> Piece:
     text = redactor.marker("oversized", f"{length} bytes at {start}".encode())
-    return Piece(start, start + length, [Line(start, length, f'"{text}"')], Counter({"oversized": 1}))
+    return Piece(start, start + length, [Line(start, length - ending, f'"{text}"')], Counter({"oversized": 1}))
