@@ -17,6 +17,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from typing import NamedTuple
 
 from unspool.collect.lake.billing import Guard, bill
@@ -42,6 +43,8 @@ _ATTEMPTS = 40
 _SIZE = 24 * 1024 * 1024
 """Bytes of segments in a batch: some hundred megabytes of lines."""
 _STREAMS = 1000
+_AT_ONCE = 2
+"""Tables that are written at once."""
 
 
 class Wishes(NamedTuple):
@@ -190,13 +193,19 @@ class _Attempt:
         locks = {one.whose.stream: _lock(one.whose.org, one.whose.device, one.whose.stream) for one in made}
         marks = {lock: standing.locks[lock] + 1 for lock in locks.values()}
         known = {stream for stream, lock in locks.items() if stream in standing.derived or lock in standing.left}
+        todo = {}
         for name in DERIVED:
             some = [one for one in made if name in filled_by(one.kind)]
             there = any(one.whose.stream in known for one in some)
             if name == _FIRST or there or self._rows.batches(name):
-                where = of_streams(name, some) if there else None
-                self._commit(name, marks, self._before(name, marks), where)
-                self._wishes.at("begun" if name == _FIRST else "derived")
+                todo[name] = of_streams(name, some) if there else None
+        self._commit(_FIRST, marks, self._before(_FIRST, marks), todo.pop(_FIRST))
+        self._wishes.at("begun")
+        with ThreadPoolExecutor(_AT_ONCE) as pool:  # their order does not matter, and the library does the work
+            done = [pool.submit(self._commit, name, marks, self._before(name, marks), todo[name]) for name in todo]
+            for one in as_completed(done):
+                one.result()
+                self._wishes.at("derived")
         guard = Guard(marks, self._before("answers", marks), self._wishes.again or not self._is_first)
         bill(self._lake, made, known, guard, self._wishes.at)
         self._commit(_LAST, marks, self._before(_LAST, marks), of_streams(_LAST, made) if known else None)

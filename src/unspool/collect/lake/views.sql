@@ -139,19 +139,18 @@ SELECT
   CASE WHEN l.call IS NOT NULL THEN 'task' ELSE l.class END AS class,
   coalesce(nullif(l.agent_type, ''), s.type) AS type, coalesce(nullif(l.said, ''), s.description) AS description,
   l.prompt, coalesce(l.call, p.tool_use_id) AS tool_use_id,
-  coalesce(l.sign, CASE WHEN p.tool_use_id IS NOT NULL THEN 'prompt' END) AS linked_by, l.started, l.ended, l.lines,
-  l.day
+  coalesce(l.sign, CASE WHEN p.tool_use_id IS NOT NULL THEN 'prompt' END) AS linked_by, l.started, l.ended, l.lines
 FROM linked l
 LEFT JOIN by_prompt p ON p.source_id = l.source_id AND p.family = l.family
 LEFT JOIN starters s ON s.family = l.family AND s.tool_use_id = coalesce(l.call, p.tool_use_id);
 
-CREATE VIEW bad_lines AS SELECT * FROM parts.bad_lines;
+CREATE VIEW bad_lines AS SELECT * EXCLUDE (bucket) FROM parts.bad_lines;
 
-CREATE VIEW history AS SELECT * REPLACE (pasted::JSON AS pasted) FROM parts.history;
+CREATE VIEW history AS SELECT * EXCLUDE (bucket) REPLACE (pasted::JSON AS pasted) FROM parts.history;
 
-CREATE VIEW todos AS SELECT * FROM parts.todos;
+CREATE VIEW todos AS SELECT * EXCLUDE (bucket) FROM parts.todos;
 
-CREATE VIEW plans AS SELECT * FROM parts.plans;
+CREATE VIEW plans AS SELECT * EXCLUDE (bucket) FROM parts.plans;
 
 CREATE VIEW quarantine AS SELECT * FROM parts.quarantine;
 
