@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -43,13 +45,19 @@ class TestLake:
         """Compare everything."""
         return verify(open_lake(str(self.folder), {}), self.place)
 
-    def rows(self, query: str) -> list[tuple[Any, ...]]:
-        """Return what a query gives."""
+    @contextmanager
+    def connection(self) -> Iterator[duckdb.DuckDBPyConnection]:
+        """Give a connection with all tables as they are now."""
         made, _ = setup(open_lake(str(self.folder), {}), self.folder / "none")
         with duckdb.connect() as connection:
             connection.execute("SET TimeZone = 'UTC'")
             for statement in made.statements:
                 connection.execute(statement)
+            yield connection
+
+    def rows(self, query: str) -> list[tuple[Any, ...]]:
+        """Return what a query gives."""
+        with self.connection() as connection:
             return connection.execute(query).fetchall()
 
     def everything(self) -> dict[str, Counter[tuple[Any, ...]]]:

@@ -37,6 +37,8 @@ class Device:
         self._states: dict[str, _State] = {}
         self.redact: Callable[[str], str] = lambda text: text
         """What is done to a line."""
+        self.is_last = False
+        """Whether a line without an end is sent too."""
 
     def send(self, root: Path, size: int = 1 << 20) -> list[Made]:
         """Send what is new in a folder."""
@@ -64,8 +66,8 @@ class Device:
 
     def _made(self, root: Path, source: Source, size: int) -> list[Made]:
         path, data = str(source.path.relative_to(root)), source.path.read_bytes()
-        if source.kind in LINE_KINDS:
-            data = data[: data.rfind(b"\n") + 1]  # a line without an end is not ready
+        if source.kind in LINE_KINDS and not self.is_last:
+            data = data[: data.rfind(b"\n") + 1]
         state = self._states.setdefault(self.stream(path), _State())
         if not data.startswith(state.sent) or (source.kind not in LINE_KINDS and state.sent and data != state.sent):
             state.generation, state.end, state.sent = state.generation + 1, 0, b""
@@ -79,18 +81,18 @@ class Device:
             held.append(line)
             weight += len(line[1])
             if weight >= size:
-                found.append(self._segment(path, source, state, held))
+                found.append(self._segment(path, source, state, held, len(data)))
                 held, weight = [], 0
         if held:
-            found.append(self._segment(path, source, state, held))
+            found.append(self._segment(path, source, state, held, len(data)))
         state.sent, state.end = data, len(data)
         return found
 
-    def _segment(self, path: str, source: Source, state: _State, held: list[tuple[int, bytes]]) -> Made:
-        ends = b"\r\n" if source.kind in LINE_KINDS else b""
-        told = [_told(offset, line.rstrip(ends) if ends else line, self.redact) for offset, line in held]
+    def _segment(self, path: str, source: Source, state: _State, held: list[tuple[int, bytes]], whole: int) -> Made:
+        is_lined = source.kind in LINE_KINDS
+        told = [_told(offset, line.rstrip(b"\r") if is_lined else line, self.redact) for offset, line in held]
         told = [one for one in told if one.raw.strip()]
-        end = held[-1][0] + len(held[-1][1])
+        end = min(held[-1][0] + len(held[-1][1]) + is_lined, whole)
         state.sequence += 1
         state.lines += len(told)
         header = Header(
@@ -128,11 +130,10 @@ def place(folder: Path) -> Place:
 
 def _lines(data: bytes, start: int) -> list[tuple[int, bytes]]:
     found = []
-    for line in data.split(b"\n")[:-1]:
-        line += b"\n"
+    for line in data.split(b"\n"):
         found.append((start, line))
-        start += len(line)
-    return found
+        start += len(line) + 1
+    return found if found[-1][1] else found[:-1]
 
 
 def _told(offset: int, line: bytes, redact: Callable[[str], str]) -> Line:
