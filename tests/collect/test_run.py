@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import shutil
+import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from tests.collect.machine import Machine, Row, expected, folder_place, headers,
 from tests.faults.world import KEY, World, identity, lines
 from unspool.collect.manifest import read_manifests
 from unspool.collect.places import Place
-from unspool.collect.run import Report, try_out
+from unspool.collect.run import Report, collect, paced, try_out
 from unspool.collect.selection import Choice
 from unspool.errors import PlaceFailed
 
@@ -281,3 +282,25 @@ def test_offsets_of_another_collector_say_where_to_begin(tmp_path: Path, world: 
     found = rows(place)
     assert found[str(path.relative_to(world.root))] == [lines_of(path.read_bytes())[1:]]
     assert found[str(world.paths[1].relative_to(world.root))] == [lines_of(world.paths[1].read_bytes())]
+
+
+def test_a_clock_that_differs_from_the_stores_is_noticed_and_changes_nothing(
+    tmp_path: Path, world: World, place: Place
+) -> None:
+    machine = Machine(tmp_path / "own", world.root, place)
+    report = Report()
+    with machine.planned() as plan:
+        collect(plan._replace(milliseconds=lambda: int((time.time() + 3600) * 1000)), report)
+    assert 3590 < report.ahead < 3610
+    world.append(world.paths[0], 1)
+    assert machine.collect().lines == 1
+    world.synced()
+    assert rows(place) == expected(world)
+
+
+def test_no_more_is_sent_in_a_second_than_was_asked_for() -> None:
+    slept: list[float] = []
+    pace = paced(1000, slept.append)
+    for _ in range(3):
+        pace(500)
+    assert [round(seconds, 1) for seconds in slept] == [0.0, 0.5, 1.0]

@@ -16,7 +16,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote, urlsplit
@@ -27,9 +27,10 @@ if TYPE_CHECKING:
     from obstore.store import ObjectStore
 
 PROBES = "probes"
-TIMEOUT = "60s"
-"""For one request. A segment has a few megabytes at most."""
+TIMEOUT = 60.0
+"""Seconds for one request, unless `$UNSPOOL_PLACE_TIMEOUT` says otherwise. A segment has a few megabytes at most."""
 
+_CONNECT = timedelta(seconds=10)
 _SCHEMES = frozenset({"file", "s3", "gs", "az", "azure", "abfs", "abfss"})
 _URLS = "`file:///folder`, `s3://bucket/prefix`, `gs://bucket/prefix` or `az://account/container/prefix`"
 _CREDENTIALS = "credentials come from the environment, as the store's own tools read them (docs/team.md)"
@@ -177,12 +178,21 @@ def open_place(url: str, environment: Mapping[str, str]) -> Place:
         raise Usage("a URL must not hold credentials", hint=_CREDENTIALS)
     if parts.scheme == "file":
         return Place(url, _folder(url, "" if parts.netloc else unquote(parts.path), LocalStore))
-    options: Any = {"timeout": TIMEOUT, "connect_timeout": "10s", "allow_http": _is_plain(environment)}
-    retry: Any = {"max_retries": 2, "backoff": {"init_backoff": 0.2, "max_backoff": 2.0, "base": 2.0}}
+    timeout, pause = timedelta(seconds=_seconds(environment)), timedelta(seconds=0.2)
+    options: Any = {"timeout": timeout, "connect_timeout": min(timeout, _CONNECT), "allow_http": _is_plain(environment)}
+    retry: Any = {"max_retries": 2, "backoff": {"init_backoff": pause, "max_backoff": 10 * pause, "base": 2.0}}
     try:
         return Place(url, from_url(url, client_options=options, retry_config=retry))
     except (BaseError, ValueError) as error:
         raise Usage(f"cannot use `{url}`: {_reason(str(error))}", hint=_CREDENTIALS) from None
+
+
+def _seconds(environment: Mapping[str, str]) -> float:
+    named = environment.get("UNSPOOL_PLACE_TIMEOUT", "")
+    try:
+        return max(float(named), 0.1) if named else TIMEOUT
+    except ValueError:
+        raise Usage(f"`$UNSPOOL_PLACE_TIMEOUT` is not a number of seconds: `{named}`") from None
 
 
 def _folder(url: str, path: str, store: Any) -> ObjectStore:
