@@ -151,11 +151,10 @@ def verify(ctx: click.Context, url: str, source: str, as_json: bool) -> None:
 
     Exits with 0 only when everything that devices say they sent is in the store, and every segment in the tables.
     """
-    from unspool.collect.lake.opened import open_lake
+    from unspool.collect.lake.opened import open_lake, open_source
     from unspool.collect.lake.verify import verify as compare
-    from unspool.collect.places import open_place
 
-    found = compare(open_lake(url, os.environ), open_place(source, os.environ))
+    found = compare(open_lake(url, os.environ), open_source(source, os.environ))
     if as_json:
         problems = [one._asdict() for one in found.problems]
         output.write_json({**found._asdict(), "problems": problems, "whole": not problems})

@@ -8,17 +8,17 @@ Rules
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlsplit
 
 import msgspec
 
 from unspool.collect.lake.tables import partitions, tables
 from unspool.collect.lake.versions import Versions
-from unspool.collect.places import Place, open_place
+from unspool.collect.places import Place, is_plain, open_place, seconds
 from unspool.errors import NotFound, PlaceFailed, Refused, Unreadable
 from unspool.store.parquet import schema
 
@@ -55,13 +55,16 @@ class Lake:
         check()
         self.url = address(url)
         self.place: Place = open_place(self.url, environment)
+        patience = {"timeout": f"{seconds(environment):g}s", "allow_http": str(is_plain(environment)).lower()}
+        self.options = None if self.folder else patience
+        """What the library is told of the store, besides what it reads in the environment itself."""
         self._tables: dict[str, DeltaTable] = {}
         self._versions: dict[str, Versions] = {}
 
     @property
     def folder(self) -> Path | None:
         """The folder it is, if it is one."""
-        return Path(self.url.removeprefix("file://")) if self.url.startswith("file:") else None
+        return folder_of(self.url)
 
     def location(self, name: str) -> str:
         """Return where a table is, as the library wants it."""
@@ -73,7 +76,7 @@ class Lake:
 
         with telling(self.url):
             if name not in self._tables:
-                self._tables[name] = DeltaTable(self.location(name))
+                self._tables[name] = DeltaTable(self.location(name), storage_options=self.options)
             elif fresh:
                 self._tables[name].update_incremental()
         return self._tables[name]
@@ -143,6 +146,7 @@ def create(url: str, environment: Mapping[str, str]) -> Lake:
                 name=name,
                 description=table.comment,
                 configuration={"delta.dataSkippingStatsColumns": _measured(name)},
+                storage_options=lake.options,
             )
     lake.place.put_new(MARK, msgspec.json.encode(Mark()))
     return lake
@@ -150,17 +154,32 @@ def create(url: str, environment: Mapping[str, str]) -> Lake:
 
 def open_lake(url: str, environment: Mapping[str, str]) -> Lake:
     """Open a lake that is there."""
-    lake = Lake(url, environment)
-    found = lake.place.get(MARK)
-    if found is None:
+    folder = folder_of(address(url))
+    lake = Lake(url, environment) if folder is None or folder.is_dir() else None
+    found = lake.place.get(MARK) if lake else None
+    if lake is None or found is None:
         raise NotFound(f"no lake at `{url}`", hint=f"make one with: unspool lake init {url}")
     _known(found, url)
     return lake
 
 
+def open_source(url: str, environment: Mapping[str, str]) -> Place:
+    """Open the store that segments are in. A folder must be there: it is not made by those who only read."""
+    folder = folder_of(address(url))
+    if folder is not None and not folder.is_dir():
+        raise NotFound(f"no such folder: `{folder}`", hint="collectors make it: unspool collect --to URL")
+    return open_place(address(url), environment)
+
+
 def address(url: str) -> str:
     """Return the URL of a path or URL."""
-    return url if "://" in url else f"file://{os.path.abspath(os.path.expanduser(url))}"  # noqa: PTH100, PTH111 - a path that need not exist
+    return url if "://" in url else Path(url).expanduser().absolute().as_uri()
+
+
+def folder_of(url: str) -> Path | None:
+    """Return the folder that a URL names, if it is one."""
+    parts = urlsplit(url)
+    return Path(unquote(parts.path)) if parts.scheme == "file" else None
 
 
 def check() -> None:

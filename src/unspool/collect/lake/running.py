@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 from unspool.collect import manifest
 from unspool.collect.lake import quarantine
 from unspool.collect.lake.ingest import LANES, Done, Wishes, batches, ingest, lane, pending
-from unspool.collect.lake.opened import Lake, open_lake
+from unspool.collect.lake.opened import Lake, open_lake, open_source
 from unspool.collect.lake.streams import Bad, Stream, listed
-from unspool.collect.places import Place, open_place
+from unspool.collect.places import Place
 from unspool.errors import Unreadable, UnspoolError
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ class Ingester:
         self._wishes = Wishes(at, lanes, job.again)
         self._is_first = number == 0
         self._lake: Lake = open_lake(job.lake, environment)
-        self._place: Place = open_place(job.source, environment)
+        self._place: Place = open_source(job.source, environment)
         self._stuck: dict[str, tuple[int, list[Bad]]] = {}
         """Streams with a bad segment, and what all their objects weighed then: until that changes there is no use."""
         self._told: tuple[Bad, ...] = ()
