@@ -11,7 +11,24 @@ from collections.abc import Callable
 
 import msgspec
 
-from bench import columns, corpus, decode, edit, graph, live, memory, mix, search, startup, store, table, usage, web
+from bench import (
+    collect,
+    columns,
+    corpus,
+    decode,
+    edit,
+    graph,
+    live,
+    memory,
+    mix,
+    redact,
+    search,
+    startup,
+    store,
+    table,
+    usage,
+    web,
+)
 from bench.families import FAMILIES
 from bench.table import Row
 
@@ -21,11 +38,13 @@ def main() -> None:
     options = _arguments()
     parameters = corpus.Parameters(size=round(options.size * 1e6), shares=_shares(options.families))
     benchmarks: dict[str, Callable[[], list[Row]]] = {
+        "collect": lambda: collect.rows(parameters),
         "columns": lambda: columns.rows(parameters),
         "decode": lambda: decode.rows(parameters),
         "edit": edit.rows,
         "graph": lambda: graph.rows(parameters),
         "memory": memory.rows,
+        "redact": lambda: redact.rows(parameters),
         "startup": startup.rows,
         "store": lambda: store.rows(parameters),
         "usage": lambda: usage.rows(parameters),
@@ -52,7 +71,8 @@ def _arguments() -> argparse.Namespace:
         "names",
         nargs="*",
         metavar="NAME",
-        help="columns, corpus, decode, edit, graph, memory, startup, store, usage, search, web, live, large; "
+        help="collect, columns, corpus, decode, edit, graph, memory, redact, startup, store, usage, search, web, live, "
+        "large; "
         "default: all but corpus and large",
     )
     parser.add_argument("--size", type=float, default=300, metavar="MB", help="of the tree (default: 300)")

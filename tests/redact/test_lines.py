@@ -95,7 +95,7 @@ documents = st.recursive(
 @given(documents, st.booleans())
 def test_a_line_without_secrets_stays_as_it_is(document: Any, ascii_only: bool) -> None:
     line = json.dumps(document, ensure_ascii=ascii_only).encode("utf-8", "replace")
-    if plain(line).is_json and not (redacted := redact_line(REDACTOR, line)).hits:
+    if plain(line)[1] and not (redacted := redact_line(REDACTOR, line)).hits:
         assert redacted.text.encode() == line
 
 

@@ -86,7 +86,7 @@ def _is_terminal() -> bool:
 def _lines(redactor: Redactor, path: Path) -> Iterator[tuple[int, Redacted]]:
     """Yield the lines of a file after redaction, by number. A file that is one JSON document is one line."""
     from unspool.read.text import whole_lines
-    from unspool.redact.lines import plain, redact_line, suspects
+    from unspool.redact.lines import Redacted, plain, redact_line, suspects
 
     number, left_out = 0, list[tuple[int, int]]()
     for piece in whole_lines(path.resolve() if path.exists() else path, left_out=left_out):
@@ -94,7 +94,7 @@ def _lines(redactor: Redactor, path: Path) -> Iterator[tuple[int, Redacted]]:
         starts, at = set(suspects(redactor, data)), 0
         for line in data.removesuffix(b"\n").split(b"\n"):
             number += 1
-            yield number, redact_line(redactor, line) if at in starts else plain(line)
+            yield number, redact_line(redactor, line) if at in starts else Redacted(*plain(line))
             at += len(line) + 1
     for offset, length in left_out:
         click.echo(f"unspool: a line of {length:,} bytes at {offset:,} is too long and was left out", err=True)

@@ -14,7 +14,8 @@ from typing import NamedTuple
 
 from unspool.collect.segments import Line
 from unspool.read.lines import MAX_LINE
-from unspool.redact.lines import Redacted, plain, redact_line, suspects
+from unspool.read.position import SAMPLE
+from unspool.redact.lines import plain, redact_line, suspects
 from unspool.redact.replace import Counts, Redactor
 
 
@@ -26,6 +27,9 @@ class Piece(NamedTuple):
     lines: list[Line]
     counts: Counts
     """Secrets that were replaced, by kind."""
+    head: bytes = b""
+    tail: bytes = b""
+    """Its first and last bytes, as they were: for hashes, never for sending."""
 
 
 def pieces(redactor: Redactor, data: Iterable[bytes], start: int, size: int) -> Iterator[Piece]:
@@ -64,7 +68,7 @@ def _end(held: bytearray, start: int, size: int) -> int:
 def whole(redactor: Redactor, data: bytes) -> Piece:
     """Return a side file as a piece of one line."""
     counts: Counts = Counter()
-    line = _line(redactor, data, 0, counts, is_suspect=any(True for _ in redactor.suspects(data)))
+    line = _line(redactor, data, 0, counts)
     return Piece(0, len(data), [line], counts)
 
 
@@ -75,14 +79,17 @@ def _piece(redactor: Redactor, data: bytes, start: int) -> Piece:
         end = data.find(b"\n", at)
         end = end if end >= 0 else len(data)
         line = data[at:end]
-        if line and not line.isspace():
-            lines.append(_line(redactor, line, start + at, counts, is_suspect=at in suspicious))
+        if at in suspicious:
+            lines.append(_line(redactor, line, start + at, counts))
+        elif line and not line.isspace():
+            text, is_json = plain(line)
+            lines.append(Line(start + at, len(line), text, not is_json))
         at = end + 1
-    return Piece(start, start + len(data), lines, counts)
+    return Piece(start, start + len(data), lines, counts, data[:SAMPLE], data[-SAMPLE:])
 
 
-def _line(redactor: Redactor, line: bytes, offset: int, counts: Counts, *, is_suspect: bool) -> Line:
-    redacted: Redacted = redact_line(redactor, line) if is_suspect else plain(line)
+def _line(redactor: Redactor, line: bytes, offset: int, counts: Counts) -> Line:
+    redacted = redact_line(redactor, line)
     for hit in redacted.hits:
         counts[hit.kind] += hit.number
     return Line(offset, len(line), redacted.text, not redacted.is_json)

@@ -112,7 +112,7 @@ class Maker:
             return
         for piece in pieces(self._tools.redactor, source.content.pieces(start), start, self._tools.size):
             is_last = piece.end >= source.content.end
-            reached = self._span(source.content, generation, piece.end)._replace(seen=source.seen if is_last else "")
+            reached = self._reached(source.content, generation, piece)._replace(seen=source.seen if is_last else "")
             made = self._segment(source, piece, reached)
             if made is None:
                 return
@@ -164,8 +164,7 @@ class Maker:
     def _header(self, stream: Stream, candidate: Candidate, piece: Piece, span: Span) -> Header:
         enrolment, redactor = self._tools.enrolment, self._tools.redactor
         names = (candidate.source, candidate.project, candidate.session_id, candidate.agent_id)
-        ignored: Counts = Counts()
-        source, project, session, agent = (redactor.text(name, ignored) if name else name for name in names)
+        source, project, session, agent = (redactor.name(name) if name else name for name in names)
         return Header(
             version=VERSION,
             org=enrolment.org,
@@ -190,6 +189,14 @@ class Maker:
             head=span.head,
             boundary=span.boundary,
         )
+
+    def _reached(self, content: Content, generation: int, piece: Piece) -> Span:
+        """Return how far a generation is after a piece: by what is at hand of it, where that is enough."""
+        length = min(SAMPLE, piece.end)
+        if piece.start or len(piece.tail) < length:
+            return self._span(content, generation, piece.end)
+        keyed = self._tools.enrolment.keyed
+        return Span(generation, piece.end, keyed(piece.head[:length]), keyed(piece.tail[-length:]), "")
 
     def _span(self, content: Content, generation: int, end: int) -> Span:
         keyed, length = self._tools.enrolment.keyed, min(SAMPLE, end)

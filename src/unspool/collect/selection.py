@@ -105,7 +105,8 @@ class Candidate(NamedTuple):
     @property
     def source(self) -> str:
         """Its path in the config folder."""
-        return Path(self.path).name if self.path == self.home else os.path.relpath(self.path, self.home)
+        inside = self.path.removeprefix(self.home).lstrip(os.sep)
+        return inside or self.path.rpartition(os.sep)[2]
 
     @property
     def seen(self) -> str:

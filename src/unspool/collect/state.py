@@ -221,6 +221,7 @@ def alone(folder: Path) -> Iterator[None]:
 def _open(folder: Path) -> sqlite3.Connection:
     path = _private(folder, NAME)
     database = sqlite3.connect(path, timeout=_PATIENCE, isolation_level=None)
+    database.execute("PRAGMA page_size = 32768")  # segments are large; counts before the first table is made
     database.execute("PRAGMA journal_mode = WAL")
     database.execute("PRAGMA synchronous = FULL")
     found = database.execute("PRAGMA user_version").fetchone()[0]

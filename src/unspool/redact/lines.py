@@ -55,13 +55,17 @@ def suspects(redactor: Redactor, data: bytes) -> Iterator[int]:
             return
 
 
-def plain(line: bytes) -> Redacted:
-    """Return a line in which there is nothing to redact."""
+def plain(line: bytes) -> tuple[str, bool]:
+    """Return a line in which there is nothing to redact as text, and whether it is JSON."""
     try:
         text = line.decode()
     except UnicodeDecodeError:
-        return Redacted(line.decode("utf-8", "replace"), is_json=False)
-    return Redacted(text, is_json(line))
+        return line.decode("utf-8", "replace"), False
+    try:
+        _is_json(line)
+    except (msgspec.DecodeError, RecursionError):
+        return text, False
+    return text, True
 
 
 def redact_line(redactor: Redactor, line: bytes) -> Redacted:
@@ -84,11 +88,7 @@ def closed(redactor: Redactor, line: bytes) -> Redacted:
 
 def is_json(line: bytes) -> bool:
     """Tell whether a line is a JSON document."""
-    try:
-        _is_json(line)
-        return bool(line.decode())
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return False
+    return plain(line)[1]
 
 
 class _Walk:

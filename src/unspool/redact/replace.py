@@ -67,6 +67,11 @@ class Redactor:
                 data = self._replaced(data, spans, counts)
         return text if data is before else data.decode("utf-8", "surrogatepass")
 
+    def name(self, name: str) -> str:
+        """Return a short text redacted, in little time if there is nothing in it."""
+        data = name.encode("utf-8", "surrogatepass")
+        return self.text(name, Counter()) if any(True for _ in self.suspects(data)) else name
+
     def marker(self, kind: str, secret: bytes) -> str:
         """Return what stands for a secret."""
         return f"[redacted:{kind}:{hmac.new(self._key, secret, hashlib.sha256).hexdigest()[:10]}]"
