@@ -37,6 +37,7 @@ _COMMANDS = {
     "collect": ("collect", "Send sessions to a team's object store: redacted, each line once."),
     "redact": ("redact", "Write files without the secrets in them, or say what would be redacted."),
     "sync": ("sync", "Bring the store up to date with a config folder."),
+    "lake": ("lake", "Make Delta tables of what collectors send, and ask them."),
     "doctor": ("doctor", "Say what is in the data: what is known, unknown, damaged or missing."),
     "config": ("config", "Show the settings, or change one."),
     "demo": ("demo", "Write a realistic config folder to try things with."),
