@@ -1,4 +1,4 @@
-"""The judge of chat: sessions that it wrote, resumed by three versions of the program; `test_resume.py` has the reverse.
+"""The judge of chat: its sessions, resumed by three versions of the program; `test_resume.py` has the reverse.
 
 Needs node, npm and once their registry; see `program.py`. Fewer versions than listed is a failure, not a skip.
 """
