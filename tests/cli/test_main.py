@@ -150,3 +150,19 @@ def test_a_reader_that_goes_away_is_no_error(tmp_path: Path) -> None:
     assert process.stderr.read() == b""
     process.stderr.close()
     process.wait(timeout=60)
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize("command", ["ls", "usage daily", "--help"])
+def test_a_stream_that_is_closed_leads_nowhere(command: str, closed: str, tmp_path: Path) -> None:
+    session(user("Hello.")).save(tmp_path)
+    environment = {**os.environ, "CLAUDE_CONFIG_DIR": str(tmp_path), "UNSPOOL_HOME": str(tmp_path / "own")}
+    done = subprocess.run(
+        f"{sys.executable} -m unspool {command} {closed}",
+        shell=True,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, "Traceback" in done.stderr) == (0, False), done.stderr
