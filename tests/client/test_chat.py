@@ -29,7 +29,7 @@ from tests.client.talk import (
 from unspool.client import events
 from unspool.client.asked import Start
 from unspool.edit import invariants
-from unspool.errors import NotFound, Refused
+from unspool.errors import NotFound, Refused, Usage
 from unspool.export.versions import content, versions
 from unspool.graph.drafts import INTERRUPTED
 from unspool.paths import project_key
@@ -115,7 +115,7 @@ def written(there: Place, *story: Any) -> Path:
 
 def test_a_call_that_a_crash_left_open_is_answered_before_the_next_prompt(tmp_path: Path) -> None:
     there = place(tmp_path)
-    path = written(there, user("Go."), assistant(text("I run."), tool_use("toolu_a"), model=MODEL))
+    path = written(there, user("Go."), assistant(text("I run."), tool_use("Echo"), model=MODEL))
     script = [{"content": "I see.", "expect": {"anywhere": "Tool call interrupted"}}]
     resumed, _ = talk(there, script, "Well?", start=Start(resume=path))
     assert resumed.model.failures == []
@@ -417,3 +417,53 @@ def test_thinking_of_a_session_is_sent_to_the_model_that_thought_it(tmp_path: Pa
     path = written(there, *story)
     same, _ = talk(there, ["I see."], "Well?", start=Start(resume=path))
     assert "Hm." in str(same.model.requests[0])
+
+
+def test_a_file_does_not_say_what_is_allowed(tmp_path: Path) -> None:
+    there = place(tmp_path)
+    path = written(there, user("Go.", permissionMode="bypassPermissions"), assistant("Yes.", model=MODEL))
+    session, _ = talk(there, ["I see."], "Well?", start=Start(resume=path))
+    assert session.chat.mode == "default"
+
+
+def test_plan_mode_and_todos_are_as_they_were_left(tmp_path: Path) -> None:
+    there = place(tmp_path)
+    todos = [{"content": "Sow", "status": "pending", "activeForm": "Sowing"}]
+    call = tool_use("TodoWrite", todos=todos)
+    path = written(there, user("Go.", permissionMode="plan"), assistant(call, model=MODEL))
+    session, _ = talk(there, ["I see."], "Well?", start=Start(resume=path))
+    assert (session.chat.mode, session.chat.todos) == ("plan", todos)
+
+
+def test_two_turns_at_once_are_refused(tmp_path: Path) -> None:
+    async def go() -> None:
+        session = await opened(place(tmp_path), ["One.", "Two."])
+        stream = session.chat.turn("First.")
+        await anext(stream)
+        with pytest.raises(Usage, match="a turn is running"):
+            await session.say("Second.")
+        await stream.aclose()
+        await session.say("Third.")
+        await session.chat.close()
+
+    asyncio.run(go())
+
+
+def test_a_branch_that_is_gone_on_with_stays_the_one_if_the_turn_is_cut_off(tmp_path: Path) -> None:
+    there = place(tmp_path)
+    first, _ = talk(there, ["One.", "Two."], "First.", "Second.")
+    leaf = first.chat.points()[1].parent
+
+    async def go() -> None:
+        session = await opened(there, ["Other."], Start(resume=first.chat.path, leaf=leaf))
+        stream = session.chat.turn("Instead.")
+        await anext(stream)
+        written = first.chat.path.read_bytes()
+        await stream.aclose()
+        await session.chat.close()
+        first.chat.path.write_bytes(written)
+
+    asyncio.run(go())
+    script = [{"content": "Yes.", "expect": {"anywhere": "Instead.", "absent": "Second."}}]
+    again, _ = talk(there, script, "Well?", start=Start(resume=first.chat.path))
+    assert again.model.failures == []

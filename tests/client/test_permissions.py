@@ -330,6 +330,8 @@ deny | ssh host 'rm x'
 deny | git bisect run rm x
 deny | trap 'rm x' EXIT
 deny | alias l=ls; rm x
+deny | ls # '\\nrm x
+deny | ls -"la" ; 'r'"m" x
 deny | 2>&1 rm x
 deny | >/dev/null rm x
 deny | x=1 y=2 rm x
@@ -368,6 +370,8 @@ deny | cat {secrets,src}/token
 deny | d=secrets; cat $d/token
 deny | cat $(echo secrets)/token
 deny | dd if=secrets/token
+deny | for d in secrets; do cat $d/token; done
+deny | cat src/secrets/other
 deny | cat file:secrets/token
 """
 
@@ -713,6 +717,23 @@ def test_where_cd_looks_for_folders_elsewhere_it_is_not_followed(world: Path) ->
     rules = permissions(world)
     assert rules.judge("Bash", {"command": "cd src && cat a.py"}, desk(world)).behaviour == "allow"
     assert rules.judge("Bash", {"command": "cd src && cat a.py"}, desk(world, CDPATH="/etc")).behaviour == "ask"
+
+
+def test_however_many_parts_there_are_each_is_looked_at(world: Path) -> None:
+    rules = permissions(world, "Bash(pytest:*)", denied=("Bash(rm:*)",))
+    for many in (60, 5000):
+        assert rules.judge("Bash", {"command": "true; " * many + "rm x"}, desk(world)).behaviour == "deny"
+        assert rules.judge("Bash", {"command": "true; " * many + "touch x"}, desk(world)).behaviour == "ask"
+
+
+@pytest.mark.parametrize("command", ["npm run build", "make build", "git commit -m 'build it'", "pytest -k secrets"])
+def test_a_rule_about_files_does_not_take_other_words_for_files(world: Path, command: str) -> None:
+    (world / "project" / "build").mkdir(exist_ok=True)
+    allowed = ("Bash(npm run:*)", "Bash(make:*)", "Bash(git commit:*)", "Bash(pytest:*)")
+    rules = permissions(world, *allowed, denied=("Read(**/build/**)", "Edit(build/**)", "Read(secrets/**)"))
+    assert rules.judge("Bash", {"command": command}, desk(world)).behaviour == "allow"
+    assert rules.judge("Bash", {"command": f"{command}; cat build/x"}, desk(world)).behaviour == "deny"
+    assert rules.judge("Bash", {"command": f"{command}; ls build"}, desk(world)).behaviour == "deny"
 
 
 def test_what_is_denied_altogether_need_not_be_offered(world: Path) -> None:

@@ -19,7 +19,7 @@ from unspool.client import events, lines
 from unspool.client.conversation import AGENTS
 from unspool.client.desk import Desk
 from unspool.client.inbox import Done, Inbox, Interrupted
-from unspool.client.person import Nobody, Ruling, Wish
+from unspool.client.person import Ruling, Wish
 from unspool.client.tools.tool import Outcome, Tool
 from unspool.client.transcript import Transcript
 
@@ -163,7 +163,7 @@ class Calls:
             return None
         if permit.words:
             return self._deny(call, lines.REJECTED_WITH + permit.words, permit.words, lines.REJECTED_RESULT)
-        if isinstance(person, Nobody) or not permit.stops:
+        if not permit.stops:
             words = (
                 f"Permission to use {tool.name} was not granted ({ruling.why}). Do without it, or say what is needed."
             )

@@ -1,4 +1,4 @@
-"""What an endpoint can do: what it refused in, what is done without out. Pure but for `probe`.
+"""What an endpoint can do: what it refused in, what is done without out.
 
 Any server that speaks `/v1/messages` may be asked. What one does not know it refuses by name, with status 400; then the
 same is asked again without it.

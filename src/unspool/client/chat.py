@@ -13,7 +13,7 @@ Rules
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Iterator
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -26,10 +26,12 @@ from unspool.client.capabilities import Learned
 from unspool.client.conversation import Conversation, as_blocks, named_as, text_of
 from unspool.client.desk import Desk, Place
 from unspool.client.fittings import Fittings
-from unspool.client.history import remember
+from unspool.client.history import is_command, remember
+from unspool.client.inbox import Interrupted
 from unspool.client.loop import Prompt
-from unspool.client.person import Person
-from unspool.client.presence import Presence
+from unspool.client.person import Nobody, Person
+from unspool.client.presence import Announced, Presence
+from unspool.client.recalled import known_files, todos
 from unspool.client.resume import Resumed, begun, entries_of
 from unspool.client.rewind import Branch, Point
 from unspool.client.seat import Seat, Surroundings
@@ -39,7 +41,7 @@ from unspool.client.tasks import notification
 from unspool.client.totals import Totals
 from unspool.client.transcript import Transcript
 from unspool.client.writer import FORMAT_VERSION, Envelope, Writer
-from unspool.errors import NotFound
+from unspool.errors import NotFound, Unwritable, Usage
 from unspool.graph import models
 from unspool.graph.context import NO_ANSWER, context
 
@@ -63,11 +65,16 @@ class Chat:
         self.title: str | None = before.title if before else None
         self._backups = backups
         self._before = before
+        self._moved = before is not None and before.moved
+        """Whether it goes on from another line than its last."""
+        self._busy = False
         self._last_prompt = ""
         self._restated = 0
         self._aftermath = Aftermath(self.desk, self.transcript, self.transcript, backups)
         self._presence = Presence(self.place.config, self.place.session_id, self.place.root, self.world.now)
         self.desk.keep = backups.keep
+        if not isinstance(self.desk.person, Nobody):
+            self.desk.person = Announced(self.desk.person, self._presence)
         seat.news, seat.written = self._news, self.restate
         seat.sit(self._aftermath, self.settings.limits)
         self._late: list[Totals] = []
@@ -82,7 +89,8 @@ class Chat:
         path, before = begun(start, settings.model, world, root)
         place = Place(world.config, path.parent, path.stem, root, settings.added)
         desk = Desk(place, world.environment, person)
-        desk.mode = settings.mode or (before.mode if before else None) or "default"
+        desk.mode = settings.mode or ("plan" if before is not None and before.plans else "default")
+        desk.todos = [*before.todos] if before is not None else []
         name = (before.slug if before else None) or slug(path.stem)
         there = Envelope(session_id=path.stem, cwd=str(root), branch=branch(root), slug=name)
         writer = Writer(path, there, world.now, world.new_id)
@@ -94,6 +102,8 @@ class Chat:
             writer.go_on(before.parent, before.last)
             transcript.know(before.ids)
             backups.go_on(before.files)
+            desk.seen.remember(lambda: known_files(before.lines, desk))
+            desk.todos = todos(before.lines)
         around = Surroundings(world, settings, fittings, Learned())
         return cls(Seat(around, desk, transcript, settings.model), backups, before)
 
@@ -142,30 +152,35 @@ class Chat:
         )
 
     async def turn(self, prompt: str | list[Json], expansion: list[Json] | None = None) -> Stream:
-        """Take a prompt and yield what happens until the turn ends; a command's expansion follows its line."""
-        self._presence.tell("busy")
+        """Take a prompt and yield what happens until it ends; a command's expansion, or a file, follows its line."""
+        self._begin()
         said = [*as_blocks(prompt), *(expansion or [])]
         try:
-            async with aclosing(self.seat.loop.turn(Prompt(said, lambda: self._opened(prompt, expansion)))) as stream:
+            begin = Prompt(said, lambda: self._opened(prompt, expansion), self._mend)
+            async with aclosing(self.seat.loop.turn(begin)) as stream:
                 async for event in stream:
                     if type(event) is events.TurnEnded:
                         self.totals.include(self.seat.replies.totals)
-                        self.restate()
+                        with suppress(Unwritable):  # the turn has told of it already
+                            self.restate()
                     yield event
         finally:
-            self._presence.tell("idle")
+            self._end()
 
     async def compact(self, hint: str = "") -> Stream:
-        """Go on from a summary, because a person wants it."""
-        self._presence.tell("busy")
+        """Go on from a summary, because a person wants it. Interrupted, nothing has changed."""
+        self._begin()
         self.seat.inbox.clear()
         try:
+            self._mend()
             async with aclosing(self.seat.room.summarize(hint)) as stream:
                 async for event in stream:
                     yield event
+        except Interrupted:
+            pass
         finally:
             await self.seat.inbox.stop()
-            self._presence.tell("idle")
+            self._end()
 
     def steer(self, text: str) -> events.Queued:
         """Keep words for the next step of the turn."""
@@ -228,6 +243,7 @@ class Chat:
             tools = {tool.name for tool in self.fittings.tools}
             self.transcript.go_back(point.parent, named_as((message.json for message in said), tools))
             self._last_prompt = self._last_prompt or point.text
+            self._moved = True
             self.restate()
         return changed
 
@@ -260,20 +276,33 @@ class Chat:
         self._restated = writer.written
 
     def _opened(self, prompt: str | list[Json], expansion: list[Json] | None) -> tuple[str, str]:
-        """Write a prompt, and before it what a session that was left in the middle lacks."""
-        self._mend()
+        """Write a prompt, and how the files were before it."""
         self._aftermath.look_around()
-        typed: Json = {} if expansion is not None else {"permissionMode": self.desk.mode}
-        text, uuid = text_of(prompt), self.transcript.prompt(prompt, **typed)
+        text = text_of(prompt)
+        typed: Json = {} if is_command(text) else {"permissionMode": self.desk.mode}
+        uuid = self.transcript.prompt(prompt, **typed)
         writer = self.transcript.writer
         told = self._backups.at_prompt()
         writer.note(lines.snapshot(uuid, uuid, told, writer.now(), update=False), named=False)
         if expansion is not None:
             self.transcript.meta(expansion)
         self._last_prompt = text[:2000]
+        if self._moved:
+            self.restate()  # else a list would go on from where it was before
+            self._moved = False
         if self.settings.interactive:
             remember(self.place.config, text, self.place.root, self.session_id, self.world.now())
         return text, uuid
+
+    def _begin(self) -> None:
+        if self._busy:
+            raise Usage("a turn is running", hint="words can wait for its next step, or its end")
+        self._busy = True
+        self._presence.tell("busy")
+
+    def _end(self) -> None:
+        self._busy = False
+        self._presence.tell("idle")
 
     def _mend(self) -> None:
         """Write what is sent of a session and stands on none of its lines."""

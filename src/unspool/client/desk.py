@@ -9,13 +9,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
-from unspool.api.fetch import Page
 from unspool.client.person import Nobody, Person
 from unspool.client.seen import Seen
 from unspool.client.tasks import Tasks
 from unspool.client.tools.tool import Outcome
+
+if TYPE_CHECKING:
+    from unspool.api.fetch import Page
 
 Json: TypeAlias = dict[str, Any]
 

@@ -38,6 +38,8 @@ class Prompt(NamedTuple):
 
     content: list[Json]
     write: Callable[[], tuple[str, str]]
+    prepare: Callable[[], None] = lambda: None
+    """Called before anything else is written."""
 
 
 class Parts(NamedTuple):
@@ -69,6 +71,7 @@ class Loop:
         """Take a prompt and work until the turn ends."""
         timer = self._new_turn()
         try:
+            prompt.prepare()
             told, stopped = await self._room_for(prompt)
             text, uuid = prompt.write()
             yield events.TurnBegan(text=text, uuid=uuid)

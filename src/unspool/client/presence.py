@@ -9,13 +9,14 @@ Rules
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 
 import msgspec
 
+from unspool.client.person import Choice, Permit, Person, Ruling, Wish
 from unspool.client.writer import FORMAT_VERSION
 
 
@@ -56,6 +57,37 @@ class Presence:
 
     def _now(self) -> int:
         return round(self._clock().timestamp() * 1000)
+
+
+class Announced:
+    """A person of whom it is said when they are waited for."""
+
+    def __init__(self, person: Person, presence: Presence) -> None:
+        self._person = person
+        self._presence = presence
+
+    async def permit(self, wish: Wish, ruling: Ruling) -> Permit:
+        """Ask whether a call may be made."""
+        with self._waiting("permission prompt"):
+            return await self._person.permit(wish, ruling)
+
+    async def choose(self, choices: tuple[Choice, ...]) -> dict[str, str] | None:
+        """Ask which answers are meant."""
+        with self._waiting("input needed"):
+            return await self._person.choose(choices)
+
+    async def approve(self, plan: str) -> Permit:
+        """Ask whether a plan is good."""
+        with self._waiting("permission prompt"):
+            return await self._person.approve(plan)
+
+    @contextmanager
+    def _waiting(self, what: str) -> Iterator[None]:
+        self._presence.tell("waiting", what)
+        try:
+            yield
+        finally:
+            self._presence.tell("busy")
 
 
 def _born() -> dict[str, str]:

@@ -29,10 +29,13 @@ from unspool.format.records import Assistant, Progress, User
 from unspool.graph.context import NO_ANSWER, context_of
 from unspool.graph.drafts import ContextMessage
 from unspool.graph.thread_lines import thread_lines
+from unspool.graph.threads import is_message
 from unspool.paths import data_folder, project_key, session_file
 from unspool.read.files import pieces_of
 
 Json: TypeAlias = dict[str, Any]
+
+BEGINNING_GONE = "(The beginning of this conversation is missing.)"
 
 
 class Resumed(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,7 +55,11 @@ class Resumed(msgspec.Struct, frozen=True, kw_only=True):
     slug: str | None = None
     title: str | None = None
     """What a person has called it."""
-    mode: str | None = None
+    plans: bool = False
+    """Whether it was in plan mode. No other mode is taken from a file: a file grants nothing."""
+    todos: tuple[Json, ...] = ()
+    moved: bool = False
+    """Whether it is gone on from another line than its last."""
     files: dict[str, Kept] = {}
     open_calls: tuple[tuple[str, str, str], ...] = ()
     """Calls that were never answered: their ids, the lines they stand on, what is said of them."""
@@ -67,7 +74,7 @@ def resumed(path: Path, model: str, *, leaf: str | None = None) -> Resumed:
     lines = thread_lines(entries, leaf)
     if leaf is not None and not any(entry.record.uuid == leaf for entry in lines):
         raise NotFound(f"no such line in `{path.stem}`: `{leaf}`", hint="`unspool show --tree` shows its branches")
-    if not lines:
+    if not any(is_message(line) and not line.record.is_sidechain for line in lines):
         raise NotFound(f"there is no conversation in `{path}`")
     said = context_of(lines, model)
     return Resumed(
@@ -75,13 +82,15 @@ def resumed(path: Path, model: str, *, leaf: str | None = None) -> Resumed:
         path=path,
         entries=entries,
         lines=lines,
-        messages=[message.json for message in said],
+        messages=_from_the_user([message.json for message in said]),
         parent=_parent(lines),
         last=_newest(entries),
         ids=frozenset(_ids(entries)),
         slug=_slug(entries),
         title=_title(entries),
-        mode=_mode(lines),
+        plans=_mode(lines) == "plan",
+        todos=_todos(lines),
+        moved=leaf is not None,
         files=_files(entries, lines),
         open_calls=tuple(_open_calls(said, lines)),
         unanswered=bool(said) and _is_made(said[-1]) and said[-1].blocks[0].text == NO_ANSWER,
@@ -129,6 +138,13 @@ def claim(path: Path, config: Path) -> None:
         raise Refused(f"process {pid} is running this session: `{path.stem}`", hint=hint)
 
 
+def _from_the_user(messages: list[Json]) -> list[Json]:
+    """Let the user begin, as the API demands, also if the beginning of a file is gone."""
+    if messages and messages[0]["role"] != "user":
+        return [{"role": "user", "content": [{"type": "text", "text": BEGINNING_GONE}]}, *messages]
+    return messages
+
+
 def _parent(lines: Sequence[Entry]) -> str | None:
     """Return the line that the next one hangs on: the last, but for progress, which some versions do not know."""
     uuids = [line.record.uuid for line in lines if line.record.uuid and not isinstance(line.record, Progress)]
@@ -174,6 +190,16 @@ def _mode(lines: Sequence[Entry]) -> str | None:
         if isinstance(line.record, User) and line.record.permission_mode:
             return line.record.permission_mode
     return None
+
+
+def _todos(lines: Sequence[Entry]) -> tuple[Json, ...]:
+    """Return the todo list as it was last written."""
+    for line in reversed(lines):
+        for block in line.record.message.blocks if isinstance(line.record, Assistant) else ():
+            if isinstance(block, ToolUse) and block.name == "TodoWrite":
+                todos = block.input.get("todos") if isinstance(block.input, dict) else None
+                return tuple(one for one in todos if isinstance(one, dict)) if isinstance(todos, list) else ()
+    return ()
 
 
 def _files(entries: Sequence[Entry], lines: Sequence[Entry]) -> dict[str, Kept]:

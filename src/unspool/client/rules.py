@@ -20,7 +20,8 @@ import re
 from functools import lru_cache
 from typing import NamedTuple
 
-from unspool.client.commands import Part, taken_apart
+from unspool.client.commands import taken_apart
+from unspool.client.parts import Part
 from unspool.client.programs import risks
 
 READS = frozenset({"Read", "Glob", "Grep", "LS", "NotebookRead"})
@@ -82,7 +83,7 @@ def covers_tool(rule: Rule, tool: str, *, forbids: bool = False) -> bool:
         return _star(rule.tool, tool)
     if tool.startswith("mcp__") and rule.tool.startswith("mcp__"):
         server = rule.tool.removesuffix("*").rstrip("_")
-        return rule.inside is None and server.count("__") <= 1 and tool.startswith(f"{server}__")
+        return rule.inside is None and server.count("__") == 1 and tool.startswith(f"{server}__")
     if tool in EDITS:
         return rule.tool == "Edit" or (forbids and rule.tool in EDITS and rule.inside is not None)
     return tool in READS and rule.tool == "Read"
@@ -123,30 +124,8 @@ def matches_path(rule: Rule, path: str, *, here: str, home: str, forbids: bool =
     """Tell whether a rule is about a real path."""
     if rule.inside is None:
         return True
-    pattern, base = rule.inside, here
-    if pattern.startswith("//"):
-        pattern, base = pattern[1:], "/"
-    elif pattern == "~" or pattern.startswith("~/"):
-        pattern, base = "/" + pattern[2:], home
-    elif pattern.startswith("/"):
-        if (
-            forbids
-            and rule.folder not in ("", here)
-            and matches_path(rule._replace(folder=here), path, here=here, home=home, forbids=True)
-        ):
-            return True  # what the user's own settings forbid is meant wherever they work
-        base = rule.folder or here
-    pattern = pattern.removeprefix("./")
-    if forbids and pattern.endswith("/**") and len(pattern) > 3:
-        pattern = "/" + pattern[:-3].lstrip("/")  # the folder itself too
-    if forbids and "/" not in pattern.rstrip("/"):
-        base = "/"
-    if not base:
-        return forbids
-    base = base.rstrip("/")
-    if not path.startswith(f"{base}/") and path != base:
-        return False
-    return _pattern(pattern, forbids).fullmatch(path[len(base) + 1 :]) is not None
+    places = _anchored(rule.inside, (rule.folder or here, here, home), forbids)
+    return any(_lies_below(base, pattern, path, forbids) for base, pattern in places)
 
 
 def matches_host(rule: Rule, url: str, *, forbids: bool = False) -> bool:
@@ -175,6 +154,31 @@ def host(url: str) -> str | None:
     """Return the host of an address, None if there is any doubt about it."""
     match = _HOST.fullmatch(url)
     return match[1].lower() if match else None
+
+
+def _anchored(pattern: str, folders: tuple[str, str, str], forbids: bool) -> list[tuple[str, str]]:
+    """Return where a pattern of paths begins, and what is left of it."""
+    settings, here, home = folders
+    if pattern.startswith("//"):
+        return [("/", pattern[1:])]
+    if pattern == "~" or pattern.startswith("~/"):
+        return [(home, "/" + pattern[2:])]
+    if pattern.startswith("/"):  # what the user's own settings forbid is meant wherever they work
+        return [(settings, pattern), *([(here, pattern)] if forbids else [])]
+    pattern = pattern.removeprefix("./")
+    is_name = "/" not in pattern.rstrip("/")
+    return [("/" if forbids and is_name else here, pattern)]
+
+
+def _lies_below(base: str, pattern: str, path: str, forbids: bool) -> bool:
+    if not base:
+        return forbids  # nobody knows where it would be
+    base = base.rstrip("/")
+    if not path.startswith(f"{base}/") and path != base:
+        return False
+    if forbids and len(pattern) > 3:
+        pattern = pattern.removesuffix("/**")  # the folder itself too; one named alone wherever it lies below
+    return _pattern(pattern, forbids).fullmatch(path[len(base) + 1 :]) is not None
 
 
 def _matched_words(inside: str, part: Part) -> int | None:

@@ -56,7 +56,7 @@ class Seat:
         around, world = self.around, self.around.world
         tools = {tool.name: tool for tool in around.fittings.tools}
         bench = Bench(tools, self.desk, around.fittings.judge, around.fittings.run, aftermath, agent)
-        walls = Walls(self.transcript, self.inbox, world.model, self._whole_request, self._spent, self.written)
+        walls = Walls(self.transcript, self.inbox, world.model, self._whole_request, self.spent, self.written)
         self.room = around.fittings.room(walls)
         self.room.change(self.model)
         asking = Asking(world.model, self.transcript, self.inbox)
@@ -84,7 +84,8 @@ class Seat:
         system, tools = fittings.system(self.desk), definitions(fittings.tools)
         return request(manner, self.around.learned.can, system, tools, self.transcript.conversation.messages)
 
-    def _spent(self, model: str | None, usage: Json) -> None:
+    def spent(self, model: str | None, usage: Json) -> None:
+        """Count what was asked beside the conversation."""
         self.replies.totals.add(model, usage)
 
     def _progressed(self, call_id: str, data: Json) -> None:

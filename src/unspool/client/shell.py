@@ -18,8 +18,6 @@ import os
 import re
 import shlex
 import signal
-import tempfile
-import uuid
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -66,7 +64,9 @@ class Process:
     @classmethod
     async def start(cls, command: Command, capture: Capture) -> Process:
         """Start it. An `OSError` if there is no shell, no such folder, or no room for the command."""
-        mark = uuid.uuid4().hex
+        import tempfile  # much else comes with it
+
+        mark = os.urandom(16).hex()
         with contextlib.ExitStack() as undo:
             handle, note = tempfile.mkstemp(prefix="unspool-")
             os.close(handle)

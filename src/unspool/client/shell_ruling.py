@@ -11,21 +11,23 @@ Rules
 
 from __future__ import annotations
 
-import glob
 import re
 from pathlib import Path
 from typing import NamedTuple
 
-from unspool.client.commands import Command, Part, Word, taken_apart
+from unspool.client.commands import taken_apart
 from unspool.client.hearing import Hearing, built_in, by_mode, by_rule
 from unspool.client.looking import Looked, looks
+from unspool.client.parts import Command, Part, Word
 from unspool.client.person import Ruling
 from unspool.client.programs import inside, is_carrier, name, risks
-from unspool.client.rules import EDITS, SHELL, Rule, allows_part, allows_text, forbids_text, forbids_words
+from unspool.client.rules import SHELL, Rule, allows_part, allows_text, forbids_text, forbids_words
+from unspool.client.shell_places import barred_file, bases_of
 from unspool.client.shell_suggestion import suggested
-from unspool.paths import absolute
 
 _DEEPEST = 8
+_SAID = 5
+"""How many reasons are said."""
 _SAFE = re.compile(
     r"NODE_ENV|CI|TZ|LANG|LANGUAGE|LC_[A-Z]+|NO_COLOR|FORCE_COLOR|CLICOLOR(_FORCE)?|TERM|COLUMNS|LINES|RUST_LOG|"
     r"RUST_BACKTRACE|PYTHONUNBUFFERED|PYTHONDONTWRITEBYTECODE|PYTHONHASHSEED|GOOS|GOARCH|CGO_ENABLED|DEBIAN_FRONTEND|"
@@ -38,7 +40,6 @@ _WITHIN = frozenset(
      "builtin", "time", "eval"}
 )  # fmt: skip
 """Programs that are inside the shell: no file can take their place."""
-_WANDERS = frozenset({"pushd", "popd", "chdir"})
 _FILING = {"mkdir": "[pv]*", "touch": "[acm]*", "rmdir": "[pv]*", "cp": "[npv]*", "mv": "[nv]*", "rm": "[fv]*"}
 """What `acceptEdits` also allows, where an edit would be: with these options and no others."""
 
@@ -77,17 +78,23 @@ def _together(command: str, judged: list[Judged]) -> Ruling:
     """Return one ruling for all parts: the strictest, with what it would need."""
     strict = [one for one in judged if one.ruling.behaviour != "allow"]
     if not strict:
-        rulings = list(dict.fromkeys(one.ruling.why for one in judged))
         first = judged[0].ruling
-        return Ruling(behaviour="allow", why="; ".join(rulings), rule=first.rule, source=first.source)
+        return Ruling(behaviour="allow", why=_reasons(judged), rule=first.rule, source=first.source)
     worst = next((one for one in strict if one.ruling.behaviour == "deny"), strict[0]).ruling
     wanted = list(dict.fromkeys(rule for one in strict for rule in one.ruling.suggestions))
     is_enough = all(one.ruling.suggestions for one in strict) and len(wanted) < 6
     exact = f"Bash({command.strip()})"
     other = (exact,) if "*" not in exact and "\n" not in exact and len(exact) < 300 else ()
-    why = "; ".join(dict.fromkeys(one.ruling.why for one in strict))
-    suggestions = (", ".join(wanted),) if is_enough else other
-    return Ruling(behaviour=worst.behaviour, why=why, rule=worst.rule, source=worst.source, suggestions=suggestions)
+    given = (", ".join(wanted),) if is_enough else other
+    why, rule, source = _reasons(strict), worst.rule, worst.source
+    return Ruling(behaviour=worst.behaviour, why=why, rule=rule, source=source, suggestions=given)
+
+
+def _reasons(judged: list[Judged]) -> str:
+    """Return why, in a few words: the first reasons, and how many more there are."""
+    found = list(dict.fromkeys(one.ruling.why for one in judged))
+    more = f"; and {len(found) - _SAID} more" if len(found) > _SAID else ""
+    return "; ".join(found[:_SAID]) + more
 
 
 def _all_parts(command: Command, depth: int = 0) -> Command:
@@ -115,7 +122,7 @@ def _barred(hearing: Hearing, command: str, pieces: Command) -> Ruling | None:
                 what = command
             if what is not None:
                 return by_rule("deny" if kind == "deny" else "ask", rule, f"`{what}`")
-        if barred := _barred_file(hearing, kind, pieces):
+        if barred := barred_file(hearing, kind, pieces.parts):
             return barred
     return None
 
@@ -132,53 +139,6 @@ def _forbids(rule: Rule, part: Part, is_doubtful: bool, depth: int = 0) -> bool:
     return any(_forbids(rule, inner, True, depth + 1) for inner in found)
 
 
-def _barred_file(hearing: Hearing, kind: str, pieces: Command) -> Ruling | None:
-    """Return what a rule about files says of one that a part names, in whatever way it is written there."""
-    rules = [rule for rule in getattr(hearing.book, kind) if rule.inside is not None and rule.tool in ("Read", *EDITS)]
-    if not rules:
-        return None
-    bases = _bases(hearing, pieces.parts) or [hearing.desk.cwd]
-    for part in pieces.parts:
-        words = [*part.words[1:], *(target for _, target in part.redirects), *(value for _, value in part.assigned)]
-        for word in words:
-            for path in _paths_in(hearing, word, bases):
-                if rule := next((rule for rule in rules if hearing.is_about(rule, path)), None):
-                    if kind == "deny" and word.has_glob and not glob.has_magic(str(path)):
-                        return built_in(
-                            "ask", f"`{word.raw}` takes in what the {rule.source} rule `{rule.text}` denies"
-                        )
-                    return by_rule("deny" if kind == "deny" else "ask", rule, f"`{word.raw}`")
-    return None
-
-
-def _paths_in(hearing: Hearing, word: Word, bases: list[Path]) -> list[Path]:
-    """Return the paths that a word may name: whole, or after `=`, `:`, `@`, `-x`."""
-    text = word.text
-    whole = _unfolded(text) if word.has_braces else [text]
-    pieces = {*whole, *(one[match.end() :] for one in whole for match in re.finditer(r"[=:@,]|^-\w", one))}
-    found: list[Path] = []
-    for base in bases:
-        for piece in pieces:
-            candidate = word._replace(text=piece, has_variable=False, has_braces=False)
-            named = hearing.reach.named(piece, base)
-            found += hearing.reach.of_word(candidate, base) or []
-            found += [Path(named)] if named is not None else []
-    return found
-
-
-def _unfolded(text: str) -> list[str]:
-    """Return what `a{b,c}d` stands for, as far as one can be bothered to tell."""
-    found = [text]
-    for _ in range(4):
-        matches = [(one, re.search(r"\{([^{}]*,[^{}]*)\}", one)) for one in found]
-        found = [
-            one[: match.start()] + middle + one[match.end() :] if match else one
-            for one, match in matches
-            for middle in (match[1].split(",") if match else [""])
-        ][:64]
-    return found
-
-
 def _bypassed(hearing: Hearing, pieces: Command) -> Ruling:
     barring = [rule for rule in (*hearing.book.deny, *hearing.book.ask) if rule.tool == SHELL]
     if barring and pieces.doubts:
@@ -186,35 +146,12 @@ def _bypassed(hearing: Hearing, pieces: Command) -> Ruling:
     return by_mode("allow", hearing.mode)
 
 
-def _bases(hearing: Hearing, parts: tuple[Part, ...]) -> list[Path] | None:
-    """Return the folders that a command may be in while it runs; None if nobody knows."""
-    bases = [hearing.desk.cwd]
-    for part in parts:
-        if name(part) in _WANDERS:
-            return None
-        if name(part) == "cd":
-            looked = looks(part)
-            if looked is None or looked.folder is None or len(bases) > 8 or hearing.desk.environment.get("CDPATH"):
-                return None
-            for base in [*bases]:
-                found = hearing.reach.of_word(looked.folder, base)
-                if found is None or not _is_straight(looked.folder, base, found):
-                    return None
-                bases += [folder for folder in found if folder not in bases]
-    return bases
-
-
-def _is_straight(folder: Word, base: Path, found: list[Path]) -> bool:
-    """Tell whether `..` means the same to a shell, which goes by names, as to the system, which follows links."""
-    return ".." not in folder.text or absolute(base / folder.text).resolve() in found
-
-
 class _Judge:
     """How the parts of one command are judged."""
 
     def __init__(self, hearing: Hearing, parts: tuple[Part, ...]) -> None:
         self.hearing, self.reach = hearing, hearing.reach
-        self.bases = _bases(hearing, parts)
+        self.bases = bases_of(hearing, parts)
 
     def planned(self, whole: Command) -> tuple[Ruling, list[Judged]]:
         """Judge a command in plan mode: it may look."""

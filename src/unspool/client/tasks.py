@@ -9,7 +9,7 @@ Rules
 from __future__ import annotations
 
 import asyncio
-import secrets
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
@@ -71,7 +71,7 @@ class Lingering(Protocol):
 class Tasks:
     """All of them."""
 
-    def __init__(self, chance: Callable[[int], str] = secrets.token_hex) -> None:
+    def __init__(self, chance: Callable[[int], bytes] = os.urandom) -> None:
         self._chance = chance
         self._tasks: dict[str, Task] = {}
         self._untold: list[Task] = []
@@ -79,7 +79,7 @@ class Tasks:
 
     def new_id(self, letter: str = "b") -> str:
         """Return an id that no task has: `b1f09ac`."""
-        while (id := letter + self._chance(3)) in self._tasks:
+        while (id := letter + self._chance(3).hex()) in self._tasks:
             continue
         return id
 

@@ -46,6 +46,7 @@ class Transcript:
 
     def prompt(self, content: str | list[Json], *, uuid: str | None = None, **fields: Any) -> str:
         """Write what somebody asks for; return its line's id."""
+        self.close_calls(lines.INTERRUPTED_CALL)  # if the disk was full, they could not be answered
         self._before = self.writer.parent, [*self.conversation.messages]
         self.prompt_uuid = self._hear(lines.user(content, **fields), content, uuid)
         return self.prompt_uuid

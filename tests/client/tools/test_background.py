@@ -45,7 +45,7 @@ def test_a_command_in_the_background_is_looked_at_and_waited_for(tmp_path: Path)
         assert at.tasks.news() == []
 
         (at.cwd / "go").touch()
-        late = await made(OUTPUT, at, task_id=id, timeout=20_000)
+        late = await made(OUTPUT, at, task_id=id, timeout=60_000)
         assert late.result == {
             "retrieval_status": "success",
             "task": {
@@ -178,7 +178,7 @@ def test_an_agent_that_has_answered_is_told_with_its_answer(tmp_path: Path) -> N
 
 def test_no_two_tasks_have_one_id() -> None:
     async def ids() -> list[str]:
-        chances = iter(["aaaaaa", "aaaaaa", "bbbbbb"])
+        chances = iter([b"\xaa\xaa\xaa", b"\xaa\xaa\xaa", b"\xbb\xbb\xbb"])
         tasks = Tasks(lambda size: next(chances))
         tasks.add(Task(first := tasks.new_id(), AGENT, "x"))
         return [first, tasks.new_id()]

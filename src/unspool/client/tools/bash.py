@@ -9,8 +9,6 @@ Rules
 from __future__ import annotations
 
 import asyncio
-import base64
-import binascii
 import re
 import shlex
 from pathlib import Path
@@ -223,7 +221,9 @@ def _done(capture: Capture, note: str, meaning: str | None) -> Outcome:
     if said is None or len(said) > SHOWN:
         result["stdout"] = _trimmed(capture.start(SHOWN))
         if capture.save():
-            result |= {"persistedOutputPath": str(capture.path), "persistedOutputSize": capture.size}
+            # versions that tell where it is tell this, too
+            result |= {"noOutputExpected": False, "persistedOutputPath": str(capture.path)}
+            result["persistedOutputSize"] = capture.size
         said = _preview(capture)
     shown = "\n".join(part for part in (said, note) if part)
     return Outcome(content=shown or "(Bash completed with no output)", result=result)
@@ -263,6 +263,9 @@ def _preview(capture: Capture) -> str:
 
 def _picture(said: str) -> Json | None:
     """Return a picture that a command printed as a `data:` address."""
+    import base64
+    import binascii
+
     head = _PICTURE.match(said)
     if head is None:
         return None

@@ -45,7 +45,8 @@ def other_names(agents: Sequence[Agent] | None = None) -> tuple[Tool, ...]:
     from unspool.client.tools.task import Task
 
     looking = (TaskOutput("BashOutput"), TaskOutput("AgentOutputTool"))
-    return (*looking, TaskStop("KillShell"), TaskStop("KillBash"), Task(BUILT_IN if agents is None else agents, "Agent"))
+    stopping = (TaskStop("KillShell"), TaskStop("KillBash"))
+    return (*looking, *stopping, Task(BUILT_IN if agents is None else agents, "Agent"))
 
 
 def definitions(tools: Iterable[Tool]) -> list[Json]:

@@ -6,17 +6,18 @@ import asyncio
 import re
 import time
 from itertools import groupby
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 from urllib.parse import urlsplit
 
 import msgspec
 
-from unspool.api.fetch import Page
 from unspool.client.desk import Desk, Search, Web
-from unspool.client.hypertext import text_of
 from unspool.client.tools.inputs import Asked, aim, parse, schema
 from unspool.client.tools.tool import BadCall, Json, Outcome, ToolFailed
 from unspool.errors import ApiFailed
+
+if TYPE_CHECKING:
+    from unspool.api.fetch import Page
 
 _LONGEST_URL = 2000
 _SHOWN = 10_000
@@ -174,6 +175,8 @@ def _moved(page: Page, given: WebFetchInput) -> str:
 
 def _text(page: Page, kind: str) -> str:
     """Return a page as text."""
+    from unspool.client.hypertext import text_of
+
     named = _CHARSET.search(page.content_type)
     if named is None and "html" in kind:
         named = _CHARSET.search(page.body[:2048].decode("latin-1"))
