@@ -8,8 +8,6 @@ import shutil
 from collections import Counter
 from pathlib import Path
 
-import msgspec
-
 from tests.client.talk import Place, manuscript, opened, place
 from tests.real_files import corpus
 from unspool.client.asked import Start
@@ -47,6 +45,6 @@ async def gone_on(there: Place, path: Path) -> str:
     if session.model.failures:
         return "no ids" if "Field required" in session.model.failures[0] else f"wrong: {session.model.failures[0]}"
     assert path.read_bytes().startswith(before.data)
-    assert msgspec.json.decode(path.read_bytes().splitlines()[-1])["type"] == "last-prompt"
+    assert b"last-prompt" in b"".join(path.read_bytes().splitlines()[-2:])
     worse = invariants.added(invariants.check(manuscript(path)).violations, invariants.check(before).violations)
     return f"wrong: {worse}" if worse else "fine"
