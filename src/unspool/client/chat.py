@@ -171,6 +171,7 @@ class Chat:
         """Go on from a summary, because a person wants it. Interrupted, nothing has changed."""
         self._begin()
         self.seat.inbox.clear()
+        self.seat.replies.new_turn()
         try:
             self._mend()
             async with aclosing(self.seat.room.summarize(hint)) as stream:
@@ -179,6 +180,7 @@ class Chat:
         except Interrupted:
             pass
         finally:
+            self.totals.include(self.seat.replies.totals)
             await self.seat.inbox.stop()
             self._end()
 
