@@ -178,8 +178,8 @@ def open_place(url: str, environment: Mapping[str, str]) -> Place:
         raise Usage("a URL must not hold credentials", hint=_CREDENTIALS)
     if parts.scheme == "file":
         return Place(url, _folder(url, "" if parts.netloc else unquote(parts.path), LocalStore))
-    timeout, pause = timedelta(seconds=_seconds(environment)), timedelta(seconds=0.2)
-    options: Any = {"timeout": timeout, "connect_timeout": min(timeout, _CONNECT), "allow_http": _is_plain(environment)}
+    timeout, pause = timedelta(seconds=seconds(environment)), timedelta(seconds=0.2)
+    options: Any = {"timeout": timeout, "connect_timeout": min(timeout, _CONNECT), "allow_http": is_plain(environment)}
     retry: Any = {"max_retries": 2, "backoff": {"init_backoff": pause, "max_backoff": 10 * pause, "base": 2.0}}
     try:
         return Place(url, from_url(url, client_options=options, retry_config=retry))
@@ -187,7 +187,8 @@ def open_place(url: str, environment: Mapping[str, str]) -> Place:
         raise Usage(f"cannot use `{url}`: {_reason(str(error))}", hint=_CREDENTIALS) from None
 
 
-def _seconds(environment: Mapping[str, str]) -> float:
+def seconds(environment: Mapping[str, str]) -> float:
+    """Return how long one request may take."""
     named = environment.get("UNSPOOL_PLACE_TIMEOUT", "")
     try:
         return max(float(named), 0.1) if named else TIMEOUT
@@ -206,7 +207,7 @@ def _folder(url: str, path: str, store: Any) -> ObjectStore:
     return made
 
 
-def _is_plain(environment: Mapping[str, str]) -> bool:
+def is_plain(environment: Mapping[str, str]) -> bool:
     """Tell whether the store may be asked without TLS: one on this machine, or if the environment says so."""
     if any(environment.get(name, "").lower() in {"1", "true"} for name in ("AWS_ALLOW_HTTP", "AZURE_ALLOW_HTTP")):
         return True
