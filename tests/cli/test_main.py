@@ -45,6 +45,8 @@ Commands:
   edit     Clone, fork, move, trim or compress a session, and take it back.
   export   Write a session out: byte for byte, as data, or to read; or all of them as tables.
   restore  Put a session back in place, byte for byte, from the archive.
+  collect  Send sessions to a team's object store: redacted, each line once.
+  redact   Write files without the secrets in them, or say what would be redacted.
   sync     Bring the store up to date with a config folder.
   doctor   Say what is in the data: what is known, unknown, damaged or missing.
   config   Show the settings, or change one.
