@@ -88,6 +88,9 @@ PLANTED = (
     _plain("assignment", some(24), '{{"clientSecret": "{}"}}'),
     _plain("assignment", some(32, HEX), "X-Api-Key: {}"),
     _plain("assignment", some(18), "mysql --user=root --password {} db"),
+    _plain("assignment", some(12), 'password := "{}"'),
+    _plain("assignment", some(12), "'secret' => '{}',"),
+    _plain("assignment", some(2000), "the token={} of a long one"),
     _plain("assignment", some(36), "//registry.npmjs.org/:_authToken={}"),
 )  # fmt: skip
 """More than forty, of more than twenty-five kinds."""

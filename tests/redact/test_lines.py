@@ -112,6 +112,26 @@ def test_valid_json_stays_valid_json_and_redacting_twice_changes_nothing(documen
         assert redact_line(redactor, once.text.encode()).text == once.text
 
 
+words = st.sampled_from(
+    [planted.text for planted in PLANTED] + ["password", "=", ": ", '"', "\\\\", " ", "\\n", "ü", "Bearer"]
+)
+
+
+@given(st.lists(words, max_size=6).map("".join), st.booleans())
+def test_the_search_through_raw_bytes_misses_nothing(text: str, ascii_only: bool) -> None:
+    line = json.dumps({"text": text, "more": [text, {text: 1}]}, ensure_ascii=ascii_only).encode()
+    assert redact_line(REDACTOR, line).hits == () or list(suspects(REDACTOR, line)) == [0]
+
+
+@given(st.sampled_from(PLANTED), st.integers(0, 2000), st.integers(0, 2000))
+def test_a_long_text_hides_nothing(planted: Planted, before: int, after: int) -> None:
+    filler = "some words of no importance, all of them harmless. "
+    text = filler * (before // 50) + " " * (before % 9) + planted.text + "\n" + filler * (after // 50)
+    redacted = redact_line(REDACTOR, json.dumps([text]).encode())
+    assert planted.secret not in redacted.text
+    assert json.loads(redacted.text)[0].count("harmless") == text.count("harmless")
+
+
 @given(st.binary())
 def test_any_bytes_will_do(line: bytes) -> None:
     assert isinstance(redact_line(REDACTOR, line).text, str)

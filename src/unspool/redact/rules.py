@@ -69,7 +69,7 @@ HOME: Final = (
 _HINTS: Final = (
     *(token.hint for token in TOKENS),
     "PRIVATE KEY",
-    NAME + r"""["'`\\\]]*[ \t]*(?:=|:)[ \t]*(?:\\*["']|[^\s"'\\`,;&<>(){}\[\]|$]{4})""",
+    NAME + _SEPARATOR + r"""(?:\\*["']|[^\s"'\\`,;&<>(){}\[\]|$]{4})""",
     "-" + NAME + r"[ \t]+[^ \t=:]",
     r"(?i:bearer|basic)(?:\s|\\[nrt])+[A-Za-z0-9+/]{8}",
     r"""(?i:auth)["'\\]*\s?[:=]\s?["'\\]*[A-Za-z0-9+/]{4}""",
