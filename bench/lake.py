@@ -11,7 +11,7 @@ import shutil
 import statistics
 import subprocess
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -40,7 +40,7 @@ def rows(parameters: corpus.Parameters) -> list[Row]:
     return [*_ingesting(tree), _linear(small, large), *_many(tree), _following(small)]
 
 
-def bare(segments: str) -> dict[str, int]:
+def bare(segments: str) -> Callable[[], dict[str, int]]:
     """Append the lines of all segments to one Delta table, with nothing derived."""
     from arro3.core import Array, DataType, Field, RecordBatch, Schema
     from deltalake import WriterProperties, write_deltalake
@@ -48,18 +48,22 @@ def bare(segments: str) -> dict[str, int]:
     from unspool.collect.segments import unpack
 
     fields = [("stream", DataType.utf8()), ("offset", DataType.int64()), ("raw", DataType.utf8())]
-    schema, size = Schema([Field(*field) for field in fields]), 0
-    table = Path(segments).parent / "bare"
+    schema, table = Schema([Field(*field) for field in fields]), Path(segments).parent / "bare"
     shutil.rmtree(table, ignore_errors=True)
-    held: list[tuple[str, int, str]] = []
-    for path in sorted(Path(segments).rglob("*.zst")):
-        found = unpack(path.read_bytes())
-        held += [(found.header.stream, line.offset, line.raw) for line in found.lines]
-        size += sum(line.length for line in found.lines)
-    columns = [Array(list(values), kind) for values, (_, kind) in zip(zip(*held, strict=True), fields, strict=True)]
-    how = WriterProperties(compression="ZSTD", compression_level=1)
-    write_deltalake(table, RecordBatch(columns, schema=schema), writer_properties=how)
-    return {"bytes": size, "lines": len(held)}
+
+    def append() -> dict[str, int]:
+        held: list[tuple[str, int, str]] = []
+        size = 0
+        for path in sorted(Path(segments).rglob("*.zst")):
+            found = unpack(path.read_bytes())
+            held += [(found.header.stream, line.offset, line.raw) for line in found.lines]
+            size += sum(line.length for line in found.lines)
+        columns = [Array(list(values), kind) for values, (_, kind) in zip(zip(*held, strict=True), fields, strict=True)]
+        how = WriterProperties(compression="ZSTD", compression_level=1)
+        write_deltalake(table, RecordBatch(columns, schema=schema), writer_properties=how)
+        return {"bytes": size, "lines": len(held)}
+
+    return append
 
 
 def _ingesting(tree: Path) -> list[Row]:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -46,6 +49,39 @@ def test_sums_are_those_of_usage(run: Run, sent: str, tmp_path: Path) -> None:
     (ours,) = json.loads(run("lake", "sql", "--lake", tmp_path / "lake", query, "--format", "json").out)
     theirs = json.loads(run("usage", "--json", "--config-dir", tmp_path / "config").out)["totals"]
     assert ours == {name: theirs[name] for name in ours}
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_who_follows_has_what_comes(run: Run, sent: str, tmp_path: Path, workers: str) -> None:
+    arguments = (
+        "lake",
+        "ingest",
+        "--follow",
+        "--every",
+        "0.2",
+        "--from",
+        sent,
+        "--to",
+        str(tmp_path / "lake"),
+        "--json",
+    )
+    environment = {"HOME": str(tmp_path), "PATH": os.environ["PATH"]}
+    command = [sys.executable, "-m", "unspool", *arguments, "--workers", workers]
+    process = subprocess.Popen(command, env=environment, cwd=tmp_path, stdout=subprocess.PIPE)
+    try:
+        assert process.stdout
+        there = 0
+        while there < 2:
+            there += json.loads(process.stdout.readline())["streams"]
+        session = next((tmp_path / "config").rglob("*.jsonl"))
+        with session.open("ab") as file:
+            file.write(session.read_bytes().split(b"\n")[0] + b"\n")
+        assert run("collect", "--to", sent, "--once", "--config-dir", tmp_path / "config").code == 0
+        assert json.loads(process.stdout.readline())["lines"] == 1
+    finally:
+        process.terminate()
+        process.communicate(timeout=30)
+    assert run("lake", "verify", "--lake", tmp_path / "lake", "--from", sent).code == 0
 
 
 def test_what_is_not_ingested_is_named(run: Run, sent: str, tmp_path: Path) -> None:

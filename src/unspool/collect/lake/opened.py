@@ -31,6 +31,7 @@ MISSING = "install it with: pip install 'unspool[sql,team]'"
 
 
 _LONG = frozenset({"raw", "text", "input", "result", "structured", "prompt", "content", "first_prompt"})
+_LOG = {"delta.logRetentionDuration": "interval 7 days"}
 _LARGE = frozenset({"entries", "side_files", "messages", "blocks", "tool_calls"})
 
 
@@ -146,7 +147,7 @@ def create(url: str, environment: Mapping[str, str]) -> Lake:
                 partition_by=partitions(name),
                 name=name,
                 description=table.comment,
-                configuration={"delta.dataSkippingStatsColumns": _measured(name)},
+                configuration={"delta.dataSkippingStatsColumns": _measured(name), **_LOG},
                 storage_options=lake.options,
             )
     lake.place.put_new(MARK, msgspec.json.encode(Mark()))
