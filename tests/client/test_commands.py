@@ -177,6 +177,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @example("p $'a\\'b' ; q ' ; r")
 @example("eval 'p;q' $(r)")
 @example("p $'\\'; q #'")
+@example("p &>f q")
 def test_what_a_shell_runs_is_among_the_parts_or_doubted(place: Path, world: Path, shell: str, command: str) -> None:
     assume(not re.search(r"\((\s|\\\n)*\)", command))  # no function calls itself for ever
     taken = _all_parts(taken_apart(command))

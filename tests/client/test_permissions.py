@@ -370,6 +370,7 @@ deny | cat {secrets,src}/token
 deny | d=secrets; cat $d/token
 deny | cat $(echo secrets)/token
 deny | dd if=secrets/token
+deny | for d in secrets; do cat $d/token; done
 deny | cat src/secrets/other
 deny | cat file:secrets/token
 """

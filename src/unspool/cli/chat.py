@@ -245,6 +245,8 @@ def _is_headless(flags: dict[str, Any]) -> bool:
 def _prompt(flags: dict[str, Any], *, streams_in: bool) -> str | None:
     """Return what is said first: what is piped in, and the argument after it."""
     given: str | None = flags["prompt"]
+    if flags["resume"] == "" and not _is_headless(flags):
+        return "/resume"
     if streams_in or not _is_headless(flags) or flags["probe"] or flags["explain"]:
         return given
     piped = "" if sys.stdin is None or sys.stdin.isatty() else sys.stdin.buffer.read().decode(errors="replace")

@@ -44,5 +44,7 @@ class Briefing:
         for path in desk.seen.paths():
             if path.parent not in self._looked:
                 self._looked.add(path.parent)
-                more = instructions.nested(self._scope, path, self.found.paths)
+                used = sum(len(one.text) for one in self.found.texts)
+                scope = self._scope._replace(limit=max(0, self._scope.limit - used))
+                more = instructions.nested(scope, path, self.found.paths)
                 self.found = Found((*self.found.texts, *more.texts), (*self.found.problems, *more.problems))

@@ -26,11 +26,12 @@ from unspool.client.capabilities import Learned
 from unspool.client.conversation import Conversation, as_blocks, named_as, text_of
 from unspool.client.desk import Desk, Place
 from unspool.client.fittings import Fittings
-from unspool.client.history import remember
+from unspool.client.history import is_command, remember
 from unspool.client.inbox import Interrupted
 from unspool.client.loop import Prompt
 from unspool.client.person import Nobody, Person
 from unspool.client.presence import Announced, Presence
+from unspool.client.recalled import known_files, todos
 from unspool.client.resume import Resumed, begun, entries_of
 from unspool.client.rewind import Branch, Point
 from unspool.client.seat import Seat, Surroundings
@@ -101,6 +102,8 @@ class Chat:
             writer.go_on(before.parent, before.last)
             transcript.know(before.ids)
             backups.go_on(before.files)
+            desk.seen.remember(lambda: known_files(before.lines, desk))
+            desk.todos = todos(before.lines)
         around = Surroundings(world, settings, fittings, Learned())
         return cls(Seat(around, desk, transcript, settings.model), backups, before)
 
@@ -149,7 +152,7 @@ class Chat:
         )
 
     async def turn(self, prompt: str | list[Json], expansion: list[Json] | None = None) -> Stream:
-        """Take a prompt and yield what happens until the turn ends; a command's expansion follows its line."""
+        """Take a prompt and yield what happens until it ends; a command's expansion, or a file, follows its line."""
         self._begin()
         said = [*as_blocks(prompt), *(expansion or [])]
         try:
@@ -275,8 +278,9 @@ class Chat:
     def _opened(self, prompt: str | list[Json], expansion: list[Json] | None) -> tuple[str, str]:
         """Write a prompt, and how the files were before it."""
         self._aftermath.look_around()
-        typed: Json = {} if expansion is not None else {"permissionMode": self.desk.mode}
-        text, uuid = text_of(prompt), self.transcript.prompt(prompt, **typed)
+        text = text_of(prompt)
+        typed: Json = {} if is_command(text) else {"permissionMode": self.desk.mode}
+        uuid = self.transcript.prompt(prompt, **typed)
         writer = self.transcript.writer
         told = self._backups.at_prompt()
         writer.note(lines.snapshot(uuid, uuid, told, writer.now(), update=False), named=False)

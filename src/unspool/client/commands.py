@@ -17,9 +17,9 @@ Rules
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
 
 from unspool.client import escapes
+from unspool.client.parts import Command, Part, Redirect, Word
 
 DEEPEST = 30
 _BLANK = " \t"
@@ -36,53 +36,6 @@ _BACKTICKS = re.compile(r"`((?:\\.|[^`\\])*)`", re.DOTALL)
 _OPENING = frozenset({"if", "then", "elif", "else", "while", "until", "do", "!", "{"})
 _CLOSING = frozenset({"fi", "done", "}"})
 _STRANGE = frozenset({"case", "esac", "select", "function", "coproc", "[["})
-
-
-class Word(NamedTuple):
-    """A word of a command."""
-
-    text: str
-    raw: str
-    has_variable: bool = False
-    """Something comes in its place that is not known here: a variable, the output of a command."""
-    has_glob: bool = False
-    has_braces: bool = False
-    has_tilde: bool = False
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether the program gets exactly this text."""
-        return not (self.has_variable or self.has_glob or self.has_braces or self.has_tilde)
-
-
-class Redirect(NamedTuple):
-    """A file that a part reads or writes by itself."""
-
-    is_write: bool
-    target: Word
-
-
-class Part(NamedTuple):
-    """A simple command."""
-
-    words: tuple[Word, ...] = ()
-    assigned: tuple[tuple[str, Word], ...] = ()
-    redirects: tuple[Redirect, ...] = ()
-    scripts: tuple[str, ...] = ()
-    """Texts that it is fed with by `<<` and `<<<`."""
-    raw: str = ""
-
-    @property
-    def program(self) -> str:
-        """The first word; nothing if there is none."""
-        return self.words[0].text if self.words else ""
-
-
-class Command(NamedTuple):
-    """All that a text would run."""
-
-    parts: tuple[Part, ...]
-    doubts: tuple[str, ...] = ()
 
 
 def taken_apart(text: str) -> Command:
@@ -103,6 +56,7 @@ class _Draft:
         self.assigned: list[tuple[str, Word]] = []
         self.redirects: list[Redirect] = []
         self.scripts: list[str] = []
+        self.is_split = False
         self.number: int | None = None
         """Which part it has become."""
 
@@ -204,13 +158,15 @@ class _Reader:
         """Take `for NAME in WORDS` for what it is: a name that gets values."""
         match words:
             case [_, Word(raw=name), Word(raw="in"), *_] if re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII):
-                draft.assigned.append((name, Word("", "", has_variable=True)))
+                draft.assigned += [(name, word) for word in words[3:]] or [(name, words[1])]
                 return []
             case _:
                 self.doubts.append("it loops in a way that is not understood")
                 return words
 
     def _take(self, word: Word, draft: _Draft) -> None:
+        if draft.is_split:
+            self.doubts.append("words follow `&>`")  # to a plain `sh` they are a command of their own
         if not draft.words and (match := _ASSIGNED.match(word.raw)):
             draft.assigned.append((match[1], word))
         elif word.raw:
@@ -218,6 +174,7 @@ class _Reader:
 
     def _redirect(self, match: re.Match[str], draft: _Draft) -> None:
         operator = match[1] or match[0]
+        draft.is_split |= operator.startswith("&")
         self.at = match.end()
         while self.at < len(self.text) and self.text[self.at] in _BLANK:
             self.at += 1
@@ -381,7 +338,7 @@ class _Reader:
             self.at += 2
             return
         if "\\'" in match[0]:
-            self.doubts.append("a quote is inside another")  # where a plain `sh` sees it end
+            self.doubts.append("a quote is inside another")  # a plain `sh` sees it end there
         spelling.pieces.append(escapes.decoded(match[1]))
         self.at = match.end()
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from unspool.client.commands import Part, Word
+from unspool.client.parts import Part, Word
 from unspool.client.programs import SYSTEM
 
 _ANY = r"-.*"

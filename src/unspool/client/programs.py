@@ -13,7 +13,8 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from unspool.client.commands import Part, Word, taken_apart
+from unspool.client.commands import taken_apart
+from unspool.client.parts import Part, Word
 
 SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "ash", "fish"})
 SYSTEM = ("/bin/", "/usr/bin/", "/usr/local/bin/")

@@ -14,8 +14,8 @@ from collections.abc import Iterable
 from itertools import islice
 from pathlib import Path
 
-from unspool.client.commands import Word
 from unspool.client.desk import Desk
+from unspool.client.parts import Word
 
 _MOST = 500
 """More files than that in the place of one word are not looked at one by one."""

@@ -20,7 +20,8 @@ import re
 from functools import lru_cache
 from typing import NamedTuple
 
-from unspool.client.commands import Part, taken_apart
+from unspool.client.commands import taken_apart
+from unspool.client.parts import Part
 from unspool.client.programs import risks
 
 READS = frozenset({"Read", "Glob", "Grep", "LS", "NotebookRead"})
@@ -82,7 +83,7 @@ def covers_tool(rule: Rule, tool: str, *, forbids: bool = False) -> bool:
         return _star(rule.tool, tool)
     if tool.startswith("mcp__") and rule.tool.startswith("mcp__"):
         server = rule.tool.removesuffix("*").rstrip("_")
-        return rule.inside is None and server.count("__") <= 1 and tool.startswith(f"{server}__")
+        return rule.inside is None and server.count("__") == 1 and tool.startswith(f"{server}__")
     if tool in EDITS:
         return rule.tool == "Edit" or (forbids and rule.tool in EDITS and rule.inside is not None)
     return tool in READS and rule.tool == "Read"

@@ -58,6 +58,7 @@ class Seat:
         bench = Bench(tools, self.desk, around.fittings.judge, around.fittings.run, aftermath, agent)
         walls = Walls(self.transcript, self.inbox, world.model, self._whole_request, self.spent, self.written)
         self.room = around.fittings.room(walls)
+        self.room.change(self.model)
         asking = Asking(world.model, self.transcript, self.inbox)
         means = Means(self.request, around.learned.refused, world.pause, world.clock)
         self.replies = Replies(asking, self.transcript, self.inbox, self.room, means)

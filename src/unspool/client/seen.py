@@ -7,6 +7,7 @@ Rules
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -26,6 +27,18 @@ class Seen:
 
     def __init__(self) -> None:
         self._looks: dict[Path, Look] = {}
+        self._earlier: Callable[[], Mapping[Path, str]] | None = None
+        self._texts: Mapping[Path, str] = {}
+
+    def remember(self, earlier: Callable[[], Mapping[Path, str]]) -> None:
+        """Let texts that were seen before the session was gone on with count; they are asked for when one is needed."""
+        self._earlier = earlier
+
+    def text(self, path: Path) -> str | None:
+        """Return what was in a file when it was seen before the session was gone on with."""
+        if self._earlier is not None:
+            self._texts, self._earlier = self._earlier(), None
+        return self._texts.get(path)
 
     def note(self, path: Path, data: bytes, modified: int, *, whole: bool = True) -> None:
         """Remember a file as it is now."""
@@ -45,5 +58,5 @@ class Seen:
         return look is not None and look.digest == hashlib.sha256(data).digest()
 
     def paths(self) -> list[Path]:
-        """Return the files in the order they were first seen."""
+        """Return the files in the order they were first seen, without those that were seen earlier."""
         return list(self._looks)

@@ -13,9 +13,9 @@ import glob
 import re
 from pathlib import Path
 
-from unspool.client.commands import Part, Word
 from unspool.client.hearing import Hearing, built_in, by_rule
 from unspool.client.looking import looks
+from unspool.client.parts import Part, Word
 from unspool.client.person import Ruling
 from unspool.client.programs import name
 from unspool.client.rules import EDITS

@@ -15,9 +15,10 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
-from unspool.client.commands import Command, Part, Word, taken_apart
+from unspool.client.commands import taken_apart
 from unspool.client.hearing import Hearing, built_in, by_mode, by_rule
 from unspool.client.looking import Looked, looks
+from unspool.client.parts import Command, Part, Word
 from unspool.client.person import Ruling
 from unspool.client.programs import inside, is_carrier, name, risks
 from unspool.client.rules import SHELL, Rule, allows_part, allows_text, forbids_text, forbids_words

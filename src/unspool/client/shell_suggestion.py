@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from unspool.client.commands import Part
+from unspool.client.parts import Part
 from unspool.client.programs import is_carrier, risks
 
 _WITH_SUBCOMMANDS = frozenset(

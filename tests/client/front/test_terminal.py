@@ -289,7 +289,8 @@ def test_a_custom_command_is_expanded_under_the_rules(open_chat: Open, place: Pl
     folder.mkdir(parents=True)
     (place.work / "notes.md").write_text("Remember the milk\n")
     (folder / "review.md").write_text(
-        "---\ndescription: Look at it\nallowed-tools: Bash(touch:*)\n---\nReview $1: !`echo from the shell`\n\n@notes.md\n"
+        "---\ndescription: Look at it\nallowed-tools: Bash(touch:*)\n---\n"
+        "Review $1: !`echo from the shell`\n\n@notes.md\n"
     )
     expect = {"text": ["<command-name>/review</command-name>", "Review this: from the shell", "Remember the milk"]}
     script = [{"content": [bash("touch made")], "expect": expect}, "Reviewed.", {"content": [bash("touch other")]}]
@@ -297,7 +298,7 @@ def test_a_custom_command_is_expanded_under_the_rules(open_chat: Open, place: Pl
         terminal.press("/rev")
         terminal.see("Look at it (user)")
         terminal.press("iew this" + ENTER)
-        terminal.see("Reviewed.")
+        terminal.see("Reviewed.", "> /review this")
         terminal.say("again")
         terminal.see("May it do this?")  # what the command allowed was allowed to it alone
     assert (place.work / "made").exists()
@@ -314,6 +315,30 @@ def test_a_shell_command_of_ones_own_is_run_and_told_to_the_model(open_chat: Ope
         terminal.see("running…")
         terminal.press(ESCAPE)
         terminal.see("interrupted")
+
+
+def test_words_that_wait_can_be_changed_after_an_interrupt(open_chat: Open, place: Place) -> None:
+    script = {"cues": {"go": [{"content": "First.", "until": str(place.root / "never")}]}}
+    with open_chat(script) as terminal:
+        terminal.say("go")
+        terminal.see("Esc interrupts")
+        terminal.press("then this" + ENTER)
+        terminal.see("waits: then this")
+        terminal.press(ESCAPE)
+        terminal.see("interrupted", "> then this")
+        assert "waits:" not in terminal.seen
+
+
+def test_a_file_that_is_named_comes_with_the_prompt(open_chat: Open, place: Place) -> None:
+    (place.work / "notes.md").write_text("Remember the milk\n")
+    outside = place.root / "outside.txt"
+    outside.write_text("not yours")
+    expect = {"anywhere": ["Remember the milk"], "absent": "not yours"}
+    with open_chat([{"content": "Milk.", "expect": expect}]) as terminal:
+        terminal.say(f"see @notes.md and @{outside}")
+        terminal.see("Milk.")
+    (prompt,) = [line for line in lines(place.sessions()[0]) if "permissionMode" in line]
+    assert prompt["message"]["content"] == f"see @notes.md and @{outside}"
 
 
 def test_a_session_is_resumed_by_choice(open_chat: Open, place: Place) -> None:

@@ -54,7 +54,7 @@ def is_running(process: int) -> bool:
     return state not in "ZX"
 
 
-async def until(true: Callable[[], bool], seconds: float = 10) -> None:
+async def until(true: Callable[[], bool], seconds: float = 60) -> None:
     limit = time.monotonic() + seconds
     while not true():
         assert time.monotonic() < limit, "it never came true"

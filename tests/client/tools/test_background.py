@@ -45,7 +45,7 @@ def test_a_command_in_the_background_is_looked_at_and_waited_for(tmp_path: Path)
         assert at.tasks.news() == []
 
         (at.cwd / "go").touch()
-        late = await made(OUTPUT, at, task_id=id, timeout=20_000)
+        late = await made(OUTPUT, at, task_id=id, timeout=60_000)
         assert late.result == {
             "retrieval_status": "success",
             "task": {

@@ -143,3 +143,22 @@ def test_a_notebook_is_for_another_tool(desk: Desk) -> None:
     assert (
         words == "<tool_use_error>File is a Jupyter Notebook. Use the NotebookEdit to edit this file.</tool_use_error>"
     )
+
+
+def test_a_file_that_is_too_large_is_for_other_tools(desk: Desk) -> None:
+    path = desk.place.root / "large.txt"
+    with path.open("wb") as file:
+        file.truncate(70 << 20)
+    desk.seen.note(path, b"", 0)
+    outcome = call(desk, "Edit", file_path=str(path), old_string="a", new_string="b")
+    assert problem_of(outcome) == "File is too large (70 MB; 64 MB at most). Use Bash for it."
+
+
+def test_a_long_file_is_not_written_into_the_session(desk: Desk) -> None:
+    path = desk.place.root / "long.txt"
+    path.write_text("a line of it\n" * 200_000 + "end\n")
+    call(desk, "Read", file_path=str(path), offset=200_001)
+    outcome = call(desk, "Edit", file_path=str(path), old_string="end", new_string="END")
+    assert outcome.result["originalFile"] is None
+    assert outcome.result["structuredPatch"][0]["lines"][-2:] == ["-end", "+END"]
+    decoded("Edit", outcome)

@@ -152,6 +152,8 @@ def test_too_much_is_cut_and_says_where_to_go_on(desk: Desk) -> None:
 
 def test_what_cannot_be_searched_says_why(desk: Desk) -> None:
     assert problem_of(call(desk, "Grep", pattern="x", path="none")) == "Path does not exist: none"
+    os.mkfifo(desk.place.root / "pipe")
+    assert problem_of(call(desk, "Grep", pattern="x", path="pipe")) == "Not a regular file: pipe"
     assert "missing ): (a. It must be" in problem_of(call(desk, "Grep", pattern="(a"))
     assert "invalid perl operator: (?=" in problem_of(call(desk, "Grep", pattern="a(?=b)"))
     assert problem_of(call(desk, "Grep", pattern="x", type="nosuch")).startswith("Unknown file type: nosuch.")

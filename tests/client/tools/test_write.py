@@ -96,6 +96,27 @@ def test_what_cannot_be_written_says_why(desk: Desk) -> None:
     assert problem_of(call(desk, "Write", file_path="pipe", content="x"))
 
 
+def test_a_file_that_may_not_be_written_is_not_replaced(desk: Desk) -> None:
+    if os.geteuid() == 0:
+        pytest.skip("root may write everything")
+    path = desk.place.root / "a.txt"
+    call(desk, "Write", file_path=str(path), content="old")
+    path.chmod(0o444)
+    assert problem_of(call(desk, "Write", file_path=str(path), content="new")).startswith("EACCES: ")
+    assert path.read_text() == "old"
+
+
+def test_a_file_in_a_folder_that_may_not_be_written_is_written_over(desk: Desk) -> None:
+    if os.geteuid() == 0:
+        pytest.skip("root may write everything")
+    path = desk.place.root / "folder" / "a.txt"
+    call(desk, "Write", file_path=str(path), content="old")
+    path.parent.chmod(0o555)
+    call(desk, "Write", file_path=str(path), content="new")
+    path.parent.chmod(0o755)
+    assert path.read_text() == "new"
+
+
 def test_a_full_disk_leaves_the_file_as_it_was(desk: Desk) -> None:
     """A limit on the size of files is as good as a disk that is full."""
     import resource

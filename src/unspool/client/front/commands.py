@@ -102,7 +102,8 @@ async def turn(led: Led, prompt: str | list[Json]) -> Happening:
         async for event in expanding.turn(led, custom, _arguments(prompt)):
             yield event
     else:
-        async for event in led.chat.turn(prompt):
+        files = await expanding.named_files(led, prompt) if isinstance(prompt, str) else None
+        async for event in led.chat.turn(prompt, files):
             yield event
 
 

@@ -10,6 +10,7 @@ Rules
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Iterable
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
@@ -38,6 +39,7 @@ FEW = 6
 DIFF = 40
 """Lines of a change that are shown."""
 _STYLES = {"+": "green", "-": "red", "@": "cyan"}
+_COLOUR = re.compile(r"(\x1b\[[0-9;]*m)")
 _BOXES = {"completed": "☒", "in_progress": "◐", "pending": "☐"}
 
 
@@ -229,8 +231,10 @@ class Drawing:
     def _painted(self, what: RenderableType | Text) -> str:
         file = io.StringIO()
         self._console(file).print(what)
-        lines = [line.rstrip() for line in file.getvalue().split("\n")]
-        return "\n".join(lines).strip("\n") + "\n"
+        # Once more, between the colours: in Markdown `&#x202e;` is a character that was none when it was cleaned.
+        parts = _COLOUR.split(file.getvalue())
+        text = "".join(part if place % 2 else clean(part) for place, part in enumerate(parts))
+        return "\n".join(line.rstrip() for line in text.split("\n")).strip("\n") + "\n"
 
     def _console(self, file: io.StringIO) -> Console:
         from rich.console import Console

@@ -1,9 +1,10 @@
-"""A custom command on its way to the model: what it stands for is put together, and it is a turn.
+"""What stands for more than its words, on its way to the model: custom commands, and files that are named with `@`.
 
 Rules
   1. Commands and files in it are run and read under the same rules as the model's own calls: what has to be asked is
      asked, and what is refused is named in the text instead.
-  2. What its `allowed-tools` allow holds until the turn has ended, and so does its `model`.
+  2. What a command's `allowed-tools` allow holds until the turn has ended, and so does its `model`.
+  3. A file that a prompt names comes with it if it may be read without asking: what is piped in may name any file.
 """
 
 from __future__ import annotations
@@ -11,8 +12,11 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from typing import Any, TypeAlias
 
+import msgspec
+
 from unspool.client import events
 from unspool.client.front.led import Led
+from unspool.client.mentions import mentioned
 from unspool.client.person import Wish
 from unspool.client.slash import Custom, expanded
 from unspool.client.tools.run import run
@@ -37,6 +41,20 @@ async def turn(led: Led, custom: Custom, arguments: str) -> AsyncGenerator[event
         led.permissions.take_back()
         if chat.model != model:
             chat.set_model(model)
+
+
+async def named_files(led: Led, prompt: str) -> list[Json] | None:
+    """Return the files that a prompt names, worded as what was read for the model; None if there are none."""
+    acting, blocks = Acting(led), []
+    for name in mentioned(prompt):
+        path = led.chat.desk.cwd / name
+        input = {"file_path": str(path)}
+        if path.is_file() and led.permissions.judge("Read", input, led.chat.desk).behaviour == "allow":
+            words = await acting.read(name)
+            called = f"Called the Read tool with the following input: {msgspec.json.encode(input).decode()}"
+            for told in (called, f"Result of calling the Read tool:\n{words}"):
+                blocks.append({"type": "text", "text": f"<system-reminder>\n{told}\n</system-reminder>"})
+    return blocks or None
 
 
 def raw(name: str, arguments: str) -> str:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from unspool.client import events
 from unspool.client.front.drawing import Drawing
 from unspool.client.front.flow import Flow
+from unspool.client.history import typed
 from unspool.display import clean_line
 from unspool.export import figures
 
@@ -41,6 +42,8 @@ class Telling:
         self._progress: dict[str, str] = {}
         self._tokens = 0
         self.doing = "thinking"
+        self.ending: str | None = None
+        """How the last turn ended."""
 
     @property
     def tail(self) -> str:
@@ -76,8 +79,8 @@ class Telling:
             case events.CallBegan() | events.CallProgressed() | events.CallEnded() | events.AgentTold():
                 self._called(event)
             case events.TurnBegan(text=text):
-                self._tokens = 0
-                self._show(self._drawing().prompt(text) + "\n")
+                self._tokens, self.ending = 0, None
+                self._show(self._drawing().prompt(typed(text)) + "\n")
             case events.TurnEnded():
                 self._ended(event)
             case _:
@@ -129,6 +132,7 @@ class Telling:
                 pass
 
     def _ended(self, event: events.TurnEnded) -> None:
+        self.ending = event.ending
         self._settle()
         if words := _ENDINGS.get(event.ending):
             self._show(self._drawing().notice(words))

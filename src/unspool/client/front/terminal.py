@@ -8,6 +8,7 @@ Rules
 from __future__ import annotations
 
 import asyncio
+import signal
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
 from contextlib import aclosing, suppress
@@ -105,6 +106,10 @@ class Terminal:
 
     async def run(self) -> None:
         """Lead conversations until somebody leaves."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            loop.add_signal_handler(number, self.surface.leave)
+        loop.add_signal_handler(signal.SIGINT, self._signalled)
         working = asyncio.ensure_future(self._work())
         working.add_done_callback(lambda _: self.surface.leave())
         try:
@@ -171,6 +176,10 @@ class Terminal:
     def _since_words(self) -> str:
         return f"{time.monotonic() - (self._since or 0):.0f} s"
 
+    def _signalled(self) -> None:
+        if not self.interrupted():
+            self.surface.leave()
+
     # What is done
 
     async def _work(self) -> None:
@@ -217,12 +226,20 @@ class Terminal:
                 self.surface.show(self.drawing().prompt(text) + self.drawing().text(said) + "\n")
             else:
                 await self._happen(commands.turn(self.led, text))
+            if self.telling.ending == "interrupted":
+                self._take_back()
             while (waiting := self.chat.next_prompt()) is not None:
                 await self._happen(commands.turn(self.led, waiting))
         except UnspoolError as error:
             self.surface.show(self.drawing().error(error.message, error.hint))
         except OSError as error:
             self.surface.show(self.drawing().error(f"{(error.strerror or str(error)).lower()}: `{error.filename}`"))
+
+    def _take_back(self) -> None:
+        """Put what waited where it can be changed: who interrupts may want something else."""
+        if words := self.chat.take_back():
+            self.surface.queued = [one for one in self.surface.queued if one not in words]
+            self.surface.fill("\n".join(words))
 
     async def _run(self, work: Coroutine[Any, Any, None]) -> None:
         """Let something run that can be interrupted."""

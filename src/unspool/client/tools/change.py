@@ -12,6 +12,7 @@ from pathlib import Path
 
 from unspool.client.desk import Desk
 from unspool.client.tools import disk
+from unspool.client.tools.text import decoded
 from unspool.client.tools.tool import BadCall
 
 UNREAD = "File has not been read yet. Read it first before writing to it."
@@ -22,10 +23,11 @@ CHANGED = (
 
 def current(path: Path, desk: Desk) -> bytes:
     """Return what is in a file, if it was read and is as it was then."""
-    if desk.seen.look(path) is None:
+    earlier = desk.seen.text(path) if desk.seen.look(path) is None else None
+    if earlier is None and desk.seen.look(path) is None:
         raise BadCall(UNREAD)
     data = disk.load(path).data
-    if not desk.seen.is_current(path, data):
+    if not (desk.seen.is_current(path, data) if earlier is None else decoded(data).shown == earlier):
         raise BadCall(CHANGED)
     return data
 

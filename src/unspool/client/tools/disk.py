@@ -6,6 +6,7 @@ Rules
   2. Only regular files are opened. A pipe, a device or a socket is not waited for.
   3. A file is replaced, not written over: who reads it meanwhile, and whoever finds it after a crash, has the old one
      or the new one. Its mode stays. What has several names, or another owner, is written over, so that it stays that.
+  4. A file that may not be written is not replaced either.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ _STEP = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", os
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _WRITE = os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 _CHUNK = 1 << 20
+LARGEST = 64 << 20
+"""Bytes of a file that is taken whole."""
 
 
 class Found(NamedTuple):
@@ -45,6 +48,8 @@ def status(path: Path) -> os.stat_result | None:
 def load(path: Path) -> Found:
     """Return all of a file."""
     with opened(path) as file:
+        if (size := os.fstat(file).st_size) > LARGEST:
+            raise ToolFailed(f"File is too large ({size >> 20} MB; {LARGEST >> 20} MB at most). Use Bash for it.")
         data = b"".join(chunks(file))
         return Found(data, os.fstat(file).st_mtime_ns)
 
@@ -75,16 +80,19 @@ def store(path: Path, data: bytes) -> int:
             old = os.stat(path.name, dir_fd=folder, follow_symlinks=False)
         except FileNotFoundError:
             old = None
-        if old is not None:
-            _check(old, path)
-        if old is not None and (old.st_nlink > 1 or old.st_uid != os.geteuid()):
-            return _write_over(path.name, data, folder)
+        if old is None:
+            return _replace(path.name, data, folder, None)
+        _check(old, path)
+        file = os.open(path.name, _WRITE, dir_fd=folder)
         try:
-            return _replace(path.name, data, folder, old)
-        except PermissionError:
-            if old is None:
-                raise
-            return _write_over(path.name, data, folder)  # the file may be written, and its folder may not
+            if old.st_nlink > 1 or old.st_uid != os.geteuid():
+                return _write_over(file, data)
+            try:
+                return _replace(path.name, data, folder, old)
+            except PermissionError:  # the file may be written, and its folder may not
+                return _write_over(file, data)
+        finally:
+            os.close(file)
 
 
 def _check(found: os.stat_result, path: Path) -> None:
@@ -100,11 +108,8 @@ def _folder(path: Path, *, make: bool = False) -> Iterator[int]:
     folder = os.open(path.anchor or "/", _STEP)
     try:
         for name in path.parts[1:]:
-            if make:
-                with suppress(FileExistsError):
-                    os.mkdir(name, dir_fd=folder)
             try:
-                inner = os.open(name, _STEP, dir_fd=folder)
+                inner = _step(name, folder, make=make)
             except OSError as problem:
                 problem.filename = str(path)
                 raise
@@ -115,12 +120,25 @@ def _folder(path: Path, *, make: bool = False) -> Iterator[int]:
         os.close(folder)
 
 
+def _step(name: str, folder: int, *, make: bool) -> int:
+    try:
+        return os.open(name, _STEP, dir_fd=folder)
+    except FileNotFoundError:
+        if not make:
+            raise
+    with suppress(FileExistsError):
+        os.mkdir(name, dir_fd=folder)
+    return os.open(name, _STEP, dir_fd=folder)
+
+
 def _replace(name: str, data: bytes, folder: int, old: os.stat_result | None) -> int:
     unfinished = f".{name[:200]}.{os.getpid()}.tmp"
     file = os.open(unfinished, _WRITE | os.O_CREAT | os.O_EXCL, 0o666, dir_fd=folder)
     try:
         try:
             if old is not None:
+                with suppress(PermissionError):
+                    os.fchown(file, -1, old.st_gid)
                 os.fchmod(file, stat.S_IMODE(old.st_mode))
             modified = _fill(file, data)
         finally:
@@ -132,13 +150,9 @@ def _replace(name: str, data: bytes, folder: int, old: os.stat_result | None) ->
     return modified
 
 
-def _write_over(name: str, data: bytes, folder: int) -> int:
-    file = os.open(name, _WRITE, dir_fd=folder)
-    try:
-        os.ftruncate(file, 0)
-        return _fill(file, data)
-    finally:
-        os.close(file)
+def _write_over(file: int, data: bytes) -> int:
+    os.ftruncate(file, 0)
+    return _fill(file, data)
 
 
 def _fill(file: int, data: bytes) -> int:

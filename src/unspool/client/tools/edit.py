@@ -23,6 +23,9 @@ from unspool.client.tools.tool import BadCall, Outcome
 
 Json: TypeAlias = dict[str, Any]
 
+LONGEST = 2_000_000
+"""Characters of a file that the session has as it was before; newer versions leave long ones out, too."""
+
 
 class EditInput(Asked, frozen=True):
     """Replace a piece of a file."""
@@ -102,7 +105,7 @@ def _told(asked: EditInput, old: Text, found: str, new: Text) -> Outcome:
         "filePath": asked.file_path,
         "oldString": found,
         "newString": asked.new_string,
-        "originalFile": old.shown,
+        "originalFile": old.shown if len(old.raw) <= LONGEST else None,
         "structuredPatch": structured_patch(old.shown, new.shown),
         "userModified": False,
         "replaceAll": everywhere,

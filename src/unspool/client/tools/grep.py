@@ -9,6 +9,7 @@ Rules
 from __future__ import annotations
 
 import asyncio
+import stat
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
@@ -100,18 +101,21 @@ class Grep:
 
 def _search(asked: GrepInput, desk: Desk) -> Search:
     root = resolved(asked.path or str(desk.cwd), desk)
-    if disk.status(root) is None:
+    found = disk.status(root)
+    if found is None:
         where = "" if desk.cwd == desk.place.root else f". Note: your current working directory is {desk.cwd}."
         raise BadCall(f"Path does not exist: {asked.path}{where}")
+    is_folder = stat.S_ISDIR(found.st_mode)
+    if not is_folder and not stat.S_ISREG(found.st_mode):
+        raise BadCall(f"Not a regular file: {asked.path}")
     cwd = desk.cwd.resolve()
-    folder = root if root.is_dir() else root.parent
     around = asked.context if asked.context is not None else asked.around
     mode = asked.output_mode or "files_with_matches"
     limit = (asked.offset or 0) + (asked.head_limit or MOST)
     return Search(
         pattern=asked.pattern,
         root=root,
-        base=cwd if root.is_relative_to(cwd) else folder,
+        base=cwd if root.is_relative_to(cwd) else root if is_folder else root.parent,
         mode=mode,
         globs=tuple(_globs(asked.glob or "")),
         kind=asked.type,

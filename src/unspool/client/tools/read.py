@@ -100,7 +100,7 @@ def _text(asked: ReadInput, path: Path, desk: Desk) -> Outcome:
             raise BadCall(f"File content ({size}) exceeds maximum allowed size ({most}). {_LESS}")
         part = excerpt(disk.chunks(file), first, asked.limit)
     content = "\n".join(part.lines)
-    check_length(content, _LESS)
+    _check_length(content, _LESS)
     desk.seen.keep(path, Look(status.st_mtime_ns, part.size, part.digest, len(part.lines) == part.total))
     file_shown = {
         "filePath": asked.file_path,
@@ -153,12 +153,12 @@ def _notebook(name: str, path: Path, desk: Desk) -> Outcome:
     found = disk.load(path)
     cells = cells_of(found.data)
     content = blocks_of(cells)
-    check_length("".join(block.get("text", "") for block in content), f"Use Bash with: cat {name} | jq '.cells[0:10]'")
+    _check_length("".join(block.get("text", "") for block in content), f"Use Bash with: cat {name} | jq '.cells[0:10]'")
     desk.seen.note(path, found.data, found.modified)
     return Outcome(content=content, result={"type": "notebook", "file": {"filePath": name, "cells": cells}})
 
 
-def check_length(text: str, hint: str) -> None:
+def _check_length(text: str, hint: str) -> None:
     """Refuse what is too long to show."""
     tokens = round(len(text) / _CHARACTERS)
     if tokens > MAX_TOKENS:
