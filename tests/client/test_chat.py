@@ -429,8 +429,8 @@ def test_a_file_does_not_say_what_is_allowed(tmp_path: Path) -> None:
 def test_plan_mode_and_todos_are_as_they_were_left(tmp_path: Path) -> None:
     there = place(tmp_path)
     todos = [{"content": "Sow", "status": "pending", "activeForm": "Sowing"}]
-    call = tool_use("TodoWrite", todos=todos)
-    done = tool_result("Todos have been modified.", structured={"oldTodos": [], "newTodos": todos})
+    call = tool_use("TodoWrite", id="toolu_1", todos=todos)
+    done = tool_result("Noted.", id="toolu_1", structured={"oldTodos": [], "newTodos": todos})
     path = written(there, user("Go.", permissionMode="plan"), assistant(call, model=MODEL), done)
     session, _ = talk(there, ["I see."], "Well?", start=Start(resume=path))
     assert (session.chat.mode, session.chat.todos) == ("plan", todos)
