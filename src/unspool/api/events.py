@@ -156,7 +156,9 @@ def decode(data: str) -> AnyEvent:
     """Return the event that a frame's data says."""
     if "content_block_delta" in data[:40]:  # nearly all of an answer: straight to its type
         try:
-            return _grown(data)
+            grown = _grown(data)
+            if type(grown.delta) is not OtherDelta:
+                return grown
         except msgspec.DecodeError:
             pass
     try:
