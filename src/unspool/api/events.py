@@ -167,8 +167,8 @@ def decode(data: str) -> AnyEvent:
         if kind == "error":
             return failed(value)
         if kind == "content_block_delta":
-            grown = msgspec.convert(value, _Growth)
-            return BlockGrown(index=grown.index, delta=_delta(grown.delta))
+            growth = msgspec.convert(value, _Growth)
+            return BlockGrown(index=growth.index, delta=_delta(growth.delta))
         struct = _EVENTS.get(str(kind))
         return Other(json=value) if struct is None else msgspec.convert(value, struct)
     except (msgspec.DecodeError, UnicodeError):
