@@ -255,6 +255,28 @@ def test_escape_sequences_in_an_answer_are_not_printed(chat: Chat) -> None:
     assert json.loads(out)["result"] == evil
 
 
+def test_who_stops_reading_leaves_a_whole_session_and_no_trace_of_a_process(place: Place) -> None:
+    script = place.script([{"content": "A long story. " * 20, "chunk": 5, "pause": 0.02}])
+    command = ["-m", "unspool", "chat", "-p", "tell", "--model", script, "--output-format", "stream-json"]
+    process = subprocess.Popen(
+        [sys.executable, *command, "--include-partial-messages"],
+        env=place.environment,
+        cwd=place.work,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stdout
+    assert process.stderr
+    process.stdout.readline()
+    process.stdout.close()
+    assert process.stderr.read() == b""
+    process.stderr.close()
+    process.wait(timeout=30)
+    assert list((place.config / "sessions").iterdir()) == []
+    assert "[Request interrupted by user]" in place.sessions()[0].read_text()
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_interrupts_and_the_session_can_be_gone_on_with(chat: Chat, place: Place, number: int) -> None:
     script = [{"content": [bash("sleep 60")]}, "Never said."]
@@ -277,17 +299,20 @@ def test_a_signal_interrupts_and_the_session_can_be_gone_on_with(chat: Chat, pla
     assert chat("-p", "go on", "--continue", script=[{"content": "Yes.", "expect": expect}]).out == "Yes.\n"
 
 
-def test_flags_that_do_not_fit_together_are_wrong_use(chat: Chat) -> None:
-    wrong = [
-        ("-p", "x", "--resume", "a", "--continue"),
-        ("-p", "x", "--fork-session"),
-        ("-p", "x", "--resume"),
-        ("-p", "x", "--input-format", "stream-json"),
-        ("-p", "x", "--add-dir", "/no/such/folder"),
-        ("-p", "x", "--permission-prompt-tool", "mcp__x"),
-        ("-p", "x", "--tools", "Fly"),
-        ("-p", "x", "--model", "script:x.json", "--set", "novalue"),
-    ]
-    assert [chat(*flags, *(() if "--model" in flags else ("--model", "script:no"))).code for flags in wrong][:6] == [
-        2
-    ] * 6
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ("--resume", "a", "--continue"),
+        ("--fork-session",),
+        ("--resume",),
+        ("--input-format", "stream-json"),
+        ("--add-dir", "/no/such/folder"),
+        ("--permission-prompt-tool", "mcp__x"),
+        ("--tools", "Fly"),
+        ("--set", "novalue"),
+    ],
+)
+def test_flags_that_do_not_fit_together_are_wrong_use(chat: Chat, flags: tuple[str, ...]) -> None:
+    done = chat("-p", "x", *flags, script=["Hello."])
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith("unspool: ")

@@ -151,7 +151,7 @@ class Telling:
             case events.TaskEnded(id=id, status=status, description=words):
                 self._show(drawing.notice(f"{status} in the background: {words} ({id})"))
             case events.ModeChanged(mode=mode):
-                self._show(drawing.notice(f"permission mode: {mode}"))
+                self._show(drawing.notice(f"permission mode: {mode}") + "\n")
             case events.Failed(message=message, hint=hint):
                 self._settle()
                 self._show(drawing.error(message, hint))
