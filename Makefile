@@ -9,7 +9,7 @@ GENERATED := docs/cli.md docs/format.md docs/sql.md docs/tools.md
 SLOW := tests/browser tests/claude
 GATED := src/unspool/format/*,src/unspool/read/*,src/unspool/graph/*
 
-.PHONY: help run test check fix faults claude payloads bench browser pictures lock clean
+.PHONY: help run test check fix faults claude spark payloads bench browser pictures lock clean
 .DELETE_ON_ERROR:
 
 help: ## say what there is
@@ -24,8 +24,9 @@ run: $(VENV)/.base ## open it in the browser: your own sessions, or made-up ones
 	  exec $(BIN)/unspool serve --config-dir .demo; \
 	fi
 
+# With CI, Spark is fetched too (450 MB); without, tests that need it run where `make spark` was run before.
 # Two runs at a time: one with the real browser and the real Claude Code, which mostly wait, and one with all the rest.
-test: browser ## run the tests and the coverage gate
+test: browser $(if $(CI),spark) ## run the tests and the coverage gate
 	@$(BIN)/python -m pytest -q $(SLOW) > .slow.log 2>&1 & slow=$$!; \
 	$(BIN)/coverage run -m pytest -q $(SLOW:%=--ignore=%); one=$$?; \
 	wait $$slow; other=$$?; echo "With a real browser, and with Claude Code:"; cat .slow.log; rm .slow.log; \
@@ -54,6 +55,8 @@ faults: $(VENV)/.dev ## kill 300 syncs at every step while files change, and com
 claude: $(VENV)/.dev ## ask every version of Claude Code that is listed; takes some ten minutes
 	@UNSPOOL_CLAUDE=all $(BIN)/python -m pytest -q tests/claude
 
+spark: $(VENV)-spark/.ready ## fetch Spark, which some tests of the lake ask (450 MB, needs Java 17)
+
 payloads: browser ## look for every payload behind every row, in a real browser; takes a quarter of an hour
 	@UNSPOOL_PAYLOADS=all $(BIN)/python -m pytest -q tests/browser/test_payloads.py
 
@@ -74,7 +77,7 @@ lock: ## pin the requirements again (needs uv); LOCK=--upgrade takes newer versi
 	@$(LOCKED) --output-file requirements/spark.txt requirements/spark.in
 
 clean: ## remove what make made
-	@rm -rf $(VENV) .demo .bench .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache dist
+	@rm -rf $(VENV) $(VENV)-spark .demo .bench .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache dist
 	@find src tests bench -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
 
 # The environment. A stamp is newer than what it was made from, so a second run does nothing.
@@ -100,4 +103,14 @@ $(VENV)/.base: requirements/base.txt pyproject.toml $(BIN)/python
 
 $(VENV)/.dev: requirements/dev.txt $(VENV)/.base
 	@$(INSTALL); install --require-hashes -r requirements/dev.txt
+	@touch $@
+
+$(VENV)-spark/.ready: requirements/spark.txt
+	@if uv --version >/dev/null 2>&1; then \
+	  uv venv --quiet --clear --python "$$($(PYTHON) -c 'import sys; print(sys.executable)')" $(VENV)-spark && \
+	  uv pip install --quiet --python $(VENV)-spark/bin/python --require-hashes -r requirements/spark.txt; \
+	else \
+	  $(PYTHON) -m venv --clear $(VENV)-spark && \
+	  $(VENV)-spark/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/spark.txt; \
+	fi
 	@touch $@

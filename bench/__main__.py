@@ -13,6 +13,7 @@ import msgspec
 
 from bench import (
     chat,
+    collect,
     columns,
     corpus,
     decode,
@@ -21,6 +22,7 @@ from bench import (
     live,
     memory,
     mix,
+    redact,
     search,
     startup,
     store,
@@ -38,11 +40,13 @@ def main() -> None:
     parameters = corpus.Parameters(size=round(options.size * 1e6), shares=_shares(options.families))
     benchmarks: dict[str, Callable[[], list[Row]]] = {
         "chat": chat.rows,
+        "collect": lambda: collect.rows(parameters),
         "columns": lambda: columns.rows(parameters),
         "decode": lambda: decode.rows(parameters),
         "edit": edit.rows,
         "graph": lambda: graph.rows(parameters),
         "memory": memory.rows,
+        "redact": lambda: redact.rows(parameters),
         "startup": startup.rows,
         "store": lambda: store.rows(parameters),
         "usage": lambda: usage.rows(parameters),
@@ -69,7 +73,8 @@ def _arguments() -> argparse.Namespace:
         "names",
         nargs="*",
         metavar="NAME",
-        help="chat, columns, corpus, decode, edit, graph, memory, startup, store, usage, search, web, live, large; "
+        help="chat, collect, columns, corpus, decode, edit, graph, memory, redact, startup, store, usage, search, web, "
+        "live, large; "
         "default: all but corpus and large",
     )
     parser.add_argument("--size", type=float, default=300, metavar="MB", help="of the tree (default: 300)")

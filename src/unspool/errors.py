@@ -7,7 +7,8 @@
     ├── Unreadable       exit 4  it is there, but cannot be read as what it should be
     │   └── Unwritable   exit 4  it should be written, and cannot be
     ├── Refused          exit 5  it could be done, and unspool will not
-    └── ApiFailed        exit 6  the Messages API said no, or did not answer
+    ├── ApiFailed        exit 6  the Messages API said no, or did not answer
+    └── PlaceFailed      exit 6  so did an object store
 
 Bad data is never an exception: it comes back as a value (`BadLine`, `Unknown`, `Other`).
 """
@@ -79,3 +80,13 @@ class ApiFailed(UnspoolError):
         self.kind = kind
         """The API's own type of error."""
         self.request_id = request_id
+
+
+class PlaceFailed(UnspoolError):
+    """An object store refused a request or did not answer. Trying again later may help, unless `is_final`."""
+
+    exit_code = 6
+
+    def __init__(self, message: str, *, hint: str | None = None, is_final: bool = False) -> None:
+        super().__init__(message, hint=hint)
+        self.is_final = is_final

@@ -51,7 +51,7 @@ Commands:
   demo     Write a realistic config folder to try things with.
   testing  Test programs that talk to the Messages API, without it.
 
-  `unspool COMMAND --help` tells more. Nothing leaves this machine.
+  `unspool COMMAND --help` tells more. Nothing leaves this machine but what you collect.
 """)
 
 

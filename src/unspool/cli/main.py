@@ -3,7 +3,8 @@
 Rules
   1. Nothing heavy is imported before a command runs: `unspool --help` loads click and this module.
   2. A wrong request ends in one line on stderr and a hint; a traceback is a bug.
-  3. Exit codes: 0 done, 1 nothing found, 2 usage, 3 not found, 4 unreadable, 5 refused, 6 API, 130 interrupted.
+  3. Exit codes: 0 done, 1 nothing found, 2 usage, 3 not found, 4 unreadable, 5 refused, 6 API or object store,
+     130 interrupted.
 """
 
 from __future__ import annotations
@@ -33,7 +34,10 @@ _COMMANDS = {
     "edit": ("edit", "Clone, fork, move, trim or compress a session, and take it back."),
     "export": ("export", "Write a session out: byte for byte, as data, or to read; or all of them as tables."),
     "restore": ("restore", "Put a session back in place, byte for byte, from the archive."),
+    "collect": ("collect", "Send sessions to a team's object store: redacted, each line once."),
+    "redact": ("redact", "Write files without the secrets in them, or say what would be redacted."),
     "sync": ("sync", "Bring the store up to date with a config folder."),
+    "lake": ("lake", "Make Delta tables of what collectors send, and ask them."),
     "doctor": ("doctor", "Say what is in the data: what is known, unknown, damaged or missing."),
     "config": ("config", "Show the settings, or change one."),
     "demo": ("demo", "Write a realistic config folder to try things with."),
@@ -65,7 +69,7 @@ class LazyGroup(click.Group):
 
 @click.group(
     cls=LazyGroup,
-    epilog="`unspool COMMAND --help` tells more. Nothing leaves this machine.",
+    epilog="`unspool COMMAND --help` tells more. Nothing leaves this machine but what you collect.",
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.option(

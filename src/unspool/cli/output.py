@@ -79,6 +79,13 @@ def _indented(value: Any, plain: Callable[[Any], str], levels: int, margin: str)
     return f"{opening}\n{inner}" + f",\n{inner}".join(parts) + f"\n{margin}{closing}"
 
 
+def json_line(value: Any) -> str:
+    """Return a value as JSON on one line."""
+    import json
+
+    return clean_json(json.dumps(value, ensure_ascii=False))
+
+
 def line(text: str = "") -> None:
     """Write a line of text from anywhere."""
     click.echo(clean_line(text))

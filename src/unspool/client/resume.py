@@ -29,10 +29,13 @@ from unspool.format.records import Assistant, Progress, User
 from unspool.graph.context import NO_ANSWER, context_of
 from unspool.graph.drafts import ContextMessage
 from unspool.graph.thread_lines import thread_lines
+from unspool.graph.threads import is_message
 from unspool.paths import data_folder, project_key, session_file
 from unspool.read.files import pieces_of
 
 Json: TypeAlias = dict[str, Any]
+
+BEGINNING_GONE = "(The beginning of this conversation is missing.)"
 
 
 class Resumed(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,7 +74,7 @@ def resumed(path: Path, model: str, *, leaf: str | None = None) -> Resumed:
     lines = thread_lines(entries, leaf)
     if leaf is not None and not any(entry.record.uuid == leaf for entry in lines):
         raise NotFound(f"no such line in `{path.stem}`: `{leaf}`", hint="`unspool show --tree` shows its branches")
-    if not lines:
+    if not any(is_message(line) and not line.record.is_sidechain for line in lines):
         raise NotFound(f"there is no conversation in `{path}`")
     said = context_of(lines, model)
     return Resumed(
@@ -79,7 +82,7 @@ def resumed(path: Path, model: str, *, leaf: str | None = None) -> Resumed:
         path=path,
         entries=entries,
         lines=lines,
-        messages=[message.json for message in said],
+        messages=_from_the_user([message.json for message in said]),
         parent=_parent(lines),
         last=_newest(entries),
         ids=frozenset(_ids(entries)),
@@ -133,6 +136,13 @@ def claim(path: Path, config: Path) -> None:
     if pid is not None:
         hint = "`--fork-session` goes on in a copy; `--force` goes on all the same"
         raise Refused(f"process {pid} is running this session: `{path.stem}`", hint=hint)
+
+
+def _from_the_user(messages: list[Json]) -> list[Json]:
+    """Let the user begin, as the API demands, also if the beginning of a file is gone."""
+    if messages and messages[0]["role"] != "user":
+        return [{"role": "user", "content": [{"type": "text", "text": BEGINNING_GONE}]}, *messages]
+    return messages
 
 
 def _parent(lines: Sequence[Entry]) -> str | None:

@@ -91,6 +91,17 @@ def decompress(data: bytes) -> bytes:
     return bytes(_zstd().decompress(data))
 
 
+def decompress_at_most(data: bytes, limit: int) -> bytes:
+    """Return what is in one frame that somebody else made; `EOFError` if that is more, or not all of it is there."""
+    inner = _zstd().ZstdDecompressor()
+    found = bytes(inner.decompress(data, limit + 1))
+    if len(found) > limit:
+        raise EOFError(f"more than {limit:,} bytes")
+    if not inner.eof or inner.unused_data:
+        raise EOFError("not one whole frame")
+    return found
+
+
 def damage() -> tuple[type[Exception], ...]:
     """Return what a frame that is damaged raises."""
     return (_zstd().ZstdError, EOFError)

@@ -8,33 +8,25 @@ Rules
      are in the frames all the same.
   4. A frame begins at every batch's position.
   5. Memory is bounded by the size of a batch and the longest line held.
-  6. Of most lines a glance is enough. What decodes the others whole is loaded when there is one.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
-from unspool.format.glance import Label, glance
-from unspool.format.shape import UNDECODABLE
 from unspool.graph.gathering import Facts, Gathering
-from unspool.prices.answers import Response, billed_line
-from unspool.prices.responses import Counting
-from unspool.prices.tally import Tally
+from unspool.prices.answers import Response
 from unspool.read.files import open_regular
 from unspool.read.lines import Line, LineBuffer, LongLine
 from unspool.read.position import SAMPLE, START, Change, Position, changed, has_head, position_at, position_in
-from unspool.read.scan import Kind, Source
+from unspool.read.scan import Source
 from unspool.read.text import LIMITS, read_at
-from unspool.store.billed import milliseconds
 from unspool.store.frames import Frame, Framing
-
-if TYPE_CHECKING:
-    from unspool.format.entry import Entry, Item
+from unspool.store.taking import Taken
 
 BATCH = 16 * 1024 * 1024
 """Bytes of lines after which a batch ends; of frames a quarter of it."""
@@ -112,24 +104,6 @@ def batches(task: Task) -> Iterator[Batch]:
             yield from _Reading(task, file, change, again=True).batches()
 
 
-class _Rows:
-    """What the lines of a batch say."""
-
-    def __init__(self, file: str) -> None:
-        self.lines = 0
-        self.counting = Counting[int]()
-        self.tally = Tally(self.counting, 0, file)
-        self.bad: list[tuple[int, int, str]] = []
-        self.history: list[Any] = []
-        self.owners: dict[str, None] = {}
-
-    def take_history(self, entry: Entry) -> None:
-        """Take a line of `history.jsonl`."""
-        from unspool.store.side_rows import history_row  # of one file in a thousand
-
-        self.history.append(history_row(entry))
-
-
 class _Reading:
     """One pass over a file."""
 
@@ -141,7 +115,7 @@ class _Reading:
         self._gathering = _decode_state(task.state) if goes_on and task.state else Gathering()
         self._framing = Framing(self._start) if task.archived else None
         self._bytes_read = 2 * min(SAMPLE, task.position.offset)
-        self._rows = _Rows(task.named or task.path)
+        self._rows = Taken(task.kind, task.named or task.path, self._gathering)
         self._is_first = True
         self._text = b""
         self._first = b""
@@ -165,7 +139,7 @@ class _Reading:
             self._bytes_read += len(data)
             if self._task.keep:
                 self._text += data
-            self._take_lines(buffer.feed(data))
+            self._rows.take(buffer.feed(data))
             if self._framing:
                 self._framing.feed(data, buffer.offset)
             if buffer.offset - self._start >= BATCH or (self._framing and self._framing.weight >= BATCH // 4):
@@ -178,81 +152,11 @@ class _Reading:
         """Take the whole documents of a line without an end; return where the torn one begins."""
         from unspool.format.entry import BadLine
 
-        rest = self._decoded(lines)
+        rest = self._rows.decoded(lines)
         if rest and isinstance(rest[-1], BadLine):
             end = rest.pop().offset
-        self._take(rest)
+        self._rows.take_items(rest)
         return end
-
-    def _take_lines(self, lines: list[Line | LongLine]) -> None:
-        match self._task.kind:
-            case Kind.SESSION.value:
-                self._take_glances(lines)
-            case Kind.AGENT.value:
-                self._take_agents(lines)
-            case _:
-                self._take(self._decoded(lines))
-
-    def _take_glances(self, lines: list[Line | LongLine]) -> None:
-        rows, take, gather = self._rows, self._rows.tally.take, self._gathering.take_glance
-        for line in lines:
-            try:
-                seen = glance(line.data) if type(line) is Line else None
-            except UNDECODABLE:
-                seen = None
-            if seen is None or (seen.data and _may_bill(seen.data, line)) or not gather(line.offset, seen):
-                self._take(self._decoded([line]))
-                continue
-            rows.lines += 1
-            if seen.type == "assistant":
-                assert type(line) is Line
-                take(seen, line.data, line.offset)
-
-    def _take_agents(self, lines: list[Line | LongLine]) -> None:
-        """Take lines of an agent: only what was billed matters, and whose it is."""
-        rows, tally = self._rows, self._rows.tally
-        for line in lines:
-            try:
-                answer = billed_line(line.data) if type(line) is Line else None
-            except UNDECODABLE:
-                answer = None
-            if answer is None or answer.type == "progress":
-                self._take(self._decoded([line]))
-                continue
-            assert type(line) is Line
-            rows.lines += 1
-            if answer.session_id:
-                rows.owners[answer.session_id] = None
-            if answer.type == "assistant":
-                tally.take(answer, line.data, line.offset)
-
-    def _decoded(self, lines: list[Line | LongLine]) -> list[Item]:
-        from unspool.format.codec import HISTORY, SESSION
-        from unspool.read.tail import decode_lines
-
-        return decode_lines(lines, HISTORY if self._task.kind == Kind.HISTORY.value else SESSION)
-
-    def _take(self, items: list[Item]) -> None:
-        from unspool.format.entry import BadLine, Entry
-        from unspool.graph.facts import take
-        from unspool.prices.entries import BILLED, take_entry
-
-        rows, kind = self._rows, self._task.kind
-        for item in items:
-            if type(item) is Entry:
-                rows.lines += 1
-                if kind == Kind.SESSION.value:
-                    take(self._gathering, item)
-                elif kind == Kind.HISTORY.value:
-                    rows.take_history(item)
-                    continue
-                elif item.record.session_id:
-                    rows.owners[item.record.session_id] = None
-                if type(item.record) in BILLED:
-                    take_entry(rows.tally, item)
-            elif isinstance(item, BadLine):
-                rows.lines += 1
-                rows.bad.append((item.offset, item.length, item.reason))
 
     def _batch(self, offset: int, *, is_last: bool) -> Batch:
         status, rows, start = self._status, self._rows, self._start
@@ -269,8 +173,8 @@ class _Reading:
             modified=status.st_mtime_ns,
             lines=rows.lines,
             bytes_read=self._bytes_read,
-            answers=[response for _, response in rows.counting.billed()],
-            limits=[(one.offset, milliseconds(one.timestamp), one.notice) for one in rows.tally.dropped if one.notice],
+            answers=rows.answers(),
+            limits=rows.limits(),
             bad=rows.bad,
             history=rows.history,
             frames=frames,
@@ -282,7 +186,8 @@ class _Reading:
             is_last=is_last,
             text=self._text,
         )
-        self._start, self._rows, self._bytes_read = offset, _Rows(self._task.named or self._task.path), 0
+        self._rows = Taken(self._task.kind, self._task.named or self._task.path, self._gathering)
+        self._start, self._bytes_read = offset, 0
         self._change, self._is_first = Change.GROWN, False
         return batch
 
@@ -293,8 +198,3 @@ class _Reading:
         before = self._task.position if self._goes_on else START
         self._bytes_read += SAMPLE if has_head(before) else 2 * min(SAMPLE, offset)
         return position_at(self._file, offset, before)
-
-
-def _may_bill(told: Label, line: Line | LongLine) -> bool:
-    """Tell whether a progress line may repeat an agent's answer."""
-    return told.type == "agent_progress" and (type(line) is not Line or b'"usage"' in bytes(line.data))

@@ -45,9 +45,7 @@ def write(folder: Path, name: str, table: str, rows: Sequence[tuple[object, ...]
     from arro3.io import write_parquet
 
     data = BytesIO()
-    write_parquet(
-        _batch(parts()[table], rows), data, compression=_LEVEL, created_by="unspool", skip_arrow_metadata=True
-    )
+    write_parquet(batch(parts()[table], rows), data, compression=_LEVEL, created_by="unspool", skip_arrow_metadata=True)
     content = data.getvalue()
     save(folder / name, content)
     return File(table, name, len(content), digest(content), len(rows))
@@ -82,19 +80,21 @@ def check() -> None:
         raise Refused("SQL needs DuckDB and arro3, which are not installed", hint=MISSING)
 
 
-def _batch(table: Table, rows: Sequence[tuple[object, ...]]) -> Any:
+def batch(table: Table, rows: Sequence[tuple[object, ...]]) -> Any:
+    """Return rows as columns of Arrow."""
     from arro3.core import RecordBatch
 
     columns: Iterable[tuple[Any, ...]] = zip(*rows, strict=True) if rows else [()] * len(table.columns)
     arrays = [_array(column, list(values)) for column, values in zip(table.columns, columns, strict=True)]
-    return RecordBatch(arrays, schema=_schema(table.name))
+    return RecordBatch(arrays, schema=schema(table))
 
 
 @cache
-def _schema(name: str) -> Any:
+def schema(table: Table) -> Any:
+    """Return what the columns of a table are in Arrow."""
     from arro3.core import Field, Schema
 
-    return Schema([Field(column.name, _types()[column.type][0]) for column in parts()[name].columns])
+    return Schema([Field(column.name, _types()[column.type][0]) for column in table.columns])
 
 
 @cache
@@ -106,9 +106,11 @@ def _types() -> dict[str, tuple[Any, Any, Callable[[Any], Any]]]:
     return {
         "VARCHAR": (DataType.utf8(), DataType.utf8(), clean_text),
         "JSON": (DataType.utf8(), DataType.utf8(), clean_text),
+        "TEXT": (DataType.utf8(), DataType.utf8(), clean_text),  # kept to the letter where that can be
         "BIGINT": (whole, whole, lambda number: fitting(number, 64)),
         "INTEGER": (short, short, lambda number: fitting(number, 32)),
         "TIMESTAMP": (DataType.timestamp("us"), whole, lambda number: fitting(number, 64)),
+        "TIMESTAMPTZ": (DataType.timestamp("us", tz="UTC"), whole, lambda number: fitting(number, 64)),
         "DATE": (DataType.date32(), short, lambda number: fitting(number, 32)),
         "DOUBLE": (DataType.float64(), DataType.float64(), float),
         "BOOLEAN": (DataType.bool(), DataType.bool(), bool),

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from unspool.format.stringify import encode
 from unspool.paths import project_name
 from unspool.prices.answers import Response, stem
 from unspool.prices.responses import Counting
@@ -26,6 +25,7 @@ from unspool.store.gather import Batch
 from unspool.store.haystacks import SEARCHED
 from unspool.store.pricing import Pricing, priced
 from unspool.store.repeats import Repeats, repeats_in
+from unspool.store.taking import session_row
 
 if TYPE_CHECKING:
     from unspool.graph.gathering import Facts
@@ -226,32 +226,7 @@ class Writer:
         return counted.response
 
     def _session(self, known: Known, facts: Facts, state: bytes) -> None:
-        row = (
-            known.id,
-            known.session_id or stem(known.path),
-            facts.title,
-            facts.titled_by,
-            facts.first_prompt,
-            facts.cwd,
-            project_name(facts.cwd, known.project),
-            facts.branch,
-            facts.slug,
-            encode(facts.versions).decode(),
-            encode(facts.models).decode(),
-            facts.started,
-            facts.last,
-            facts.wall,
-            facts.active,
-            facts.turns,
-            facts.messages,
-            facts.tool_calls,
-            facts.errors,
-            facts.images,
-            facts.compactions,
-            encode(facts.pull_requests).decode(),
-            facts.context_tokens,
-            facts.hidden,
-        )
+        row = (known.id, *session_row(facts, known.session_id or stem(known.path), known.project))
         self._add("sessions", [row])
         self._waiting.setdefault("states", []).append((known.id, state))
 

@@ -35,13 +35,13 @@ class Table(NamedTuple):
 @cache
 def public() -> dict[str, Table]:
     """Return the tables that SQL sees, by name."""
-    return _tables("columns.sql")
+    return declared(text("columns.sql"))
 
 
 @cache
 def parts() -> dict[str, Table]:
     """Return the tables that the column files hold, by name."""
-    return _tables("parts.sql")
+    return declared(text("parts.sql"))
 
 
 def text(name: str) -> str:
@@ -49,8 +49,9 @@ def text(name: str) -> str:
     return (Path(__file__).parent / name).read_text("utf-8")
 
 
-def _tables(script: str) -> dict[str, Table]:
-    return {name: Table(name, _words(said), tuple(_columns(body))) for said, name, body in _TABLE.findall(text(script))}
+def declared(script: str) -> dict[str, Table]:
+    """Return the tables that a script declares, by name."""
+    return {name: Table(name, _words(said), tuple(_columns(body))) for said, name, body in _TABLE.findall(script)}
 
 
 def _columns(body: str) -> list[Column]:

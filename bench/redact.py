@@ -1,0 +1,90 @@
+"""CPU to redact a gigabyte of lines, against detect-secrets over a piece of the same lines; real files beside it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from bench import child, corpus
+from bench.child import Measured, Task
+from bench.table import Row
+
+ROUNDS = 3
+PIECE = 300_000
+"""Bytes that the reference gets: it would take hours for all."""
+TARGET = 1000 / 150
+"""Seconds for a gigabyte: 150 MB/s."""
+AGAINST = "detect-secrets 1.5, a piece of it"
+
+
+def rows(parameters: corpus.Parameters) -> list[Row]:
+    """Measure."""
+    trees = {"lines like real ones": corpus.tree(parameters)}
+    real = Path(os.environ.get("UNSPOOL_CORPUS") or Path(__file__).parents[2] / "shared" / "data" / "real")
+    if real.is_dir():
+        trees["real files"] = real
+    found = []
+    for name, tree in trees.items():
+        ours, theirs = _best(redacted, tree, ROUNDS), _best(detected, tree, 1)
+        details = {"bytes": ours.counts["bytes"], "redactions": ours.counts["redactions"]}
+        found.append(
+            Row(
+                name=f"redact a GB of {name}", unit="s", ours=_per_gigabyte(ours), reference=_per_gigabyte(theirs),
+                against=AGAINST, target=TARGET, of_ratio=False, details=details,
+            )
+        )  # fmt: skip
+    return found
+
+
+def _best(task: Task, tree: Path, rounds: int) -> Measured:
+    corpus.say(f"redact: {task.__name__}")
+    measured = min((child.run(task, str(tree)) for _ in range(rounds)), key=lambda one: one.cpu)
+    corpus.say("")
+    return measured
+
+
+def _per_gigabyte(measured: Measured) -> float:
+    return measured.cpu / measured.counts["bytes"] * 1e9
+
+
+def redacted(argument: str) -> Callable[[], dict[str, int]]:
+    """Redact every line of a tree, as the collector does."""
+    from unspool.collect.cutting import pieces
+    from unspool.redact.replace import Redactor
+
+    redactor = Redactor(b"a key for measuring")
+    files = [path.read_bytes() for path in _files(argument)]
+
+    def work() -> dict[str, int]:
+        counts = {"bytes": 0, "redactions": 0}
+        for data in files:
+            for piece in pieces(redactor, [data], 0, 8 * 1024 * 1024):
+                counts["bytes"] += piece.end - piece.start
+                counts["redactions"] += piece.counts.total()
+        return counts
+
+    return work
+
+
+def detected(argument: str) -> Callable[[], dict[str, int]]:
+    """Let detect-secrets look at the first lines of a tree."""
+    from detect_secrets.core.scan import scan_line
+    from detect_secrets.settings import default_settings
+
+    lines, size = list[str](), 0
+    for path in _files(argument):
+        for line in path.read_bytes().splitlines():
+            if size + len(line) <= PIECE:
+                lines.append(line.decode("utf-8", "replace"))
+                size += len(line)
+
+    def work() -> dict[str, int]:
+        with default_settings():
+            return {"bytes": size, "redactions": sum(1 for line in lines for _ in scan_line(line))}
+
+    return work
+
+
+def _files(tree: str) -> list[Path]:
+    return sorted(Path(tree).rglob("*.jsonl"))

@@ -1,0 +1,1 @@
+"""Sessions of many people in one place: the collector on each machine, the lake that its segments become."""

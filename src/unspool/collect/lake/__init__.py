@@ -1,0 +1,1 @@
+"""The lake: segments of many devices become Delta tables, each line once, whatever is killed, late or bad."""

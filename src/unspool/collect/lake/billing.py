@@ -1,0 +1,170 @@
+"""What was billed, brought up to date: streams in; `answers` and `responses` of their devices out.
+
+Rules
+  1. A device has a lock in both tables. Who finds it raised reads and counts again.
+  2. `answers` comes first. Where its lock is ahead of that of `responses`, whoever was at it was killed, or is at work:
+     then everything of the device is counted anew, in the place of what is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import NamedTuple
+
+from unspool.collect.lake.counting import Candidate, answer_row, candidate, candidates, counted
+from unspool.collect.lake.derive import Derived
+from unspool.collect.lake.opened import Conflict, Lake, Overtaken
+from unspool.collect.lake.predicates import day, of_devices, of_streams, one_of, text
+from unspool.collect.lake.tables import tables
+from unspool.store.parquet import batch
+from unspool.store.pricing import Pricing
+from unspool.store.snapshot import LINED
+
+_ATTEMPTS = 40
+_AT_ONCE = 5000
+"""Ids that are looked up at once."""
+
+Counted = dict[tuple[str, str], tuple[object, ...]]
+
+
+class _Locks(NamedTuple):
+    """The numbers of devices in both tables."""
+
+    answers: dict[str, int]
+    responses: dict[str, int]
+
+    @property
+    def next(self) -> dict[str, int]:
+        """The numbers that the commits give them."""
+        return {home: max(number, self.responses[home]) + 1 for home, number in self.answers.items()}
+
+    @property
+    def doubtful(self) -> set[str]:
+        """Devices of which all is to be counted."""
+        return {home for home, number in self.answers.items() if number != self.responses[home]}
+
+
+class Guard(NamedTuple):
+    """What the one who derives these streams holds."""
+
+    marks: dict[str, int]
+    """Its locks, and the numbers it gives them."""
+    before: dict[str, int]
+    """The numbers they had in `answers` when it began."""
+    is_doubtful: bool
+    """Whether all is to be counted anew."""
+
+
+def bill(lake: Lake, made: Sequence[Derived], known: Collection[str], guard: Guard, at: Callable[[str], None]) -> None:
+    """Bring both tables up to date. Of streams that are known there may be rows."""
+    lined = [one for one in made if one.kind in LINED]
+    fresh = [found for one in lined for found in candidates(one)]
+    streams = {one.whose.stream for one in lined}
+    if not fresh and not streams & set(known):
+        return
+    for attempt in range(_ATTEMPTS):
+        billing = _Billing(lake, lined, fresh)
+        try:
+            billing.add(guard, is_known=bool(attempt) or bool(streams & set(known)))
+            at("answered")
+            billing.count()
+            at("counted")
+        except Overtaken:
+            raise
+        except Conflict:
+            continue
+        return
+    raise Conflict("responses")
+
+
+class _Billing:
+    """One attempt."""
+
+    def __init__(self, lake: Lake, lined: Sequence[Derived], fresh: list[Candidate]) -> None:
+        self._lake, self._lined, self._fresh = lake, lined, fresh
+        self._streams = {one.whose.stream for one in lined}
+        homes = sorted({f"{one.whose.org}/{one.whose.device}" for one in lined})
+        for name in ("answers", "responses"):
+            lake.table(name, fresh=True)
+        answers, responses = lake.versions("answers"), lake.versions("responses")
+        self._locks = _Locks(
+            {home: answers.get(home, 0) for home in homes}, {home: responses.get(home, 0) for home in homes}
+        )
+        self._doubtful: set[str] = set()
+        self._there: list[Candidate] = []
+
+    def add(self, guard: Guard, *, is_known: bool) -> None:
+        """Write what the streams say."""
+        if self._lake.raised("answers", guard.before) and self._lake.raised("answers", guard.marks):
+            raise Overtaken("answers")
+        self._doubtful = set(self._locks.answers) if guard.is_doubtful else self._locks.doubtful
+        self._there = list(self._looked_up())
+        rows = [answer_row(one) for one in self._fresh]
+        where = of_streams("answers", self._lined) if is_known else None
+        marks = guard.marks | self._locks.next
+        self._lake.write("answers", [batch(tables()["answers"], rows)], marks, where)
+
+    def count(self) -> None:
+        """Write what counts now."""
+        pricing = Pricing()
+        others = [one for one in self._there if one.stream not in self._streams]
+        before = {key: row for key, row in counted(self._there, pricing).items() if key[0] not in self._doubtful}
+        after = counted([*others, *self._fresh], pricing)
+        changed = {key: row for key, row in after.items() if before.get(key) != row}
+        gone = {key: row for key, row in before.items() if key not in after}
+        where = self._replaced(before, changed, gone)
+        rows = [batch(tables()["responses"], list(changed.values()))]
+        for _ in range(_ATTEMPTS):
+            try:
+                self._lake.write("responses", rows, self._locks.next, where)
+            except Conflict:
+                self._lake.table("responses", fresh=True)
+                now = self._lake.versions("responses")
+                if any(now.get(home, 0) != number for home, number in self._locks.responses.items()):
+                    raise
+                continue
+            return
+        raise Conflict("responses")
+
+    def _looked_up(self) -> Iterable[Candidate]:
+        """Yield what is there of the responses that the streams have; of doubtful devices everything."""
+        columns = ", ".join(f'"{name}"' for name in tables()["answers"].names)
+        ids: dict[str, set[str]] = {}
+        for one in self._fresh:
+            ids.setdefault(one.home, set()).add(one.response.id)
+        for home, number in self._locks.answers.items():
+            if not number:
+                continue
+            org, _, device = home.partition("/")
+            query = f"SELECT {columns} FROM t WHERE {of_devices([(org, device)])}"
+            if home in self._doubtful:
+                yield from map(candidate, self._lake.rows("answers", query))
+                continue
+            wanted = sorted(ids.get(home, ()))
+            for start in range(0, len(wanted), _AT_ONCE):
+                some = one_of("response_id", wanted[start : start + _AT_ONCE])
+                yield from map(candidate, self._lake.rows("answers", f"{query} AND {some}"))
+
+    def _replaced(self, before: Counted, changed: Counted, gone: Counted) -> str | None:
+        """Return what names the rows that make way; nothing if none does."""
+        if not self._doubtful and not gone and not any(key in before for key in changed):
+            return None
+        wheres, days = [], set[str]()
+        for home in self._locks.answers:
+            org, _, device = home.partition("/")
+            whose = f"org = {text(org)} AND device = {text(device)}"
+            if home in self._doubtful:
+                wheres.append(f"({whose})")
+                continue
+            ids = {id for place, id in (*changed, *gone) if place == home}
+            if ids:
+                wheres.append(f"({whose} AND {one_of('response_id', ids)})")
+                for rows in (before, changed):
+                    days |= {day(_number(rows[home, id][-1])) for id in ids if (home, id) in rows}
+        where = " OR ".join(wheres)
+        return where if self._doubtful or not where else f"({where}) AND {one_of('day', days)}"
+
+
+def _number(cell: object) -> int:
+    assert isinstance(cell, int)
+    return cell

@@ -1,0 +1,246 @@
+"""Segments to tables: a batch of streams in; their lines, and all that follows from them, in the tables, once.
+
+Rules
+  1. Lines come first. The commit that adds those of a stream takes its transaction (the stream, the number of its last
+     segment) on the very snapshot that was asked for it: of two who add the same, one is refused and looks again.
+  2. All other rows of a stream are made anew from all its segments, in the place of those that were there. That may
+     be done again at any time; `sources` says last how far it was done, so what was begun is finished by the next one.
+  3. Tables of derived rows are guarded by a lock for each quarter of a device: a transaction whose number each commit
+     raises. Who finds it raised by another since he began begins again. So no older rows follow newer ones.
+  4. A lock whose number differs between the first and the last table was left by one who was killed, or belongs to
+     one who is at work: then every stream may have rows already.
+  5. A stream waits behind a gap or a bad segment. It costs no other.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from typing import NamedTuple
+
+from unspool.collect.lake.billing import Guard, bill
+from unspool.collect.lake.derive import MADE_WITH, Derived, derive
+from unspool.collect.lake.opened import Conflict, Lake, Overtaken
+from unspool.collect.lake.predicates import of_devices, of_streams
+from unspool.collect.lake.rows import Rows
+from unspool.collect.lake.streams import Bad, Stream, chain
+from unspool.collect.lake.tables import DERIVED, LINES, filled_by
+from unspool.collect.places import Place
+from unspool.errors import PlaceFailed
+from unspool.store.snapshot import LINED
+
+STEPS = ("listed", "read", "lines", "begun", "derived", "answered", "counted", "finished", "quarantined", "done")
+"""The places where an ingest may be killed, in order; `read` to `finished` come once for each batch, `derived` once for
+each table of it."""
+
+LANES = 4
+"""Into so many parts the streams of a device are divided; one worker has all of a part."""
+
+_FIRST, _LAST = DERIVED[0], "sources"
+_ATTEMPTS = 40
+_SIZE = 24 * 1024 * 1024
+"""Bytes of segments in a batch: some hundred megabytes of lines."""
+_STREAMS = 1000
+_AT_ONCE = 2
+"""Tables that are written at once."""
+
+
+class Wishes(NamedTuple):
+    """How an ingest is to be done."""
+
+    at: Callable[[str], None] = lambda _: None
+    """Told which of `STEPS` was reached."""
+    lanes: tuple[int, ...] = tuple(range(LANES))
+    """Which parts of each device."""
+    again: bool = False
+    """Whether derived rows are to be made anew, even if nothing has come."""
+
+
+class Done(NamedTuple):
+    """What became of a batch."""
+
+    streams: int = 0
+    segments: int = 0
+    lines: int = 0
+    bytes: int = 0
+    """Of lines, as they were in the sources."""
+    conflicts: int = 0
+
+
+class _Standing(NamedTuple):
+    """How far streams are, before a batch is done."""
+
+    lines: dict[str, int]
+    """By stream: the last segment whose lines are there."""
+    derived: dict[str, int]
+    """By stream: the last segment that is in all tables."""
+    locks: dict[str, int]
+    """By lock: its number in the first table."""
+    left: frozenset[str]
+    """Locks that were left, or are held."""
+
+
+def lane(stream: str) -> int:
+    """Return which part of its device a stream is in."""
+    return int(stream[0], 16) % LANES
+
+
+def batches(streams: Sequence[Stream]) -> Iterator[list[Stream]]:
+    """Yield streams in portions; those of a device follow each other."""
+    held: list[Stream] = []
+    size = 0
+    for stream in sorted(streams, key=lambda one: (one.org, one.device, one.id)):
+        if held and (size + stream.size > _SIZE or len(held) == _STREAMS):
+            yield held
+            held, size = [], 0
+        held.append(stream)
+        size += stream.size
+    if held:
+        yield held
+
+
+def pending(lake: Lake, streams: Sequence[Stream], *, again: bool = False) -> list[Stream]:
+    """Return the streams that have something to be done, going by names and numbers."""
+    there = how_far(lake)
+    derived = _derived(lake, sorted({(one.org, one.device) for one in streams}))
+    return [
+        one
+        for one in streams
+        if again or one.last > there.get(one.id, 0) or derived.get(one.id, (0, ""))[0] < there.get(one.id, 0)
+    ]
+
+
+def how_far(lake: Lake) -> dict[str, int]:
+    """Return for each stream the last segment whose lines are in the tables."""
+    found: dict[str, int] = {}
+    for name in LINES:
+        lake.table(name, fresh=True)
+        found |= lake.versions(name)
+    return found
+
+
+def ingest(lake: Lake, place: Place, streams: Sequence[Stream], wishes: Wishes, bad: list[Bad]) -> Done:
+    """Bring the tables up to date with some streams. Whoever else does so meanwhile, each line is there once."""
+    for attempt in range(_ATTEMPTS):
+        wrong: list[Bad] = []
+        try:
+            done = _Attempt(lake, place, wishes, is_first=attempt == 0).do(streams, wrong)
+        except Conflict:
+            _wait(attempt)
+            continue
+        bad += wrong
+        return done._replace(conflicts=attempt)
+    message = f"others write to the lake at `{lake.url}` faster than this ingest can"
+    raise PlaceFailed(message, hint="nothing is lost; try again, or let fewer ingest at once")
+
+
+class _Attempt:
+    """One attempt at a batch."""
+
+    def __init__(self, lake: Lake, place: Place, wishes: Wishes, *, is_first: bool) -> None:
+        self._lake, self._place, self._wishes, self._is_first = lake, place, wishes, is_first
+        self._rows = Rows()
+        self._numbers: dict[str, dict[str, int]] = {}
+        """By table: the number of each lock, as it was before anything was read."""
+
+    def do(self, streams: Sequence[Stream], bad: list[Bad]) -> Done:
+        """Do what there is to do."""
+        standing = self._standing(streams)  # before anything is read: who is slower than another must notice
+        made, segments = [], 0
+        for stream in streams:
+            reads = list(chain(self._place, stream, bad))
+            here, done = standing.lines.get(stream.id, 0), standing.derived.get(stream.id, 0)
+            if len(reads) < max(here, done, 1) or (len(reads) == here == done and not self._wishes.again):
+                continue
+            made.append(derive(reads, here, self._rows))
+            segments += len(reads) - here
+        if not made:
+            return Done()
+        self._wishes.at("read")
+        self._add_lines(made, standing)
+        self._wishes.at("lines")
+        self._derive(made, standing)
+        return Done(len(made), segments, sum(one.lines for one in made), sum(one.length for one in made))
+
+    def _standing(self, streams: Sequence[Stream]) -> _Standing:
+        locks = {_lock(stream.org, stream.device, stream.id) for stream in streams}
+        numbers = self._numbers
+        for name in (*DERIVED, "answers", _LAST):
+            self._lake.table(name, fresh=True)
+            versions = self._lake.versions(name)
+            numbers[name] = {lock: versions.get(lock, 0) for lock in locks}
+        left = frozenset(lock for lock in locks if numbers[_FIRST][lock] != numbers[_LAST][lock])
+        homes = sorted({(one.org, one.device) for one in streams})
+        derived = {
+            stream: 0 if made_with != MADE_WITH and self._wishes.again else sequence
+            for stream, (sequence, made_with) in _derived(self._lake, homes).items()
+        }
+        top = {lock: max(found[lock] for found in numbers.values()) for lock in locks}
+        return _Standing(how_far(self._lake), derived, top, left)
+
+    def _add_lines(self, made: list[Derived], standing: _Standing) -> None:
+        for name in LINES:
+            kinds = [one for one in made if (one.kind in LINED) == (name == LINES[0])]
+            ours = {one.whose.stream: one.sequence for one in kinds}
+            before = {stream: standing.lines.get(stream, 0) for stream in ours}
+            marks = {stream: number for stream, number in ours.items() if number > before[stream]}
+            if marks:
+                self._commit(name, marks, {stream: before[stream] for stream in marks}, None)
+
+    def _derive(self, made: list[Derived], standing: _Standing) -> None:
+        locks = {one.whose.stream: _lock(one.whose.org, one.whose.device, one.whose.stream) for one in made}
+        marks = {lock: standing.locks[lock] + 1 for lock in locks.values()}
+        known = {stream for stream, lock in locks.items() if stream in standing.derived or lock in standing.left}
+        todo = {}
+        for name in DERIVED:
+            some = [one for one in made if name in filled_by(one.kind)]
+            there = any(one.whose.stream in known for one in some)
+            if name == _FIRST or there or self._rows.batches(name):
+                todo[name] = of_streams(name, some) if there else None
+        self._commit(_FIRST, marks, self._before(_FIRST, marks), todo.pop(_FIRST))
+        self._wishes.at("begun")
+        with ThreadPoolExecutor(_AT_ONCE) as pool:  # their order does not matter, and the library does the work
+            done = [pool.submit(self._commit, name, marks, self._before(name, marks), todo[name]) for name in todo]
+            for one in as_completed(done):
+                one.result()
+                self._wishes.at("derived")
+        guard = Guard(marks, self._before("answers", marks), self._wishes.again or not self._is_first)
+        bill(self._lake, made, known, guard, self._wishes.at)
+        self._commit(_LAST, marks, self._before(_LAST, marks), of_streams(_LAST, made) if known else None)
+        self._wishes.at("finished")
+
+    def _before(self, name: str, marks: Mapping[str, int]) -> dict[str, int]:
+        return {lock: self._numbers[name][lock] for lock in marks}
+
+    def _commit(self, name: str, marks: dict[str, int], before: dict[str, int], where: str | None) -> None:
+        """Write the rows of a table, if nobody has raised what this depends on."""
+        for attempt in range(_ATTEMPTS):
+            if self._lake.raised(name, before):
+                raise Overtaken(name)
+            try:
+                self._lake.write(name, self._rows.batches(name), marks, where)
+            except Conflict:
+                _wait(attempt)
+                continue
+            return
+        raise Conflict(name)
+
+
+def _lock(org: str, device: str, stream: str) -> str:
+    return f"{org}/{device}/{lane(stream)}"
+
+
+def _derived(lake: Lake, homes: Sequence[tuple[str, str]]) -> dict[str, tuple[int, str]]:
+    """Return how far the streams of some devices are in all tables, and what their rows were made with."""
+    lake.table(_LAST, fresh=True)
+    if not homes:
+        return {}
+    rows = lake.rows(_LAST, f"SELECT id, sequence, made_with FROM t WHERE {of_devices(homes)}")
+    return {id: (sequence, made_with) for id, sequence, made_with in rows}
+
+
+def _wait(attempt: int) -> None:
+    """Let others finish; not all of them look again at once."""
+    time.sleep(random.random() * min(0.02 * 2**attempt, 2.0))

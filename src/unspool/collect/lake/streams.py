@@ -1,0 +1,123 @@
+"""Which segments there are: a listing of an object store in; by stream, the chain of its segments out.
+
+Rules
+  1. A stream is read in the order of its numbers, from 1 on. Behind a gap, or a segment that cannot be read, it waits.
+  2. A segment belongs to a stream if its name, its header and the digest of the one before it all say so.
+  3. What is wrong with an object is told, and costs no other stream.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from unspool.collect.places import Found, Place
+from unspool.collect.segments import FIRST, FOLDER, Name, Segment, digest, parse_name, unpack
+from unspool.errors import Unreadable
+
+
+class Bad(NamedTuple):
+    """An object that is no segment of its stream."""
+
+    name: str
+    size: int
+    reason: str
+
+
+class Stream(NamedTuple):
+    """The segments of a stream, as far as their names tell."""
+
+    org: str
+    device: str
+    id: str
+    segments: dict[int, list[Found]]
+    """By number. There is one of each, unless somebody put another."""
+
+    @property
+    def home(self) -> str:
+        """The device, in its organisation."""
+        return f"{self.org}/{self.device}"
+
+    @property
+    def last(self) -> int:
+        """The number of the last segment before a gap."""
+        number = 0
+        while number + 1 in self.segments:
+            number += 1
+        return number
+
+    @property
+    def size(self) -> int:
+        """Bytes of all objects."""
+        return sum(one.size for found in self.segments.values() for one in found)
+
+
+class Listing(NamedTuple):
+    """What was found under the name of segments."""
+
+    streams: dict[str, Stream]
+    strays: list[Bad]
+    """Objects whose names are none of a segment."""
+
+
+class Read(NamedTuple):
+    """A segment that is what it should be."""
+
+    segment: Segment
+    digest: str
+    size: int
+
+
+def listed(place: Place, homes: Iterable[str] | None = None) -> Listing:
+    """Return the streams of some devices (`org/device`), or of all."""
+    streams: dict[str, Stream] = {}
+    strays: list[Bad] = []
+    folders = [FOLDER] if homes is None else [f"{FOLDER}/{home}" for home in homes]
+    for folder in folders:
+        for found in place.names(folder):
+            name = parse_name(found.name)
+            if name is None:
+                strays.append(Bad(found.name, found.size, "its name is not that of a segment"))
+                continue
+            stream = streams.get(name.stream)
+            if stream is None:
+                stream = streams[name.stream] = Stream(name.org, name.device, name.stream, {})
+            if (stream.org, stream.device) != name[:2]:
+                strays.append(Bad(found.name, found.size, f"its stream is that of another device: `{stream.home}`"))
+            else:
+                stream.segments.setdefault(name.sequence, []).append(found)
+    return Listing(streams, strays)
+
+
+def chain(place: Place, stream: Stream, bad: list[Bad]) -> Iterator[Read]:
+    """Yield the segments of a stream in order, as far as they can be read; what is wrong is added to a list."""
+    before = FIRST
+    for number in range(1, stream.last + 1):
+        read = None
+        for found in stream.segments[number]:
+            name = parse_name(found.name)
+            assert name is not None
+            if name.previous != before[:16]:
+                bad.append(Bad(found.name, found.size, "it does not follow the segment before it"))
+            elif read is None:
+                read = _read(place, found, name, before, bad)
+        if read is None:
+            return
+        yield read
+        before = read.digest
+
+
+def _read(place: Place, found: Found, name: Name, before: str, bad: list[Bad]) -> Read | None:
+    data = place.get(found.name)
+    if data is None:
+        return None
+    try:
+        segment = unpack(data)
+    except Unreadable as error:
+        bad.append(Bad(found.name, found.size, error.message))
+        return None
+    header = segment.header
+    if (header.org, header.device, header.stream, header.sequence, header.previous) != (*name[:4], before):
+        bad.append(Bad(found.name, found.size, "its header is that of another segment"))
+        return None
+    return Read(segment, digest(data), len(data))

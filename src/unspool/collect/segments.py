@@ -1,0 +1,181 @@
+"""A segment: lines of one source file, redacted, as one immutable object. Lines in, bytes out, and back.
+
+    segments/<org>/<device>/<stream>/<sequence, 10 digits>-<digest of the one before, 16 digits>.jsonl.zst
+
+A stream is what comes of one source file on one device. Its segments are numbered 1, 2, 3, … without gap.
+
+Rules
+  1. A name is put once and never again (`places.Place.put_new`). A segment's name is known before its bytes are: its
+     number and the digest of the segment before it. So of all who would go on after one segment, one wins: there are
+     never two segments with one number, whoever retries, whoever runs twice by mistake.
+  2. The names form a chain: a listing and the objects' digests tell whether one is missing or was exchanged.
+  3. One zstd frame with a checksum: a header line, then one line for each line of the source, in order.
+  4. `start` and `end` are places in the source; segments of one generation cover it without gap or overlap. Of the
+     bytes between, only blank lines are not in the segment.
+  5. `head` and `boundary` tell whether a file goes on where the segment ends. They are keyed: an unkeyed hash of text
+     that is otherwise known would let anybody try out what was redacted.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import msgspec
+
+from unspool.errors import Unreadable
+from unspool.store.frames import compress, damage, decompress_at_most
+
+VERSION = 1
+FOLDER = "segments"
+SIZE = 8 * 1024 * 1024
+"""Bytes of lines after which a segment ends; compressed it is smaller. A longer line has a segment of its own."""
+
+FIRST = "0" * 64
+"""What the first segment of a stream has for the digest of the one before."""
+
+MOST = 512 * 1024 * 1024
+"""Bytes that a segment may be when it is read: the longest line there is, with all of it escaped."""
+
+_NAME = re.compile(r"segments/([^/]+)/([^/]+)/([0-9a-f]{32})/([0-9]{10})-([0-9a-f]{16})\.jsonl\.zst")
+
+
+class Header(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The first line: whose lines these are, from where, and what was done to them."""
+
+    unspool: str = msgspec.field(default="segment")
+    version: int
+    org: str
+    user: str
+    device: str
+    key_id: str
+    """Which key made the markers and the hashes."""
+    stream: str
+    sequence: int
+    previous: str
+    """SHA-256 of the segment before, as hexadecimal digits; `FIRST` if there is none."""
+    project: str | None = None
+    """The project's key: the name of its folder."""
+    source: str
+    """The file's path in the config folder."""
+    kind: str
+    """`session`, `agent`, `history`, `index`, `stats`, `todos`, `plan`, …: see `read.scan.Kind`."""
+    session: str | None = None
+    agent: str | None = None
+    generation: int
+    """1, and one more each time the file became another one. Of a side file, each time it changed."""
+    start: int
+    end: int
+    """Where in the source its bytes begin and end."""
+    lines: int
+    rules: str
+    """The version of the rules that it was redacted by."""
+    redactions: dict[str, int] = {}
+    """How many secrets of each kind were replaced."""
+    written: str
+    """When it was made, in UTC."""
+    head: str
+    """Keyed hash of the first bytes of the source, at most 4,096 and none after `end`."""
+    boundary: str
+    """Keyed hash of the last bytes before `end`, at most 4,096."""
+
+
+class Line(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """A line of the source."""
+
+    offset: int
+    length: int
+    """Bytes it had in the source, its end not counted."""
+    raw: str
+    """Its text after redaction: the very text if nothing was redacted."""
+    bad: bool = False
+    """Whether it is not JSON, or not UTF-8."""
+
+
+class Segment(NamedTuple):
+    """A segment that was read."""
+
+    header: Header
+    lines: list[Line]
+
+
+class Name(NamedTuple):
+    """What an object's name says."""
+
+    org: str
+    device: str
+    stream: str
+    sequence: int
+    previous: str
+    """The first 16 digits of the digest of the segment before."""
+
+
+_encoder = msgspec.json.Encoder()
+_header = msgspec.json.Decoder(Header)
+_line = msgspec.json.Decoder(Line)
+
+
+def pack(header: Header, lines: Iterable[Line]) -> bytes:
+    """Return a segment as the bytes of its object."""
+    return compress(_encoder.encode(header) + b"\n" + _encoder.encode_lines(list(lines)))
+
+
+def unpack(data: bytes) -> Segment:
+    """Return what is in an object; one that is damaged, or not a segment, is `Unreadable`."""
+    text = _text(data)
+    first, _, rest = text.partition(b"\n")
+    header = _read_header(first)
+    try:
+        lines = [_line.decode(line) for line in rest.split(b"\n") if line]
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise Unreadable(f"not a segment: a line cannot be read: {error}") from None
+    if len(lines) != header.lines:
+        raise Unreadable(f"not a whole segment: {len(lines):,} of {header.lines:,} lines")
+    return Segment(header, lines)
+
+
+def unpack_header(data: bytes) -> Header:
+    """Return only the header of an object."""
+    return _read_header(_text(data).partition(b"\n")[0])
+
+
+def digest(data: bytes) -> str:
+    """Return the digest of an object: SHA-256, as hexadecimal digits."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def name_of(header: Header) -> str:
+    """Return the object's name for a segment."""
+    return name(Name(header.org, header.device, header.stream, header.sequence, header.previous))
+
+
+def name(parts: Name) -> str:
+    """Return the object's name for what it says."""
+    folder = f"{FOLDER}/{parts.org}/{parts.device}/{parts.stream}"
+    return f"{folder}/{parts.sequence:010d}-{parts.previous[:16]}.jsonl.zst"
+
+
+def parse_name(name: str) -> Name | None:
+    """Return what an object's name says; None if it is not a segment's."""
+    found = _NAME.fullmatch(name)
+    return Name(found[1], found[2], found[3], int(found[4]), found[5]) if found else None
+
+
+def _text(data: bytes) -> bytes:
+    try:
+        return decompress_at_most(data, MOST)
+    except damage() as error:
+        raise Unreadable(f"not a segment: {error}") from None
+
+
+def _read_header(line: bytes) -> Header:
+    try:
+        header = _header.decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise Unreadable(f"not a segment: its header cannot be read: {error}") from None
+    if header.unspool != "segment" or header.version != VERSION:
+        hint = "upgrade unspool" if header.version > VERSION else None
+        raise Unreadable(f"not a segment of version {VERSION}: `{header.unspool}` {header.version}", hint=hint)
+    return header

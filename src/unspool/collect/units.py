@@ -1,0 +1,63 @@
+"""What lets a system start the collector: a systemd user unit, or a launchd property list. Words in, text out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+LABEL = "org.unspool.collect"
+UNIT = "unspool-collect.service"
+
+
+def unit_path(home: Path, platform: str, environment: Mapping[str, str]) -> Path:
+    """Return where the system looks for it."""
+    if platform == "darwin":
+        return home / "Library" / "LaunchAgents" / f"{LABEL}.plist"
+    config = environment.get("XDG_CONFIG_HOME")
+    return (Path(config) if config else home / ".config") / "systemd" / "user" / UNIT
+
+
+def unit_text(command: Sequence[str], environment: Mapping[str, str], platform: str) -> bytes:
+    """Return what stands in it."""
+    if platform == "darwin":
+        return _launchd(command, environment)
+    return _systemd(command, environment).encode()
+
+
+def commands(path: Path, platform: str) -> tuple[str, str]:
+    """Return what starts it, now and at every login, and what ends that."""
+    if platform == "darwin":
+        return f"launchctl bootstrap gui/$(id -u) '{path}'", f"launchctl bootout gui/$(id -u)/{LABEL}"
+    return f"systemctl --user enable --now {UNIT}", f"systemctl --user disable --now {UNIT}"
+
+
+def _systemd(command: Sequence[str], environment: Mapping[str, str]) -> str:
+    said = "".join(f"Environment={_quoted(f'{name}={value}')}\n" for name, value in environment.items())
+    return (
+        "[Unit]\nDescription=Send Claude Code sessions to the team's object store\nAfter=network-online.target\n\n"
+        f"[Service]\nExecStart={' '.join(map(_quoted, command))}\n{said}"
+        "Restart=on-failure\nRestartSec=60\nRestartPreventExitStatus=2\nNice=10\nIOSchedulingClass=idle\n"
+        "NoNewPrivileges=true\nPrivateTmp=true\n\n"
+        "[Install]\nWantedBy=default.target\n"
+    )
+
+
+def _quoted(word: str) -> str:
+    escaped = word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%").replace("$", "$$")
+    return f'"{escaped}"'
+
+
+def _launchd(command: Sequence[str], environment: Mapping[str, str]) -> bytes:
+    import plistlib
+
+    return plistlib.dumps(
+        {
+            "Label": LABEL,
+            "ProgramArguments": list(command),
+            "EnvironmentVariables": dict(environment),
+            "RunAtLoad": True,
+            "KeepAlive": {"SuccessfulExit": False},
+            "ThrottleInterval": 60,
+            "ProcessType": "Background",
+        }
+    )

@@ -1,0 +1,1 @@
+"""Secrets in text: what they look like, and what stands in their place. Pure."""

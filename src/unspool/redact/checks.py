@@ -1,0 +1,122 @@
+"""Whether what stands behind a name like `password` is a secret or a word of a program. Names and values in, yes or no.
+
+Rules
+  1. A secret that is missed is worse than a word that is hidden; but code is full of `token = next_token`, and a text
+     in which every second word is hidden is of no use.
+  2. What is a reference (`$TOKEN`, `process.env.TOKEN`), a type, a placeholder or a marker is not a secret.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from functools import cache
+
+from unspool.redact.rules import STRONG, compiled
+
+EDITION = 1
+"""One more with each change here: the version of the rules depends on it."""
+
+MARKER = re.compile(r"\[redacted:[a-z0-9-]{1,40}:[0-9a-f]{10}\]")
+
+_WORDS = """
+    none null nil true false undefined string str bool boolean number integer int object any unknown void bytes text
+    required optional default empty missing invalid valid value values changed unset hidden redacted self this type
+    input field name user username password passwd passphrase secret token tokens apikey auth oauth bearer basic
+    expired credentials read write delete create update yes no on off function async await return const let var
+"""
+_PLACEHOLDER = re.compile(
+    r"(?i)^(?:your|my|insert|enter|put|example|sample|dummy|fake|placeholder|replace|todo|fixme)[-_ ]"
+    r"|^(?:the|some|an?)[-_]"
+    r"|^(?:x{3,}|\*{2,}|\.{3,}|-{3,}|_{3,}|#{3,}|\?{3,})|[<{]|^%|^\$|^@|^&|^\*|…|x{6,}|\*{3,}"
+)
+_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:(?:\.|::|->|\?\.)[A-Za-z_][A-Za-z0-9_]*)*[!?]?")
+_LETTERS = re.compile(r"[A-Za-z_.-]+")
+_PATH = re.compile(r"(?i)^(?:https?://|\.{0,2}/|~/|[a-z]:[\\/])")
+_CONSTANT = re.compile(r"[A-Z0-9_]+")
+
+
+def is_assigned(name: str, value: str, *, quoted: bool, spaced: bool, follows: str) -> bool:
+    """Tell whether a value is a secret by the name before it; `follows` is the character after the value."""
+    value = value if quoted else value.rstrip(".,:;!?")
+    if not is_word(value):
+        return False
+    strong = is_strong(name)
+    if _PATH.match(value) and (not strong or "pwd" in name.lower() or value.startswith("http")):
+        return False
+    if value.isdigit():
+        return strong and (quoted or not spaced) and len(value) >= 4
+    if quoted:
+        return strong or _is_mixed(value)
+    return follows not in {"(", "[", "{"} and _is_bare(name, value, strong=strong, spaced=spaced)
+
+
+def is_member(key: str, value: str) -> bool:
+    """Tell whether the value of a JSON member is a secret by its key."""
+    if not is_word(value) or "\n" in value or len(value) > 4096:
+        return False
+    strong = is_strong(key)
+    if _PATH.match(value) and (not strong or "pwd" in key.lower() or value.startswith("http")):
+        return False
+    if any(mark.isspace() for mark in value):
+        return strong and len(value) <= 64 and "pass" in key.lower()
+    return (strong and len(value) >= 4) or (_is_mixed(value) and not value.isdigit())
+
+
+def is_basic(value: str) -> bool:
+    """Tell whether base64 hides a name and a password."""
+    try:
+        plain = base64.b64decode(value + "=" * (-len(value) % 4), validate=True)
+    except (ValueError, binascii.Error):
+        return False
+    name, colon, secret = plain.partition(b":")
+    return bool(colon and secret) and all(32 <= byte < 127 for byte in name[:64])
+
+
+def is_bearer(value: str) -> bool:
+    """Tell whether what follows `Bearer` is a token, and not a word."""
+    return _is_mixed(value) and len(value) >= 16
+
+
+def is_word(value: str) -> bool:
+    """Tell whether a value may be a secret at all: not a marker, a placeholder, a type."""
+    rest = MARKER.sub("", value)
+    if len(rest) < 4 or (rest != value and len(rest) < 8):
+        return False
+    return not _PLACEHOLDER.search(rest) and rest.lower().strip("_-.:") not in _words() and len(set(rest)) > 1
+
+
+@cache
+def _words() -> frozenset[str]:
+    return frozenset(_WORDS.split())
+
+
+@cache
+def is_strong(name: str) -> bool:
+    """Tell whether a name is of something that is always a secret: then any word may be one."""
+    return compiled(STRONG).search(name.encode("utf-8", "replace")) is not None
+
+
+def _is_bare(name: str, value: str, *, strong: bool, spaced: bool) -> bool:
+    """Without quotes it may be a part of a program."""
+    constant = _CONSTANT.fullmatch(name.rpartition(".")[2].lstrip("-")) is not None
+    if _LETTERS.fullmatch(value):
+        if value.lower().replace("_", "").replace("-", "") in name.lower().replace("_", ""):
+            return False
+        words = any(word in value.lower() for word in ("pass", "token", "secret", "key", "pwd", "self.", "env"))
+        return strong and not spaced and not words and (constant or (value.isalpha() and len(value) >= 6))
+    if _IDENTIFIER.fullmatch(value) and ("." in value or "::" in value or "->" in value or spaced):
+        return (constant and not spaced) or (strong and "." not in value and "_" not in value)
+    return strong or _is_mixed(value)
+
+
+def _is_mixed(value: str) -> bool:
+    """Letters and digits, and enough of them."""
+    digits = sum(mark.isdigit() for mark in value)
+    letters = sum(mark.isalpha() for mark in value)
+    if len(value) < 8 or not letters:
+        return False
+    if digits:
+        return True
+    return len(value) >= 20 and value != value.lower() and value != value.upper() and "_" not in value

@@ -1,0 +1,160 @@
+"""`unspool collect` and `unspool redact` as people run them."""
+
+from __future__ import annotations
+
+import json
+import socket
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Run
+from tests.collect.machine import folder_place, rows
+from unspool.collect.state import alone
+from unspool.testing.build import assistant, session, user
+
+SECRET = "ghp_" + "a1B2" * 9
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    """A session with a secret in it."""
+    root = tmp_path / ".claude"
+    session(user(f"use {SECRET}"), assistant("Done.")).save(root)
+    return root
+
+
+def test_the_contract(run: Run, config: Path, tmp_path: Path) -> None:
+    to = f"file://{tmp_path}/lake"
+    done = run("collect", "--to", to, "--once", "--config-dir", config, "--json", UNSPOOL_ORG="acme", USER="me")
+    assert (done.code, done.err) == (0, "")
+    told = json.loads(done.out)
+    assert {name: told[name] for name in ("segments", "lines", "redactions", "pending")} == {
+        "segments": 1,
+        "lines": 2,
+        "redactions": 1,
+        "pending": 0,
+    }
+    (found,) = tmp_path.glob("lake/segments/acme/*/*/*.zst")
+    assert told["bytes"] == found.stat().st_size
+    ((made,),) = rows(folder_place(tmp_path / "lake")).values()
+    assert [row.raw.count("[redacted:github-token:") for row in made] == [1, 0]
+    again = run("collect", "--to", to, "--config-dir", config)
+    assert again.out == "0 segments, 0 lines, 0 bytes; redacted: nothing; waiting: 0\n"
+    (status,) = json.loads(run("collect", "--status", "--json").out)
+    assert (status["segments"], status["lines"], status["pending"]) == (1, 2, 0)
+
+
+def test_a_dry_run_sends_nothing(run: Run, config: Path, tmp_path: Path) -> None:
+    done = run("collect", "--to", f"file://{tmp_path}/lake", "--dry-run", "--json", "--config-dir", config)
+    assert json.loads(done.out)["lines"] == 2
+    assert list(tmp_path.glob("lake/**/*.zst")) == []
+
+
+def test_a_second_collector_says_that_there_is_one(run: Run, config: Path, tmp_path: Path) -> None:
+    with alone(tmp_path / "own"):
+        done = run("collect", "--to", f"file://{tmp_path}/lake", "--config-dir", config, UNSPOOL_HOME=f"{tmp_path}/own")
+    assert (done.code, done.out) == (5, "")
+    assert done.err.startswith("unspool: another collector works in ")
+    assert done.err.count("\n") == 2
+
+
+def test_a_store_that_cannot_be_reached_is_named_and_what_waits_is_sent_later(
+    run: Run, config: Path, tmp_path: Path
+) -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        port = unused.getsockname()[1]
+        names = {"AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": SECRET, "AWS_REGION": "x"}
+        done = run("collect", "--to", "s3://b/p", "--json", "--config-dir", config,
+                   AWS_ENDPOINT_URL=f"http://127.0.0.1:{port}", **names)  # fmt: skip
+    assert done.code == 6
+    assert done.err.startswith("unspool: the store at `s3://b/p` does not answer as it should: http error")
+    assert "1 segments (0.0 MB) wait" in done.err
+    assert done.err.count("\n") == 2
+    assert SECRET not in done.err
+    assert json.loads(done.out)["pending"] == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ((), "where to?"),
+        (("--to", "ftp://x"), "not the URL of an object store"),
+        (("--to", "file:///tmp/x", "--once", "--follow"), "do not go together"),
+        (("--to", "file:///tmp/x", "--with", "everything"), "nothing to collect by that name: `everything`"),
+        (("--to", "file:///tmp/x", "--since", "soon"), "not a time"),
+    ],
+)
+def test_a_wrong_request_is_named(run: Run, config: Path, arguments: tuple[str, ...], words: str) -> None:
+    done = run("collect", *arguments, "--config-dir", config)
+    assert (done.code, done.out) == (2, "")
+    assert words in done.err
+
+
+def test_a_machine_is_enrolled_once(run: Run) -> None:
+    made = json.loads(run("collect", "enrol", "--org", "acme", "--user", "me", "--json").out)
+    assert (made["org"], made["user"]) == ("acme", "me")
+    assert "key" not in made
+    again = run("collect", "enrol", "--org", "other")
+    assert (again.code, again.out) == (5, "")
+
+
+def test_the_system_is_told_how_to_start_it(run: Run, tmp_path: Path) -> None:
+    printed = run("collect", "install", "--to", "s3://b/100%", "--exclude", "my project", "--print")
+    assert '"--to" "s3://b/100%%" "--follow" "--exclude" "my project"' in printed.out
+    assert not (tmp_path / "home" / ".config").exists()
+    done = run("collect", "install", "--to", "s3://b")
+    assert done.out.endswith("start it: systemctl --user enable --now unspool-collect.service\n")
+    assert (tmp_path / "home" / ".config" / "systemd" / "user" / "unspool-collect.service").exists()
+    assert run("collect", "uninstall").code == 0
+    assert run("collect", "uninstall").code == 1
+
+
+def test_credentials_come_from_a_file_that_nobody_else_may_read(run: Run, config: Path, tmp_path: Path) -> None:
+    path = tmp_path / "secret.env"
+    path.write_text("# for the team\nexport AWS_ACCESS_KEY_ID='x'\n")
+    path.chmod(0o644)
+    arguments = ("collect", "--to", f"file://{tmp_path}/lake", "--config-dir", config, "--env-file", path)
+    assert run(*arguments).code == 5
+    path.chmod(0o600)
+    assert run(*arguments).code == 0
+
+
+def test_offsets_are_kept_for_another_collector(run: Run, config: Path, tmp_path: Path) -> None:
+    path = tmp_path / "state.json"
+    path.write_text('{"other": 1, "claude_code": {"files": {"/gone.jsonl": {"offset": 5, "mtime": 1}}}}')
+    assert run("collect", "--to", f"file://{tmp_path}/lake", "--config-dir", config, "--state", path).code == 0
+    told = json.loads(path.read_text())
+    (file,) = config.glob("projects/*/*.jsonl")
+    assert told["other"] == 1
+    assert told["claude_code"]["files"]["/gone.jsonl"] == {"offset": 5, "mtime": 1}
+    assert told["claude_code"]["files"][str(file)]["offset"] == file.stat().st_size
+
+
+def test_redact_writes_files_without_their_secrets_and_says_where_they_are(run: Run, config: Path) -> None:
+    (file,) = config.glob("projects/*/*.jsonl")
+    done = run("redact", file)
+    assert SECRET not in done.out
+    assert [json.loads(line)["type"] for line in done.out.splitlines()] == ["user", "assistant"]
+    checked = run("redact", "--check", file)
+    assert checked.out == f"{file}:1: github-token × 1 in message.content\n"
+    assert SECRET not in checked.out + checked.err
+    told = json.loads(run("redact", "--check", "--json", file).out)
+    assert (told["kinds"], told["found"][0]["line"]) == ({"github-token": 1}, 1)
+    assert run("redact", "/nowhere").code == 3
+
+
+def test_rules_of_ones_own_are_read_and_checked(run: Run, config: Path, tmp_path: Path) -> None:
+    (file,) = config.glob("projects/*/*.jsonl")
+    rules = tmp_path / "rules.json"
+    rules.write_text('{"rules": [{"kind": "done", "pattern": "Done\\\\.", "literal": "Done"}]}')
+    assert run("redact", "--rules", rules, file).out.count("[redacted:done:") == 1
+    for wrong in (
+        '{"rules": [{"kind": "x", "pattern": "(?=a)"}]}',
+        '{"rules": [{"kind": "x", "pattern": ".*"}]}',
+        "{",
+        '{"a":1}',
+    ):
+        rules.write_text(wrong)
+        assert run("redact", "--rules", rules, file).code in (2, 4)

@@ -1,0 +1,86 @@
+"""A lake in a folder of the test's own, and what is in it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from tests.collect.lake.sending import Device, place
+from unspool.collect.lake.asking import setup
+from unspool.collect.lake.opened import create, open_lake
+from unspool.collect.lake.running import Job, Report, once
+from unspool.collect.lake.tables import tables
+from unspool.collect.lake.verify import Verified, verify
+from unspool.read.scan import Kind, scan
+
+LINED = (Kind.SESSION, Kind.AGENT, Kind.JOURNAL)
+PASSING = frozenset({"written", "seen"})
+"""Columns that tell when something was done."""
+
+
+class TestLake:
+    """What segments lie in `segments` and what tables in `lake`."""
+
+    __test__ = False
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.url = folder / "lake", (folder / "segments").as_uri()
+        self.place = place(folder / "segments")
+        create(str(self.folder), {})
+
+    def device(self, name: str = "laptop", user: str = "ada") -> Device:
+        """Return a machine that sends here."""
+        return Device(self.place, name, user=user)
+
+    def ingest(self, **how: Any) -> Report:
+        """Ingest what there is."""
+        return once(Job(self.url, str(self.folder), **how), {})
+
+    def verify(self) -> Verified:
+        """Compare everything."""
+        return verify(open_lake(str(self.folder), {}), self.place)
+
+    @contextmanager
+    def connection(self) -> Iterator[duckdb.DuckDBPyConnection]:
+        """Give a connection with all tables as they are now."""
+        made, _ = setup(open_lake(str(self.folder), {}), self.folder / "none")
+        with duckdb.connect() as connection:
+            connection.execute("SET TimeZone = 'UTC'")
+            for statement in made.statements:
+                connection.execute(statement)
+            yield connection
+
+    def rows(self, query: str) -> list[tuple[Any, ...]]:
+        """Return what a query gives."""
+        with self.connection() as connection:
+            return connection.execute(query).fetchall()
+
+    def everything(self) -> dict[str, Counter[tuple[Any, ...]]]:
+        """Return the rows of every table."""
+        lake = open_lake(str(self.folder), {})
+        found = {}
+        for name, table in tables().items():
+            columns = ", ".join(f'"{column}"' for column in table.names if column not in PASSING)
+            found[name] = Counter(lake.rows(name, f"SELECT {columns} FROM t"))
+        return found
+
+    def lines(self) -> Counter[tuple[Any, ...]]:
+        """Return the lines of sessions: device, path, generation, place and text."""
+        return Counter(self.rows('SELECT device, source, generation, "offset", raw FROM entries'))
+
+
+def expected(root: Path, device: str = "laptop", generation: int = 1) -> Counter[tuple[Any, ...]]:
+    """Return the lines of the sessions in a folder, read the naive way; neither blank ones nor one without an end."""
+    found: Counter[tuple[Any, ...]] = Counter()
+    for source in scan(root).of(*LINED):
+        offset, path = 0, str(source.path.relative_to(root))
+        for line in source.path.read_bytes().split(b"\n")[:-1]:
+            if line.strip():
+                found[device, path, generation, offset, line.rstrip(b"\r").decode(errors="replace")] += 1
+            offset += len(line) + 1
+    return found

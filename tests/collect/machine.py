@@ -1,0 +1,145 @@
+"""A machine that collects, in this process; and what a store holds in the end, row by row.
+
+In: a data folder, a config folder, a place. Out: reports, and the lines of all segments.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tests.faults.world import World, whole
+from unspool.collect.enrolment import Wish, enrolled
+from unspool.collect.making import Tools
+from unspool.collect.places import Place, open_place
+from unspool.collect.run import Plan, Report, collect
+from unspool.collect.segments import FIRST, SIZE, Header, digest, parse_name, unpack
+from unspool.collect.selection import Candidate, Choice, candidates
+from unspool.collect.state import opened
+from unspool.redact.replace import Redactor
+from unspool.store.archive import Archive
+from unspool.store.database import open_archive, open_store
+from unspool.store.sync import Wishes, sync
+
+KEY = "5a" * 32
+
+
+class Row(NamedTuple):
+    """A line in a segment."""
+
+    offset: int
+    length: int
+    raw: str
+    bad: bool
+
+
+class Machine:
+    """Collects one config folder."""
+
+    def __init__(self, folder: Path, root: Path, place: Place, choice: Choice | None = None, **options: Any) -> None:
+        self.folder, self.root, self.place, self.choice = folder, root.resolve(), place, choice or Choice()
+        self.enrolment = enrolled(folder, Wish("acme", "me", "d1", KEY), {})
+        self._archive = options.pop("archive", True)
+        self._size, self._offsets = options.pop("size", SIZE), options.pop("offsets", {})
+        self._options = options
+        self.counted = 0
+
+    @contextmanager
+    def planned(self) -> Iterator[Plan]:
+        """Open all that is needed."""
+        with (
+            closing(open_store(self.folder)) as store,
+            closing(open_archive(self.folder)) as archive,
+            opened(self.folder, self.place.url, "acme", "d1") as state,
+        ):
+            redactor = Redactor(self.enrolment.secret)
+            tools = Tools(self.enrolment, redactor, Archive(archive), self._clock, self._size, self._offsets)
+
+            def refresh() -> list[Candidate]:
+                sync(store, Archive(archive), self.root, Wishes(archive=self._archive))
+                return candidates(store, self.root, self.choice)
+
+            yield Plan(state, self.place, tools, refresh, lambda: 0, **self._options)
+
+    def collect(self) -> Report:
+        """Send what is new."""
+        report = Report()
+        with self.planned() as plan:
+            collect(plan, report)
+        return report
+
+    def _clock(self) -> str:
+        self.counted += 1
+        return f"2026-01-05T00:00:{self.counted:02d}Z"
+
+
+def headers(place: Place) -> list[Header]:
+    """Return the headers of all segments, by stream and sequence."""
+    return [header for header, _ in segments(place)]
+
+
+def segments(place: Place) -> Iterator[tuple[Header, list[Row]]]:
+    """Yield all segments by stream and sequence. Their names must be a chain without gap."""
+    names = sorted(found.name for found in place.names("segments"))
+    last: dict[str, tuple[int, str]] = {}
+    for name in names:
+        parts = parse_name(name)
+        assert parts is not None
+        data = place.get(name)
+        assert data is not None
+        number, before = last.get(parts.stream, (0, FIRST))
+        assert (parts.sequence, parts.previous) == (number + 1, before[:16])
+        last[parts.stream] = (parts.sequence, digest(data))
+        header, lines = unpack(data)
+        assert (header.stream, header.sequence, header.previous) == (parts.stream, number + 1, before)
+        yield header, [Row(line.offset, line.length, line.raw, line.bad) for line in lines]
+
+
+def rows(place: Place) -> dict[str, list[list[Row]]]:
+    """Return the lines of every source by generation; those of one generation must not overlap."""
+    found: dict[str, dict[int, list[Row]]] = {}
+    ends: dict[tuple[str, int], int] = {}
+    for header, lines in segments(place):
+        if header.kind in {"session", "agent", "journal", "history"}:
+            key = (header.source, header.generation)
+            assert ends.get(key, header.start) == header.start
+            ends[key] = header.end
+        found.setdefault(header.source, {}).setdefault(header.generation, []).extend(lines)
+    return {source: [lines for _, lines in sorted(generations.items())] for source, generations in found.items()}
+
+
+def lines_of(data: bytes, *, over: bool = True) -> list[Row]:
+    """Return the lines of a file, read the naive way; a torn one counts if nothing more will come."""
+    found, at = list[Row](), 0
+    for line in (data if over else whole(data)).split(b"\n"):
+        if line.strip():
+            found.append(Row(at, len(line), line.decode("utf-8", "replace"), not _is_json(line)))
+        at += len(line) + 1
+    return found
+
+
+def expected(world: World) -> dict[str, list[list[Row]]]:
+    """Return what must be collected of a world: every line of every generation that was ever synced, once."""
+    found: dict[str, list[list[Row]]] = {}
+    for path, generations in world.seen.items():
+        last = len(generations) - 1
+        made = [lines_of(data, over=number < last) for number, data in enumerate(generations)]
+        if made := [lines for lines in made if lines]:
+            found[str(Path(path).relative_to(world.root))] = made
+    return found
+
+
+def folder_place(path: Path) -> Place:
+    """Return a folder as a place."""
+    return open_place(f"file://{path}", {})
+
+
+def _is_json(line: bytes) -> bool:
+    try:
+        json.loads(line)
+    except ValueError:
+        return False
+    return True

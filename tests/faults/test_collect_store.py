@@ -1,0 +1,134 @@
+"""A real S3 server that loses requests and answers, fails, and takes its time: every line is there once in the end."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.collect.machine import expected, rows
+from tests.faults.conftest import Program
+from tests.faults.s3 import BUCKET, CREDENTIALS, Proxy, proxied, server
+from tests.faults.tally import Tally
+from tests.faults.world import World
+from unspool.collect.places import Place, open_place
+from unspool.collect.run import STEPS
+
+ROUNDS = max(int(os.environ.get("UNSPOOL_FAULTS", "0")) // 10, 4)
+STATUSES = ("409", "412", "500", "503")
+FAULTS = (
+    ("answer", "412", "everything") if ROUNDS < 10 else ("request", "answer", "slow", "hang", *STATUSES, "everything")
+)
+
+
+@pytest.fixture(scope="module")
+def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
+    with server(tmp_path_factory.mktemp("s3")) as port:
+        yield port
+
+
+@pytest.fixture
+def proxy(port: int) -> Iterator[Proxy]:
+    with proxied(port) as proxy:
+        yield proxy
+
+
+@pytest.fixture
+def said(proxy: Proxy) -> dict[str, str]:
+    """What a process must be told of the server."""
+    return {**CREDENTIALS, "AWS_ENDPOINT_URL": f"http://127.0.0.1:{proxy.server_port}", "UNSPOOL_PLACE_TIMEOUT": "2"}
+
+
+@pytest.fixture
+def place(port: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
+    """The server itself, with nothing between."""
+    for name, value in {**CREDENTIALS, "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}"}.items():
+        monkeypatch.setenv(name, value)
+    return open_place(f"s3://{BUCKET}/{tmp_path.name}", os.environ)
+
+
+def test_the_store_keeps_what_was_put_and_notices_who_else_replaces(place: Place) -> None:
+    assert place.probe("acme/d1", b"here\n").data == b"here\n"
+    assert place.probe("acme/d1", b"again\n").data == b"here\n"
+    assert place.put_new("m", b"one")
+    before = place.stored("m")
+    assert place.replace("m", b"two", before)
+    assert not place.replace("m", b"three", before)
+    assert place.get("m") == b"two"
+    assert [found.name for found in place.names("probes/acme")] == ["probes/acme/d1"]
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_whatever_the_store_does_nothing_is_lost_or_doubled(
+    *, fault: str, program: Program, proxy: Proxy, said: dict[str, str], place: Place, tmp_path: Path, tally: Tally
+) -> None:
+    chance, world = random.Random(fault), World(tmp_path / "config")
+    for _ in range(3):
+        world.append(world.create(), 5)
+    arguments = ("collect", "--to", place.url, "--config-dir", world.root, "--segment-size", "4096")
+    for _ in range(ROUNDS):
+        proxy.faults = ("request", "answer", "slow", *STATUSES) if fault == "everything" else (fault,)
+        proxy.share = 0.1 if fault == "hang" else 0.4
+        killed = {"UNSPOOL_KILL_AT": f"{chance.choice(STEPS)}:2"} if chance.random() < 0.3 else {}
+        done = program.run(*arguments, **said, **killed)
+        assert done.code in (0, 6, -9), done.err
+        if done.code == 6:
+            assert done.err.startswith("unspool: the store at ")
+            assert done.err.count("\n") == 2
+        for path in world.paths:
+            world.append(path, chance.randint(0, 3))
+    proxy.share = 0.0
+    done = program.run(*arguments, **said)
+    assert (done.code, done.err) == (0, "")
+    world.synced()
+    found, wanted = rows(place), expected(world)
+    tally.wrong += found != wanted
+    tally.compared["lines in S3"] += sum(len(made) for source in wanted.values() for made in source)
+    assert found == wanted
+    assert proxy.done[fault] or fault == "everything"
+
+
+def test_wrong_credentials_are_named(program: Program, said: dict[str, str], place: Place, tmp_path: Path) -> None:
+    world = World(tmp_path / "config")
+    world.create()
+    wrong = {**said, "AWS_SECRET_ACCESS_KEY": "wrong"}
+    done = program.run("collect", "--to", place.url, "--config-dir", world.root, **wrong)
+    assert done.code == 6
+    assert "refuses the credentials" in done.err
+    assert done.err.count("\n") == 2
+    assert program.run("collect", "--to", place.url, "--config-dir", world.root, **said).code == 0
+    world.synced()
+    assert rows(place) == expected(world)
+
+
+def test_a_store_that_ignores_conditions_is_refused(
+    program: Program, proxy: Proxy, said: dict[str, str], place: Place, tmp_path: Path
+) -> None:
+    world = World(tmp_path / "config")
+    world.create()
+    proxy.deaf = True
+    done = program.run("collect", "--to", place.url, "--config-dir", world.root, **said)
+    assert done.code == 5
+    assert "ignores conditional puts" in done.err
+    assert done.err.count("\n") == 2
+    assert list(place.names("segments")) == []
+
+
+def test_a_clock_that_the_store_refuses_is_named_and_nothing_is_lost(
+    program: Program, proxy: Proxy, said: dict[str, str], place: Place, tmp_path: Path
+) -> None:
+    world = World(tmp_path / "config")
+    world.create()
+    arguments = ("collect", "--to", place.url, "--config-dir", world.root)
+    proxy.faults, proxy.share = ("403RequestTimeTooSkewed",), 1.0
+    done = program.run(*arguments, **said)
+    assert done.code == 6
+    assert "refuses this machine's clock; 1 segments" in done.err
+    assert done.err.count("\n") == 2
+    proxy.share = 0.0
+    assert program.run(*arguments, **said).code == 0
+    world.synced()
+    assert rows(place) == expected(world)
