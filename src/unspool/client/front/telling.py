@@ -12,7 +12,7 @@ from collections.abc import Callable
 from unspool.client import events
 from unspool.client.front.drawing import Drawing
 from unspool.client.front.flow import Flow
-from unspool.client.history import typed
+from unspool.client.history import typed_as
 from unspool.display import clean_line
 from unspool.export import figures
 
@@ -80,7 +80,7 @@ class Telling:
                 self._called(event)
             case events.TurnBegan(text=text):
                 self._tokens, self.ending = 0, None
-                self._show(self._drawing().prompt(typed(text)) + "\n")
+                self._show(self._drawing().prompt(typed_as(text)) + "\n")
             case events.TurnEnded():
                 self._ended(event)
             case _:
