@@ -110,6 +110,7 @@ class Screen:
     async def pick(self, picking: Picking) -> Picked | None:
         """Ask; return what was picked, None if nothing was. Questions are asked one after the other."""
         async with self._one_by_one:
+            self._flush()  # what is asked about stands above the question before it can be seen
             draft = self._session.default_buffer.document
             self._session.default_buffer.reset()
             self._asked, self._asked_at = picking, time.monotonic()
