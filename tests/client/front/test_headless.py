@@ -316,3 +316,81 @@ def test_flags_that_do_not_fit_together_are_wrong_use(chat: Chat, flags: tuple[s
     done = chat("-p", "x", *flags, script=["Hello."])
     assert (done.code, done.out) == (2, "")
     assert done.err.startswith("unspool: ")
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        {"error": {"status": 529, "retry_after": 0.01, "times": 2}, "content": "At last."},
+        {"error": {"status": 429, "retry_after": 0.01, "times": 1}, "content": "At last."},
+        {"content": "At last.", "chunk": 3, "break": {"how": "cut", "after": 2, "times": 1}},
+        {"content": "At last.", "chunk": 3, "break": {"how": "error", "after": 2, "times": 1}},
+    ],
+    ids=["overloaded", "too many", "cut", "error in the middle"],
+)
+def test_what_may_be_better_the_next_time_is_asked_again(chat: Chat, step: dict[str, object]) -> None:
+    done = chat("-p", "hi", script=[step])
+    assert (done.code, done.out, done.err) == (0, "At last.\n", "")
+
+
+def test_a_command_that_never_ends_is_ended_by_a_limit(chat: Chat, place: Place) -> None:
+    steps = [{"content": [bash("sleep 60")]}, "Never said."]
+    done = chat("-p", "go", "--allowedTools", "Bash", "--max-seconds", "1", "--output-format", "json", script=steps)
+    assert (done.code, done.object["subtype"]) == (1, "error_max_seconds")
+    assert "maximum time" in done.err
+
+
+@pytest.mark.parametrize("folder", ["/dev/null/claude", "/proc/claude"])
+def test_a_folder_that_cannot_be_written_is_exit_4(chat: Chat, folder: str) -> None:
+    done = chat("-p", "hi", script=["Hello."], CLAUDE_CONFIG_DIR=folder)
+    assert (done.code, done.out) == (4, "")
+    assert done.err.startswith("unspool: cannot write")
+
+
+def test_commands_of_ours_need_no_model(chat: Chat, place: Place) -> None:
+    done = chat("-p", "/cost", "--output-format", "json", script=[])
+    assert (done.code, done.object["num_turns"]) == (0, 0)
+    assert done.object["result"].startswith("Total cost: $0.00")
+    assert place.sessions() == []
+
+
+def test_settings_act_as_far_as_the_folder_is_trusted(chat: Chat, place: Place) -> None:
+    (place.work / ".claude").mkdir()
+    (place.work / ".claude" / "settings.json").write_text('{"permissions": {"allow": ["Bash(touch:*)"]}}')
+    steps = [{"content": [bash("touch made")]}, "Done."]
+    untrusted = chat("-p", "go", script=steps)
+    assert (untrusted.code, untrusted.out) == (0, "Done.\n")
+    assert "is not trusted" in untrusted.err
+    assert not (place.work / "made").exists()
+    assert chat("-p", "go", "--trust", script=steps) == (0, "Done.\n", "")
+    assert (place.work / "made").exists()
+
+
+def test_a_persons_own_settings_name_model_and_environment(chat: Chat, place: Place) -> None:
+    place.config.mkdir()
+    settings = {"model": "haiku", "env": {"GREETING": "from the settings"}, "permissions": {"deny": ["WebFetch"]}}
+    (place.config / "settings.json").write_text(json.dumps(settings))
+    steps = [
+        {"content": [bash("echo $GREETING")], "expect": {"body": {"model": "claude-haiku-5-5"}}},
+        {"content": "Heard.", "expect": {"result": "from the settings"}},
+    ]
+    done = chat("-p", "go", "--allowedTools", "Bash", "--output-format", "stream-json", script=steps)
+    assert done.objects[-1]["result"] == "Heard."
+    assert "WebFetch" not in done.objects[0]["tools"]
+    (place.config / "settings.json").write_text("{")
+    assert chat("-p", "go", script=["Never said."]).code == 4
+
+
+def test_why_a_call_is_allowed_can_be_asked(chat: Chat) -> None:
+    done = chat("--explain", "Bash(ls; rm x)", "--disallowedTools", "Bash(rm:*)")
+    assert done.code == 0
+    assert done.out.startswith("deny: ")
+    assert "rule: Bash(rm:*) (flag)" in done.out
+
+
+def test_what_an_endpoint_can_do_is_found_out(chat: Chat) -> None:
+    with scripted({"default": "yes."}) as api:
+        done = chat("--probe", ANTHROPIC_BASE_URL=api.url, ANTHROPIC_API_KEY="any")
+    told = dict(line.split("  ", 1) for line in done.out.splitlines()[1:])
+    assert {feature: words.strip() for feature, words in told.items()}["counting tokens"] == "yes"
+    assert done.code == 0
