@@ -90,7 +90,6 @@ class Chat:
         place = Place(world.config, path.parent, path.stem, root, settings.added)
         desk = Desk(place, world.environment, person)
         desk.mode = settings.mode or ("plan" if before is not None and before.plans else "default")
-        desk.todos = [*before.todos] if before is not None else []
         name = (before.slug if before else None) or slug(path.stem)
         there = Envelope(session_id=path.stem, cwd=str(root), branch=branch(root), slug=name)
         writer = Writer(path, there, world.now, world.new_id)

@@ -172,7 +172,7 @@ class Transcript:
             self.boundary("The conversation was taken back to its beginning.", {"trigger": "manual", "preTokens": 0})
             return
         self.writer.parent = parent
-        self.writer.tell(lines.place_mark(self.new_id()))
+        self.failed("The conversation went back to here.", None)  # never sent, and the newest line
         self.conversation.become(messages)
 
     def boundary(self, summary: str, metadata: Json) -> str:
