@@ -119,6 +119,37 @@ def test_a_file_that_was_put_in_its_own_place_again_is_not_sent_again(
     assert made == lines_of(path.read_bytes())
 
 
+@pytest.mark.parametrize("cut", [3, 200])
+def test_a_torn_line_that_goes_on_in_a_copy_is_one_line(tmp_path: Path, world: World, place: Place, cut: int) -> None:
+    machine, path = Machine(tmp_path / "own", world.root, place), world.paths[0]
+    for _ in range(3):
+        world.tear(path, cut)
+        machine.collect()
+        copy = path.with_suffix(".copy")
+        shutil.copyfile(path, copy)
+        copy.replace(path)
+        world.append(path, 2)
+        machine.collect()
+    (made,) = rows(place)[str(path.relative_to(world.root))]
+    assert made == lines_of(path.read_bytes())
+
+
+def test_a_file_that_becomes_another_while_it_is_read_costs_no_other(
+    tmp_path: Path, world: World, place: Place
+) -> None:
+    machine = Machine(tmp_path / "own", world.root, place, archive=False)
+    with machine.planned() as plan:
+        found = plan.refresh()
+        world.truncate(world.paths[0], 10)
+        report = Report()
+        collect(plan._replace(refresh=lambda: found), report)
+    assert [path for path, _ in report.failed] == [str(world.paths[0])]
+    assert report.segments == 1
+    world.append(world.paths[0], 1)
+    machine.collect()
+    assert len(rows(place)) == 2
+
+
 def test_a_state_that_was_lost_is_asked_of_the_store(tmp_path: Path, world: World, place: Place) -> None:
     machine = Machine(tmp_path / "own", world.root, place, size=2000)
     machine.collect()

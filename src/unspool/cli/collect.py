@@ -19,6 +19,7 @@ from unspool.cli.faults import fault
 from unspool.collect.selection import OPTIONAL, Candidate, Choice, candidates
 from unspool.errors import PlaceFailed, Refused, Usage
 from unspool.paths import config_folder, data_folder, existing, is_text
+from unspool.read.scan import Skipped
 from unspool.store import settings
 from unspool.store.database import open_archive, open_store, telling
 from unspool.store.freshness import compare, is_synced
@@ -166,6 +167,7 @@ class _Collected:
         self._asked, self._database = asked, database
         self._settings = settings.read(asked.folder)
         self.candidates: list[Candidate] = []
+        self._told: set[Skipped] = set()
 
     def is_fresh(self) -> bool:
         """Tell whether nothing has changed."""
@@ -176,7 +178,10 @@ class _Collected:
         asked = self._asked
         freshness = compare(self._database, asked.root)
         if not freshness.is_fresh or not is_synced(self._database, asked.root):
-            reading.synced(self._database, asked.root, asked.folder, self._settings, freshness)
+            report = reading.synced(self._database, asked.root, asked.folder, self._settings, freshness)
+            for skipped in sorted(set(report.failed) - self._told):
+                reading.warn(f"left out `{skipped.path}`: {skipped.reason}")
+            self._told.update(report.failed)
         self.candidates = candidates(self._database, asked.root, asked.choice)
         return self.candidates
 

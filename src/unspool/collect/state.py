@@ -180,8 +180,10 @@ def opened(folder: Path, url: str, org: str, device: str) -> Iterator[State]:
     with _telling(folder):
         database = _open(folder)
         try:
-            database.execute("INSERT OR IGNORE INTO targets (url, org, device) VALUES (?, ?, ?)", (url, org, device))
             query = "SELECT id FROM targets WHERE (url, org, device) = (?, ?, ?)"
+            if database.execute(query, (url, org, device)).fetchone() is None:
+                made = "INSERT OR IGNORE INTO targets (url, org, device) VALUES (?, ?, ?)"
+                database.execute(made, (url, org, device))
             yield State(database, database.execute(query, (url, org, device)).fetchone()[0])
         finally:
             database.close()
