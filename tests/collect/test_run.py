@@ -186,7 +186,7 @@ class _Forgetful(Place):
     """Does what it is told, and sometimes does not say so, or does not do it."""
 
     def __init__(self, place: Place, seed: int) -> None:
-        super().__init__(place.url, place._store)
+        super().__init__(place.url, place._store, place._folder)
         self.chance = random.Random(seed)
 
     def put_new(self, name: str, data: bytes) -> bool:
@@ -241,7 +241,7 @@ def test_what_matters_most_is_sent_first(tmp_path: Path, world: World, place: Pl
             sent.append(name)
             return super().put_new(name, data)
 
-    Machine(tmp_path / "own", root, Noting(place.url, place._store)).collect()
+    Machine(tmp_path / "own", root, Noting(place.url, place._store, place._folder)).collect()
     kinds = {f"segments/acme/d1/{header.stream}/": header.kind for header in headers(place)}
     order = [kind for name in sent for prefix, kind in kinds.items() if name.startswith(prefix)]
     assert order[:3] == ["index", "session", "session"]
@@ -282,7 +282,7 @@ def test_a_full_outbox_makes_nothing_more_and_loses_nothing(tmp_path: Path, worl
         def put_new(self, name: str, data: bytes) -> bool:
             raise PlaceFailed("no answer")
 
-    down = Machine(tmp_path / "own", world.root, Down(place.url, place._store), size=1000, outbox=4000)
+    down = Machine(tmp_path / "own", world.root, Down(place.url, place._store, place._folder), size=1000, outbox=4000)
     for _ in range(3):
         with pytest.raises(PlaceFailed, match="the outbox is full, and what is newer stays in its files"):
             down.collect()
