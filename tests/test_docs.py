@@ -27,7 +27,7 @@ DOCUMENTS = [
     ROOT / "README.md",
     *(
         ROOT / "docs" / f"{name}.md"
-        for name in ("guide", "usage", "search", "settings", "archive", "sql", "live", "editing", "collect")
+        for name in ("guide", "usage", "search", "settings", "archive", "sql", "live", "editing", "collect", "team")
     ),
 ]
 ALL = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]
