@@ -25,7 +25,7 @@ from unspool.collect.lake.derive import Derived, derive
 from unspool.collect.lake.opened import Conflict, Lake, Overtaken
 from unspool.collect.lake.predicates import of_devices, of_streams
 from unspool.collect.lake.rows import Rows
-from unspool.collect.lake.streams import Bad, Stream, chain
+from unspool.collect.lake.streams import Bad, Stream, chain, fetched
 from unspool.collect.lake.tables import DERIVED, LINES, filled_by
 from unspool.collect.places import Place
 from unspool.errors import PlaceFailed
@@ -148,9 +148,9 @@ class _Attempt:
     def do(self, streams: Sequence[Stream], bad: list[Bad]) -> Done:
         """Do what there is to do."""
         standing = self._standing(streams)  # before anything is read: who is slower than another must notice
-        made, segments = [], 0
+        made, segments, objects = [], 0, fetched(self._place, streams)
         for stream in streams:
-            reads = list(chain(self._place, stream, bad))
+            reads = list(chain(objects.get, stream, bad))
             here, done = standing.lines.get(stream.id, 0), standing.derived.get(stream.id, 0)
             if len(reads) < max(here, done, 1) or (len(reads) == here == done and not self._wishes.again):
                 continue
