@@ -81,6 +81,11 @@ class _Standing(NamedTuple):
     left: frozenset[str]
     """Locks that were left, or are held."""
 
+    @property
+    def met(self) -> set[str]:
+        """The streams that may have rows: lines of them are there."""
+        return {*self.lines, *self.derived}
+
 
 def lane(stream: str) -> int:
     """Return which part of its device a stream is in."""
@@ -189,7 +194,7 @@ class _Attempt:
     def _derive(self, made: list[Derived], standing: _Standing) -> None:
         locks = {one.whose.stream: _lock(one.whose.org, one.whose.device, one.whose.stream) for one in made}
         marks = {lock: standing.locks[lock] + 1 for lock in locks.values()}
-        known = {stream for stream, lock in locks.items() if stream in standing.derived or lock in standing.left}
+        known = {stream for stream, lock in locks.items() if stream in standing.met or lock in standing.left}
         todo = {}
         for name in DERIVED:
             some = [one for one in made if name in filled_by(one.kind)]
