@@ -12,6 +12,7 @@ from collections.abc import Callable
 import msgspec
 
 from bench import (
+    chat,
     collect,
     columns,
     corpus,
@@ -39,6 +40,7 @@ def main() -> None:
     options = _arguments()
     parameters = corpus.Parameters(size=round(options.size * 1e6), shares=_shares(options.families))
     benchmarks: dict[str, Callable[[], list[Row]]] = {
+        "chat": chat.rows,
         "collect": lambda: collect.rows(parameters),
         "columns": lambda: columns.rows(parameters),
         "decode": lambda: decode.rows(parameters),
@@ -73,8 +75,8 @@ def _arguments() -> argparse.Namespace:
         "names",
         nargs="*",
         metavar="NAME",
-        help="collect, columns, corpus, decode, edit, graph, memory, redact, startup, store, usage, search, web, live, "
-        "large; "
+        help="chat, collect, columns, corpus, decode, edit, graph, memory, redact, startup, store, usage, search, web, "
+        "live, large; "
         "default: all but corpus and large",
     )
     parser.add_argument("--size", type=float, default=300, metavar="MB", help="of the tree (default: 300)")

@@ -79,6 +79,58 @@ def kinds(union: object) -> str:
     return "\n".join(["| kind | what | fields |", "|---|---|---|", *rows])
 
 
+def tools() -> str:
+    """Return every tool of the client: what it is for, what it is called with, what it leaves in the session."""
+    from unspool.client.tools.registry import tools as every
+    from unspool.format.results import TOOLS
+
+    sections = []
+    for tool in every():
+        needed = tool.input_schema.get("required", [])
+        rows = [
+            f"| `{name}` | {_type(part)} | {'yes' if name in needed else ''} | {part.get('description', '')} |"
+            for name, part in tool.input_schema["properties"].items()
+        ]
+        inputs = ["| input | type | needed | |", "|---|---|---|---|", *rows, ""] if rows else []
+        results = [f"- {_list(_names(shape))}: {_words(shape)}" for shape in TOOLS.get(tool.name, ())]
+        beside = "Runs beside other calls." if tool.is_concurrent else "Runs alone."
+        told = ["In the session (`toolUseResult`), some of these fields:", "", *results, ""] if results else []
+        sections += [f"### {tool.name}", "", f"{tool.description} {beside}", "", *inputs, *told]
+    return "\n".join(sections)
+
+
+def rulings() -> str:
+    """Return a table of what becomes of a call that no rule speaks of, in each mode."""
+    from unspool.client.desk import Desk, Place
+    from unspool.client.permissions import MODES, Permissions
+    from unspool.client.tools.registry import tools as every
+
+    root = Path("/nowhere/project")
+    desk = Desk(Place(Path("/nowhere/config"), Path("/nowhere/config/projects/x"), "", root), {})
+    given = {"file_path": "a", "notebook_path": "a", "pattern": "a", "command": "make", "url": "https://example.com"}
+    judge = Permissions(root=root, trusted=True)
+    rows = []
+    for tool in every():
+        input = {name: value for name, value in given.items() if name in tool.input_schema["properties"]}
+        words = []
+        for desk.mode in MODES:
+            words.append(judge.judge(tool.name, input, desk).behaviour)
+        rows.append(f"| {tool.name} | {' | '.join(words)} |")
+    return "\n".join([f"| | {' | '.join(f'`{mode}`' for mode in MODES)} |", "|---" * (len(MODES) + 1) + "|", *rows])
+
+
+def _type(part: dict[str, Any]) -> str:
+    if "enum" in part:
+        return ", ".join(f"`{value}`" for value in part["enum"])
+    if "items" in part:
+        items = part["items"]
+        inside = ", ".join(f"`{name}`" for name in items.get("properties", {})) or _type(items)
+        return f"list of {inside}"
+    if "anyOf" in part:
+        return " or ".join(_type(one) for one in part["anyOf"])
+    return str(part.get("type", "any"))
+
+
 def _help(title: str, command: click.Command, context: click.Context) -> str:
     return f"## {title}\n\n```text\n{command.get_help(context)}\n```\n"
 

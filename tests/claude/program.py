@@ -70,7 +70,7 @@ class Program(NamedTuple):
                 process.kill()
                 raise
         try:
-            result = json.loads(printed)
+            result = json.loads(printed.partition("\n")[0])  # what was wrong may stand in more lines
         except ValueError:
             raise AssertionError(f"{self.version} {arguments}: {printed}") from None
         assert isinstance(result, dict), printed

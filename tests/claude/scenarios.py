@@ -41,7 +41,7 @@ def _hook(command: str) -> list[Json]:
     return [{"matcher": "*", "hooks": [{"type": "command", "command": command}]}]
 
 
-def _typed(*content: Json) -> str:
+def typed(*content: Json) -> str:
     message = {"role": "user", "content": list(content)}
     return json.dumps({"type": "user", "message": message, "parent_tool_use_id": None, "session_id": ""})
 
@@ -81,18 +81,18 @@ SCENARIOS = (
     Scenario("API error after an answer", (Run("Say hello."), Run("Break.")), ('"isApiErrorMessage":true',)),
     Scenario(
         "queued prompt",
-        (Run(talk=(("", _typed(says("Be slow."))), ("Slowly.", _typed(says("Say hello."))))),),
+        (Run(talk=(("", typed(says("Be slow."))), ("Slowly.", typed(says("Say hello."))))),),
         ("slept",),  # only new versions write down what was queued
     ),
-    Scenario("image in a prompt", (Run(talk=(("", _typed(says("Look at this."), IMAGE)),)),), ('"type":"image"',)),
+    Scenario("image in a prompt", (Run(talk=(("", typed(says("Look at this."), IMAGE)),)),), ('"type":"image"',)),
     Scenario(
         "interrupt",
         (
             Run(
                 talk=(
-                    ("", _typed(says("Never end."))),
+                    ("", typed(says("Never end."))),
                     ("tail -f", INTERRUPT),
-                    (RESULT, _typed(says("Say hello."))),
+                    (RESULT, typed(says("Say hello."))),
                 )
             ),
         ),
@@ -173,7 +173,7 @@ def play(scenario: Scenario, program: Program, place: Place) -> list[str]:
                 result = program.run(place, server.url, *flags, "--", run.prompt)
                 ids += [_new(result, scenario)] if "--fork-session" in run.flags else []
     for id in ids:
-        _assert_written(scenario, place, id)
+        assert_written(scenario, place, id)
     return ids
 
 
@@ -182,7 +182,7 @@ def _new(result: Mapping[str, Any], scenario: Scenario) -> str:
     return str(result["session_id"])
 
 
-def _assert_written(scenario: Scenario, place: Place, id: str) -> None:
+def assert_written(scenario: Scenario, place: Place, id: str) -> None:
     """A scenario that did not happen proves nothing."""
     (path,) = place.config.glob(f"projects/*/{id}.jsonl")
     text = path.read_text()

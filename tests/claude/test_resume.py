@@ -15,6 +15,7 @@ from typing import NamedTuple, TypeAlias
 import pytest
 
 import unspool
+from tests.claude.chats import CHAT
 from tests.claude.program import Place, Program, installed, newest
 from tests.claude.scenarios import MARKER, SCENARIOS, TOOLS, furnish, play, script
 from tests.claude.server import Json, Server
@@ -66,6 +67,21 @@ def test_context_is_what_the_newest_program_sends_on_resume(
     words = [
         f"{place.root.name}, {name}: {words}" for name, words in zip(sessions.values(), found, strict=True) if words
     ]
+    assert not words, "\n".join([f"{len(words)} of {SESSIONS} sessions differ", *words])
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_chat_goes_on_with_the_messages_the_newest_program_sends(
+    version: str, writing: Writing, tmp_path: Path
+) -> None:
+    place, sessions = writing[version].result()
+    home = unspool.open(place.config)
+    with ThreadPoolExecutor(CORES) as threads:
+        sent = [*threads.map(lambda id: resumed(id, CHAT, place, tmp_path / id), sessions)]
+    ours = [[message.json for message in home.session(id).context()] for id in sessions]
+    found = [difference(*messages, prompt=MARKER) for messages in zip(sent, ours, strict=True)]
+    assert len(found) == SESSIONS
+    words = [f"{name}: {words}" for name, words in zip(sessions.values(), found, strict=True) if words]
     assert not words, "\n".join([f"{len(words)} of {SESSIONS} sessions differ", *words])
 
 

@@ -23,7 +23,7 @@ from unspool.errors import NotFound, Refused, Unreadable
 from unspool.testing.api import scripted
 from unspool.testing.events import events, message
 from unspool.testing.script import Step, convert, load
-from unspool.testing.strict import Memory, problems
+from unspool.testing.strict import Memory, count_tokens, problems
 
 Json = dict[str, Any]
 HEADERS = {"x-api-key": "sk-ant-secret", "anthropic-version": "2023-06-01", "content-type": "application/json"}
@@ -557,3 +557,27 @@ def test_an_answer_waits_for_a_file(tmp_path: Path) -> None:
             assert not asked.done()
         gate.touch()
         assert asked.result(timeout=30).json["content"][0]["text"] == "Now."
+
+
+def test_a_request_larger_than_the_window_is_refused_and_fails_no_run() -> None:
+    with scripted({"default": "OK.", "window": 500}) as api:
+        large = ask(api.url, body(user("word " * 500)))
+        small = ask(api.url, body(user("word")))
+    assert (large.status, small.status) == (400, 200)
+    tokens = count_tokens(api.bodies[0])
+    assert large.json["error"]["message"] == f"prompt is too long: {tokens} tokens > 500 maximum"
+    assert api.failures == []
+
+
+@given(st.integers(0, 3000), st.integers(0, 3000), st.integers(1, 2000))
+def test_an_answer_ends_where_the_window_or_its_own_limit_does(asked: int, answered: int, most: int) -> None:
+    request = {**body(user("x" * asked + "?")), "max_tokens": most}
+    whole = message(Step(content=["y" * answered + ".", READ]), request)
+    within = message(Step(content=["y" * answered + ".", READ]), request, 1000)
+    room = max(0, 1000 - count_tokens(request))
+    assert within["usage"]["output_tokens"] <= max(1, min(room, most))
+    if within["content"] == whole["content"]:
+        assert within == whole
+    else:
+        assert within["stop_reason"] == ("max_tokens" if most < room else "model_context_window_exceeded")
+        assert "".join(block["text"] for block in within["content"]) in whole["content"][0]["text"]

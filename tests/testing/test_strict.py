@@ -518,6 +518,11 @@ RULES = {
         request(HI, answers("So"), model=NEW),
         request(HI, answers("So"), HI, model=NEW),
     ),
+    "a model that begins itself, unless it paused": Rule(
+        "This model does not support assistant message prefill.",
+        request(HI, answers("So"), model=NEW),
+        request(HI, answers(search(), found()), model=NEW),
+    ),
     "a beginning without thinking": Rule(
         "an `assistant` message in the final position cannot contain `thinking`",
         request(HI, answers(thinking("hm"), text("So"))),

@@ -103,14 +103,15 @@ class Assembly:
         """Take one event. After the end nothing changes any more."""
         if self._over:
             return
+        if type(event) is BlockGrown:  # before all others: nearly every event is one
+            self._grow(event.index, event)
+            return
         match event:
             case Begun(message=message, request_id=request_id):
                 self._message, self._request_id = {**message}, request_id
                 self._add_usage(message.get("usage"))
             case BlockBegun(index=index, content_block=block):
                 self._growing[index] = _Growing(block)
-            case BlockGrown(index=index):
-                self._grow(index, event)
             case BlockEnded(index=index):
                 self._finish(index)
             case Changed(delta=delta, usage=usage):
@@ -123,6 +124,14 @@ class Assembly:
                 self._end(reason)
             case _:
                 pass
+
+    def block(self, index: int) -> Json | None:
+        """Return a block that is finished."""
+        return self._content.get(index)
+
+    def head(self) -> Json:
+        """Return the message without its content, as far as it is known: id, model, stop reason, usage."""
+        return {**self._message, "usage": {**self._usage}}
 
     def answer(self) -> Answer:
         """Return what there is."""
@@ -146,9 +155,11 @@ class Assembly:
         if block is None:
             self._end("a block goes on that has not begun")
             return
-        match event.delta:
-            case TextDelta(text=part):
-                block.parts.setdefault("text", []).append(part)
+        delta = event.delta
+        if type(delta) is TextDelta:
+            block.parts.setdefault("text", []).append(delta.text)
+            return
+        match delta:
             case ThinkingDelta(thinking=part):
                 block.parts.setdefault("thinking", []).append(part)
             case SignatureDelta(signature=part):

@@ -30,7 +30,7 @@ import msgspec
 from unspool.api.assembly import CUT, Answer, Assembly
 from unspool.api.count import ESTIMATED, Count, countable, estimated
 from unspool.api.endpoint import Endpoint
-from unspool.api.events import AnyEvent, Begun, Broken, Ended, Json, Waiting, decode
+from unspool.api.events import AnyEvent, Begun, BlockGrown, Broken, Ended, Json, Waiting, decode
 from unspool.api.refusals import refusal, unreachable
 from unspool.api.retry import PATIENT, Patience, again, wait
 from unspool.api.sse import Frames, TooLarge
@@ -161,8 +161,11 @@ class Connection:
                 return
             while True:
                 for frame in frames.feed(piece):
-                    event = self._placed(decode(frame.data), opened)
-                    yield event
+                    event = decode(frame.data)
+                    if type(event) is BlockGrown:
+                        yield event
+                        continue
+                    yield self._placed(event, opened)
                     if isinstance(event, Ended | Broken):
                         return
                 piece = await anext(opened.pieces)

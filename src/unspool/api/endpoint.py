@@ -87,7 +87,7 @@ def endpoint(environment: Mapping[str, str]) -> Endpoint:
         key=key,
         token=token,
         custom=custom,
-        proxy=_proxy(environment, _base(base)),
+        proxy=proxy_for(environment, _base(base)),
         certificates=environment.get("SSL_CERT_FILE") or environment.get("NODE_EXTRA_CA_CERTS") or None,
     )
 
@@ -124,7 +124,7 @@ def _custom(text: str) -> tuple[tuple[str, str], ...]:
     return tuple(found)
 
 
-def _proxy(environment: Mapping[str, str], base: str) -> str | None:
+def proxy_for(environment: Mapping[str, str], base: str) -> str | None:
     """Return the proxy that the environment has for an address; this machine needs none."""
     parts = urlsplit(base)
     host = parts.hostname or ""

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 LARGEST = 64 * 1024 * 1024
 _END = re.compile(rb"\r\n|\n|\r")
+_ONE = re.compile(rb"event: ([a-z_]+)\ndata: ([^\r\n]*)\n\n")
 
 
 class Frame(NamedTuple):
@@ -40,6 +41,11 @@ class Frames:
 
     def feed(self, piece: bytes) -> list[Frame]:
         """Return the frames that a piece completes."""
+        if not self._rest and not self._size and not self._first:  # nothing waits: whole frames may come
+            if one := _ONE.fullmatch(piece):
+                return [Frame(one[1].decode(), one[2].decode(errors="replace"))]
+            if piece.endswith(b"\n\n") and b"\r" not in piece:
+                return [frame for part in piece[:-2].split(b"\n\n") if (frame := self._whole(part)) is not None]
         self._rest += piece
         found: list[Frame] = []
         for line in self._lines():
@@ -50,6 +56,16 @@ class Frames:
         if self._size + len(self._rest) > self._largest:
             raise TooLarge(f"an event of more than {self._largest} bytes")
         return found
+
+    def _whole(self, part: bytes) -> Frame | None:
+        """Return the frame of some whole lines: nearly always a name and one line of data."""
+        name, _, data = part.partition(b"\n")
+        if name.startswith(b"event: ") and data.startswith(b"data: ") and b"\n" not in data:
+            return Frame(name[7:].decode(errors="replace") or "message", data[6:].decode(errors="replace"))
+        for line in part.split(b"\n"):
+            if line:
+                self._take(line)
+        return self._frame()
 
     def _lines(self) -> list[bytes]:
         """Return the whole lines without their ends, and forget them."""

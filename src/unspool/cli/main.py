@@ -29,6 +29,7 @@ _COMMANDS = {
     "sql": ("sql", "Ask in SQL: sessions, messages, tool calls, files, responses and their cost."),
     "watch": ("watch", "Show which session is doing what, and which one needs you."),
     "serve": ("serve", "Show everything in the browser: who needs you, sessions, search, usage, SQL."),
+    "chat": ("chat", "Work with a model; Claude Code can go on with it, and the other way round."),
     "hooks": ("hooks", "Let Claude Code tell unspool what it is doing."),
     "edit": ("edit", "Clone, fork, move, trim or compress a session, and take it back."),
     "export": ("export", "Write a session out: byte for byte, as data, or to read; or all of them as tables."),

@@ -13,13 +13,11 @@ Rules
 
 from __future__ import annotations
 
-import gc
 import os
 import secrets
 import unicodedata
 import uuid
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -35,6 +33,7 @@ from unspool.edit.plan import Plan
 from unspool.edit.planning import Fork, Ids, Move, Operation, Prepared, plan
 from unspool.edit.side_files import Surroundings, surroundings
 from unspool.edit.transaction import Wanted
+from unspool.edit.undisturbed import undisturbed
 from unspool.edit.verify import Verified, verified
 from unspool.edit.view import view
 from unspool.errors import NotFound, Refused
@@ -75,8 +74,8 @@ class Edited(msgspec.Struct, frozen=True):
         return self.planned.destination.path
 
 
-def plan_edit(session: Session, operation: Operation, *, in_place: bool = False) -> Planned:
-    """Return what an operation would do to a session. Nothing is written."""
+def plan_edit(session: Session, operation: Operation, *, in_place: bool = False, id: str | None = None) -> Planned:
+    """Return what an operation would do to a session. Nothing is written. `id`: of the new session."""
     if session.path.name.startswith("agent-") or not session.path.is_file():
         raise Refused(
             f"`{session.path.name}` cannot be edited by itself",
@@ -84,8 +83,8 @@ def plan_edit(session: Session, operation: Operation, *, in_place: bool = False)
         )
     if in_place and isinstance(operation, Fork):
         raise Refused("a fork is always a new session", hint="leave out `--in-place`")
-    with _undisturbed():
-        return _planned(session, operation, in_place=in_place)
+    with undisturbed():
+        return _planned(session, operation, session.path.stem if in_place else id or str(uuid.uuid4()))
 
 
 def apply_edit(
@@ -177,24 +176,13 @@ def changes_as_data(plan: Plan) -> list[dict[str, Any]]:
     ]
 
 
-@contextmanager
-def _undisturbed() -> Iterator[None]:
-    """Keep the garbage collector out meanwhile: it would look at every line again and again, and finds nothing."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
-
-
-def _planned(session: Session, operation: Operation, *, in_place: bool) -> Planned:
+def _planned(session: Session, operation: Operation, id: str) -> Planned:
+    in_place = id == session.path.stem
     manuscript = manuscript_of(session)
     around = surroundings(session, slugs(manuscript))
     now = datetime.now(UTC)
     ids = Ids(
-        session=session.path.stem if in_place else str(uuid.uuid4()),
+        session=id,
         seed=secrets.token_bytes(16),
         boundary=str(uuid.uuid4()),
         summary=str(uuid.uuid4()),

@@ -23,6 +23,12 @@ from unspool.read.files import MAX_SIDE_FILE, read_whole
 _PROCESSES = Path("/proc")
 
 
+def runner(path: Path, session_id: str, config: Path | None) -> int | None:
+    """Return the process, not this one, that works with a session."""
+    registered = _registered(config, session_id) if config is not None else None
+    return registered if registered not in (None, os.getpid()) else _opened(path)
+
+
 def reason(path: Path, session_id: str, config: Path | None, seen: View) -> str | None:
     """Return why a session cannot be written, None if it can."""
     if config is not None and (pid := _registered(config, session_id)) is not None:

@@ -5,6 +5,7 @@ Until 2.1.29 (asked: 2.0.50, 2.0.76, 2.1.29)
      results that hang on their own calls all but one are lost, with their calls.
   2. Texts of the user's that meet are not joined by a line end.
   3. Local commands that stand in system lines are not sent; `Task` keeps its name.
+  4. Since 2.0.76 (2.0.50 does not) `ExitPlanMode` is sent without its plan, which has a file of its own.
 From 2.1.100 until 2.1.290 the date and the like are told in the first message, and written down nowhere; news of
 background tasks is sent as it was written.
 """
@@ -25,6 +26,7 @@ from unspool.testing.comparison import blocks_of
 
 _NEW = (2, 1, 100)
 _WRITES_SURROUNDINGS = (2, 1, 290)
+_PLAN_FILES = (2, 0, 76)
 _ADVICE = re.compile(
     r"(\n\n)?(<system-reminder>\n)?(The TodoWrite tool hasn't|The task tools haven't) been used recently\."
     r".*?(\n</system-reminder>\n?|\Z)",
@@ -41,7 +43,8 @@ def predicted(entries: Sequence[Entry], version: tuple[int, ...]) -> list[dict[s
         told = context(entries)
         return [{"role": message.role, "content": [_told(block) for block in message.blocks]} for message in told]
     messages = context(_walked(entries))
-    return [{"role": message.role, "content": [_old(block) for block in message.blocks]} for message in messages]
+    plans = version < _PLAN_FILES
+    return [{"role": message.role, "content": [_old(block, plans) for block in message.blocks]} for message in messages]
 
 
 def without_surroundings(sent: Sequence[dict[str, Any]], version: tuple[int, ...]) -> list[dict[str, Any]]:
@@ -84,8 +87,10 @@ def _told(block: ContextBlock) -> dict[str, Any]:
     return block.value
 
 
-def _old(block: ContextBlock) -> dict[str, Any]:
+def _old(block: ContextBlock, plans: bool) -> dict[str, Any]:
     value = block.value
+    if block.kind == "tool_use" and value.get("name") == "ExitPlanMode" and not plans:
+        return {**value, "input": {key: given for key, given in value["input"].items() if key != "plan"}}
     if block.kind == "tool_use" and value.get("name") == "Agent":
         return {**value, "name": "Task"}
     record = block.entry.record if block.entry else None

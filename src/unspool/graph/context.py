@@ -43,14 +43,17 @@ from unspool.graph.turns import first_text
 NO_ANSWER = "No response requested."
 
 
-def context(entries: Sequence[Entry], leaf: str | None = None) -> list[ContextMessage]:
-    """Return the messages of a conversation from its start, or its last compaction, to a leaf."""
-    return context_of(thread_lines(entries, leaf))
+def context(entries: Sequence[Entry], leaf: str | None = None, model: str | None = None) -> list[ContextMessage]:
+    """Return the messages of a conversation from its start, or its last compaction, to a leaf.
+
+    Without a model, as the program goes on by itself; with one, as it is sent to that.
+    """
+    return context_of(thread_lines(entries, leaf), model)
 
 
-def context_of(lines: list[Entry]) -> list[ContextMessage]:
+def context_of(lines: list[Entry], asked: str | None = None) -> list[ContextMessage]:
     """Return the same from the lines of a thread."""
-    model = models.resumed(_last_model(lines))
+    model = models.resumed(last_model(lines)) if asked is None else models.family(asked)
     said, commands_after = _split(_without_open_calls(lines))
     drafts: list[Draft] = []
     known: dict[str, Draft] = {}
@@ -67,6 +70,8 @@ def context_of(lines: list[Entry]) -> list[ContextMessage]:
 
 def _calls_last(blocks: list[ContextBlock]) -> list[ContextBlock]:
     """Put the calls of an answer after its words."""
+    if len(blocks) == 1:
+        return blocks
     return sorted(blocks, key=lambda block: block.kind == "tool_use")
 
 
@@ -138,7 +143,8 @@ def _answers(message: Message) -> bool:
     return any(not isinstance(block, Thinking | RedactedThinking) for block in message.blocks)
 
 
-def _last_model(lines: Iterable[Entry]) -> str | None:
+def last_model(lines: Iterable[Entry]) -> str | None:
+    """Return who answered last."""
     last = None
     for line in lines:
         match line.record:

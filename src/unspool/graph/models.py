@@ -7,10 +7,11 @@ not sent again.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 DEFAULT = "claude-opus-5-5"
 
-_DATE = re.compile(r"-20\d{6}$")
+_DATE = re.compile(r"(-20\d{6})?(\[1m\])?$")
 _OFFERED = frozenset(
     {"claude-3-5-sonnet", "claude-fable-5", "claude-fable-5-1", "claude-haiku-4-5", "claude-haiku-5-5",
      "claude-opus-4-5", "claude-opus-4-6", "claude-opus-4-7", "claude-opus-4-8", "claude-opus-5",
@@ -22,6 +23,7 @@ _NO_SYSTEM_TURNS = frozenset(
 )  # fmt: skip
 
 
+@lru_cache(maxsize=256)
 def family(model: str) -> str:
     """Return a model's name without its date."""
     return _DATE.sub("", model)
@@ -34,7 +36,7 @@ def resumed(model: str | None) -> str:
 
 def takes_system_turns(model: str) -> bool:
     """Tell whether reminders go to it as system messages between the others, not in the user's."""
-    return family(model) not in _NO_SYSTEM_TURNS
+    return family(model) in _OFFERED - _NO_SYSTEM_TURNS
 
 
 def keeps_tags(model: str) -> bool:

@@ -171,6 +171,7 @@ def _steps(options: Options) -> Iterator[_Step]:
     yield _grouped("bearer-token", compiled(rules.BEARER), checks.is_bearer)
     yield _grouped("basic-auth", compiled(rules.BASIC), checks.is_basic)
     yield _grouped("basic-auth", compiled(rules.AUTH), checks.is_basic)
+    yield _grouped("login", compiled(rules.LOGIN), checks.is_login)
     yield _assignments(compiled(rules.ASSIGNMENT))
     yield _assignments(compiled(rules.OPTION))
     if options.emails:
@@ -231,7 +232,7 @@ def _whole(kind: str, pattern: Any) -> _Step:
 def _grouped(kind: str, pattern: Any, check: Callable[[str], bool]) -> _Step:
     def step(text: bytes) -> Iterator[Span]:
         for found in pattern.finditer(text):
-            start, end = _group(pattern, found, b"bare", b"key")
+            start, end = _group(pattern, found, b"bare", b"key", b"other")
             if check(text[start:end].decode("utf-8", "replace")):
                 yield Span(start, end, kind)
 
@@ -244,16 +245,24 @@ def _assignments(pattern: Any) -> _Step:
             start, end = _group(pattern, found, b"bare", b"double", b"single")
             first, last = found.span(pattern.groupindex[b"separator"])
             name = _name_before(text, first)
-            if not text.endswith(b"[redacted:", 0, first - len(name)) and checks.is_assigned(
-                name,
-                text[start:end].decode("utf-8", "replace"),
+            form = checks.Form(
                 quoted=text[start - 1] in b"\"'",
                 spaced=text[first:last] != text[first:last].strip(),
+                alone=_is_alone(text, first - len(name), end),
                 follows=text[end : end + 1].decode("utf-8", "replace"),
-            ):
+            )
+            if text.endswith(b"[redacted:", 0, first - len(name)):
+                continue
+            if checks.is_assigned(name, text[start:end].decode("utf-8", "replace"), form):
                 yield Span(start, end, "assignment")
 
     return step
+
+
+def _is_alone(text: bytes, start: int, end: int) -> bool:
+    """Tell whether a name and its value are all that stands on a line."""
+    before = text[max(start - _LONGEST_NAME, 0) : start].replace(b"\\n", b"\n").rpartition(b"\n")[2]
+    return before.strip(b" \t-+\"'\\") == b"" and text[end : end + 1] in (b"", b"\n", b"\r", b"\\")
 
 
 def _name_before(text: bytes, end: int) -> str:

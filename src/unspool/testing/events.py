@@ -4,6 +4,7 @@ Rules
   1. The same request gets the same ids, another request others. So a run can be repeated, and a session that goes on
      under another server never meets an id twice.
   2. The pieces of an answer put together are the answer.
+  3. Where a script has a window, an answer ends where the window or `max_tokens` does: words are cut, calls left out.
 """
 
 from __future__ import annotations
@@ -19,16 +20,19 @@ from unspool.testing.script import Json, Step
 _STREAMED = ("tool_use", "server_tool_use", "mcp_tool_use")
 
 
-def message(step: Step, body: Json) -> Json:
-    """Return the whole answer of a step to a request."""
+def message(step: Step, body: Json, window: int | None = None) -> Json:
+    """Return the whole answer of a step to a request; in a window, what fits of it."""
     seed = hashlib.sha256(msgspec.json.encode([body.get("messages"), body.get("model"), step])).hexdigest()[:22]
     content = [_identified(block, f"{seed}{number:02}") for number, block in enumerate(step.blocks)]
+    cut = None
+    if window is not None:
+        content, cut = _fitting(content, body, window)
     calls = any(block.get("type") == "tool_use" for block in content)
     usage = {
         "input_tokens": estimate(body),
         "cache_creation_input_tokens": 0,
         "cache_read_input_tokens": 0,
-        "output_tokens": max(1, estimate({"messages": [{"content": content}]}) - 4),
+        "output_tokens": max(1, _tokens(content)),
         "service_tier": "standard",
     }
     return {
@@ -37,7 +41,7 @@ def message(step: Step, body: Json) -> Json:
         "role": "assistant",
         "model": step.model or body.get("model"),
         "content": content,
-        "stop_reason": step.stop_reason or ("tool_use" if calls else "end_turn"),
+        "stop_reason": cut or step.stop_reason or ("tool_use" if calls else "end_turn"),
         "stop_sequence": None,
         "usage": {**usage, **step.usage},
     }
@@ -69,6 +73,34 @@ def events(whole: Json, chunk: int) -> Iterator[Json]:
 def framed(event: Json) -> bytes:
     """Return an event as the stream has it."""
     return b"event: %s\ndata: %s\n\n" % (str(event["type"]).encode(), msgspec.json.encode(event))
+
+
+def _fitting(content: list[Json], body: Json, window: int) -> tuple[list[Json], str | None]:
+    """Return what fits of an answer, and why it ends there; nothing if all of it does."""
+    allowed = body.get("max_tokens")
+    room, why = max(0, window - estimate(body)), "model_context_window_exceeded"
+    if isinstance(allowed, int) and allowed < room:
+        room, why = allowed, "max_tokens"
+    if _tokens(content) <= room:
+        return content, None
+    fitting: list[Json] = []
+    for block in content:
+        left = room - _tokens(fitting)
+        if _tokens([block]) > left:
+            if block.get("type") == "text" and (words := _start(str(block.get("text")), left)).strip():
+                fitting.append({**block, "text": words})
+            break
+        fitting.append(block)
+    return fitting, why
+
+
+def _start(text: str, tokens: int) -> str:
+    """Return the beginning of a text, as far as it fits into some tokens."""
+    return text.encode(errors="replace")[: tokens * 7 // 2].decode(errors="ignore")
+
+
+def _tokens(content: list[Json]) -> int:
+    return estimate({"messages": [{"content": content}]}) - 4
 
 
 def _identified(block: Json, seed: str) -> Json:

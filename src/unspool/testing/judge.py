@@ -2,7 +2,8 @@
 
 Rules
   1. First what the API looks at: the way to it, headers, JSON, the rules of `strict.py`. Then what the script demands.
-  2. A refusal is worded as the API does. What fails the run is kept with the request, once.
+  2. A refusal is worded as the API does. What fails the run is kept with the request, once. A request that is larger
+     than the script's window does not fail it: a client may not know the window, and learn it from the refusal.
 """
 
 from __future__ import annotations
@@ -72,6 +73,9 @@ def _judged(asked: Asked, body: Json, play: Play, memory: Memory | None) -> Verd
         return Verdict(400, said[0], body, said, f"the API refuses it: {said[0]}")
     if counting:
         return Verdict(body=body, tokens=max(1, estimate(body)))
+    if play.window is not None and (tokens := estimate(body)) > play.window:
+        words = f"prompt is too long: {tokens} tokens > {play.window} maximum"
+        return Verdict(400, words, body, (words,))
     cast = play.cast(body)
     if cast is None:
         words = "the script has nothing to say to this"

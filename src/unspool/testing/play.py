@@ -35,6 +35,11 @@ class Play:
         self._lock = threading.Lock()
 
     @property
+    def window(self) -> int | None:
+        """How many tokens fit, if the script says so."""
+        return self._script.window
+
+    @property
     def unused(self) -> list[str]:
         """The names of steps that nobody has asked for."""
         return [f"steps.{number}" for number in range(self._at, len(self._script.steps))]

@@ -96,6 +96,8 @@ class Script(Part, frozen=True):
     default: str | Step | None = None
     count_tokens: int | Failure | None = None
     """What is said to who wants tokens counted; without it, an estimate."""
+    window: int | None = None
+    """How many tokens a request and its answer may have together, by the same estimate."""
 
 
 def load(path: Path, variables: Mapping[str, str] | None = None) -> Script:

@@ -185,7 +185,7 @@ class _Conversation(BaseHTTPRequestHandler):
         if step.error is not None and cast.fails:
             self._fail(step.error, request_id)
             return
-        whole = message(step, body)
+        whole = message(step, body, self.server.script.window)
         if body.get("stream") is True:
             self._stream(cast, whole, request_id)
         elif step.breaks is not None and cast.fails:

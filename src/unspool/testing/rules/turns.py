@@ -119,8 +119,8 @@ def _said(message: Json, number: int, *, last: bool) -> Iterator[Problem]:
 
 
 def _prefill(turn: Turn, model: str) -> Iterator[Problem]:
-    """Check an answer that was begun for the model."""
-    if model.startswith("claude-") and not _PREFILLED.match(model):
+    """Check an answer that was begun for the model. One that paused for a server's tool is sent back to go on."""
+    if model.startswith("claude-") and not _PREFILLED.match(model) and not turn.of("server_tool_use"):
         words = "This model does not support assistant message prefill. The conversation must end with a user message."
         yield at("", words)
     if turn.blocks and turn.blocks[-1].type == "text":

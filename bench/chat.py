@@ -1,0 +1,214 @@
+"""Chat: CPU for a long answer, for a start without a terminal, and for going on with a long session.
+
+| what                                  | against                                                                  |
+|---------------------------------------|--------------------------------------------------------------------------|
+| 20,000 deltas through a turn          | the same answer read from the same server, cut into events and decoded   |
+| `unspool chat -p` on a script         | `python -c pass`                                                         |
+| a session of 10,000 turns, opened     | its file read and decoded into records, and nothing done with them       |
+
+The server is a process of its own. Both sides of a comparison ask it, or read the file, in processes of their own; they
+have asked once before the clock starts, since a first request loads the rest of the HTTP library.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from bench import child, corpus, startup
+from bench.child import Measured, Task
+from bench.table import Row
+
+ROUNDS = 7
+DELTAS = 20_000
+TURNS = 10_000
+_CHUNK = 12
+_MODEL = "claude-opus-4-5"
+_ASKED: dict[str, Any] = {"model": _MODEL, "max_tokens": 32_000, "messages": [{"role": "user", "content": "Go."}]}
+
+
+def rows() -> list[Row]:
+    """Measure."""
+    corpus.ready()
+    return [*_streaming(), *_starting(), *_resuming()]
+
+
+def _streaming() -> Iterator[Row]:
+    words = ("word " * (DELTAS * _CHUNK // 5 + 1))[: DELTAS * _CHUNK]
+    with _serving({"default": {"content": words, "chunk": _CHUNK}}) as url:
+        sides = _measured("chat, a long answer", {bare_stream: [], turn: []}, url)
+    bare, ours = (min(one.cpu for one in side) for side in sides.values())
+    counts = [side[0].counts["deltas"] for side in sides.values()]
+    if counts != [DELTAS, DELTAS]:
+        raise SystemExit(f"the sides saw different answers: {counts}")
+    against = "read, cut into events, msgspec.json.decode"
+    yield Row(name="chat: 20,000 deltas", unit="s", ours=ours, reference=bare, target=1.5, against=against)
+
+
+def _starting() -> Iterator[Row]:
+    with _folder() as folder:
+        script = folder / "hello.json"
+        script.write_text('["Hello."]')
+        config = ["--config-dir", str(folder / "config")]
+        command = [sys.executable, "-m", "unspool", "chat", "-p", "Hi.", "--model", f"script:{script}", *config]
+        row = startup.compared("unspool chat -p, scripted", command, 25.0)
+    if row is not None:
+        yield row
+
+
+def _resuming() -> Iterator[Row]:
+    with _folder() as folder:
+        path = _long_session(folder)
+        sides = _measured("chat, a long session", {decoded: [], resumed: []}, str(path))
+        size = path.stat().st_size / 1e6
+    bare, ours = (min(one.cpu for one in side) for side in sides.values())
+    name = f"chat: resume {TURNS:,} turns, {size:.0f} MB"
+    yield Row(name=name, unit="s", ours=ours, reference=bare, target=4, against="the file decoded")
+
+
+def _measured(name: str, sides: dict[Task, list[Measured]], argument: str) -> dict[Task, list[Measured]]:
+    for number in range(ROUNDS):
+        for task, measured in sides.items():
+            corpus.say(f"{name}: round {number + 1} of {ROUNDS}, {task.__name__}")
+            measured.append(child.run(task, argument))
+    corpus.say("")
+    return sides
+
+
+def bare_stream(url: str) -> Callable[[], dict[str, int]]:
+    """Read an answer, cut it into events and decode each."""
+    import httpx2
+
+    headers = {"x-api-key": "any", "anthropic-version": "2023-06-01"}
+    data = msgspec.json.encode({**_ASKED, "stream": True})
+
+    async def read() -> dict[str, int]:
+        deltas, rest = 0, b""
+        async with (
+            httpx2.AsyncClient(trust_env=False) as client,
+            client.stream("POST", f"{url}/v1/messages", content=data, headers=headers) as response,
+        ):
+            async for piece in response.aiter_bytes():
+                *frames, rest = (rest + piece).split(b"\n\n")
+                for frame in frames:
+                    event = msgspec.json.decode(frame.partition(b"\ndata: ")[2])
+                    deltas += event["type"] == "content_block_delta"
+        return {"deltas": deltas}
+
+    asyncio.run(read())
+    return lambda: asyncio.run(read())
+
+
+def turn(url: str) -> Callable[[], dict[str, int]]:
+    """Take a turn of a new conversation, and see every event of it."""
+    from unspool.api.connection import Connection
+    from unspool.api.endpoint import Endpoint
+    from unspool.client.asked import Start
+    from unspool.client.events import TextGrown, TurnEnded
+
+    open_chat = _opening()
+
+    async def talk() -> dict[str, int]:
+        deltas = 0
+        with _folder() as folder:
+            async with Connection(Endpoint(base_url=url, key="any")) as connection:
+                chat = await open_chat(folder, connection, Start())
+                async for event in chat.turn("Go."):
+                    deltas += type(event) is TextGrown
+                    if type(event) is TurnEnded:
+                        assert event.ending == "end_turn"
+                await chat.close()
+        return {"deltas": deltas}
+
+    asyncio.run(talk())
+    return lambda: asyncio.run(talk())
+
+
+def decoded(path: str) -> Callable[[], dict[str, int]]:
+    """Read a session's file and decode its lines."""
+    from unspool.edit.manuscript import read
+
+    return lambda: {"entries": len(read("", Path(path).read_bytes()).entries)}
+
+
+def resumed(path: str) -> Callable[[], dict[str, int]]:
+    """Open a session to go on with it."""
+    from unspool.client.asked import Start
+    from unspool.client.scripted import Scripted
+    from unspool.testing.script import Script
+
+    folder, open_chat = Path(path).parents[3], _opening()
+
+    def work() -> dict[str, int]:
+        chat = asyncio.run(open_chat(folder, Scripted(Script()), Start(resume=Path(path))))
+        return {"messages": len(chat.transcript.conversation.messages)}
+
+    return work
+
+
+def _opening() -> Callable[[Path, Any, Any], Coroutine[Any, Any, Any]]:
+    """Return what opens a conversation as the command does, but for tools and rules."""
+    from unspool.client.asked import Settings, World
+    from unspool.client.chat import Chat
+    from unspool.client.fittings import Fittings
+    from unspool.client.space import Space
+    from unspool.client.window import Gauge
+
+    nothing: Any = None
+
+    async def opened(folder: Path, model: Any, start: Any) -> Any:
+        fittings = Fittings(
+            tools=(), judge=nothing, run=nothing, system=lambda desk: [], room=lambda walls: Space(walls, Gauge(_MODEL))
+        )
+        world = World(model, folder / "config", folder, {})
+        return await Chat.open(start, Settings(model=_MODEL, thinking=0), world, None, fittings)
+
+    return opened
+
+
+def _long_session(folder: Path) -> Path:
+    """Write a session of many turns, with a call in each."""
+    from unspool.testing.build import assistant, session, text, tool_result, tool_use, user
+
+    steps = []
+    for number in range(TURNS):
+        steps += [
+            user(f"Look at number {number}."),
+            assistant(text("I look."), tool_use("Read", id=f"toolu_{number:024}", file_path=f"/src/{number}.py")),
+            tool_result(f"{number}\tdef number():\n" * 20),
+            assistant(text(f"It is {number}. " * 8)),
+        ]
+    return session(*steps).save(folder / "config")
+
+
+@contextmanager
+def _folder() -> Iterator[Path]:
+    folder = Path(tempfile.mkdtemp(prefix="unspool-bench-")).resolve()
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def _serving(script: dict[str, Any]) -> Iterator[str]:
+    """Serve a script in a process of its own."""
+    with _folder() as folder:
+        file = folder / "script.json"
+        file.write_bytes(msgspec.json.encode(script))
+        command = [sys.executable, "-m", "unspool", "testing", "serve", str(file)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as server:
+            assert server.stdout is not None
+            try:
+                yield server.stdout.readline().strip()
+            finally:
+                server.terminate()

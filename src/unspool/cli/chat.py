@@ -1,0 +1,269 @@
+"""`unspool chat`: a conversation, in a terminal or without one. Flags in; everything else is in `client`.
+
+Rules
+  1. Nothing that only a terminal needs is imported without one.
+  2. Flags are those of the program, with their names and meaning.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from unspool.cli import output
+from unspool.display import clean, clean_line
+from unspool.errors import Usage
+from unspool.paths import config_folder
+
+if TYPE_CHECKING:
+    from unspool.client.asked import Settings, Start
+    from unspool.client.front.leading import Asked
+    from unspool.client.model import Model
+
+MODES = ("default", "acceptEdits", "plan", "bypassPermissions", "dontAsk")
+_LISTS = ("--allowedTools", "--allowed-tools", "--disallowedTools", "--disallowed-tools")
+
+
+class Variadic(click.Command):
+    """A command whose lists may be several words: `--allowedTools Read Edit`, as the program takes them."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Repeat an option before each word that is clearly one more of its list."""
+        from unspool.format.inputs import TOOLS
+
+        repeated: list[str] = []
+        for place, word in enumerate(args):
+            option = next((args[at] for at in range(place - 1, -1, -1) if args[at].startswith("-")), "")
+            is_rule = word.partition("(")[0] in TOOLS or word.startswith("mcp__")
+            if option in _LISTS and is_rule and args[place - 1] != option:
+                repeated.append(option)
+            repeated.append(word)
+        return super().parse_args(ctx, repeated)
+
+
+@click.command(cls=Variadic)
+@click.argument("prompt", required=False)
+@click.option("-p", "--print", "headless", is_flag=True, help="Answer and leave; no terminal is needed.")
+@click.option(
+    "--output-format",
+    type=click.Choice(["text", "json", "stream-json"]),
+    default="text",
+    help="With -p: what is written.",
+)
+@click.option(
+    "--input-format", type=click.Choice(["text", "stream-json"]), default="text", help="With -p: what is read on stdin."
+)
+@click.option("--include-partial-messages", "partial", is_flag=True, help="With stream-json: words as they come.")
+@click.option("--replay-user-messages", "replay", is_flag=True, help="With stream-json: say back what was said.")
+@click.option("--verbose", is_flag=True, help="Taken, as the program wants it with stream-json.")
+@click.option("-c", "--continue", "goes_on", is_flag=True, help="Go on with the newest session of this folder.")
+@click.option(
+    "-r",
+    "--resume",
+    is_flag=False,
+    flag_value="",
+    metavar="[SESSION]",
+    help="Go on: an id, a title, a file; or choose.",
+)
+@click.option("--fork-session", "fork", is_flag=True, help="Go on in a copy; the session itself stays as it is.")
+@click.option("--resume-session-at", "leaf", metavar="UUID", help="Go on from this line of the session.")
+@click.option("--force", is_flag=True, help="Go on though another process seems to run the session.")
+@click.option("--session-id", metavar="UUID", help="The id of the new session.")
+@click.option("--model", metavar="NAME", help="A model; opus, sonnet or haiku; script:FILE for a scripted one.")
+@click.option("--set", "given", multiple=True, metavar="NAME=VALUE", help="What `${NAME}` stands for in a script.")
+@click.option(
+    "--allowedTools", "--allowed-tools", "allowed", multiple=True, metavar="RULES", help="What needs no asking."
+)
+@click.option(
+    "--disallowedTools", "--disallowed-tools", "disallowed", multiple=True, metavar="RULES", help="What is refused."
+)
+@click.option("--tools", metavar="NAMES", help="The tools there are; default: all.")
+@click.option("--permission-mode", type=click.Choice(MODES), help="What is done without asking.")
+@click.option("--dangerously-skip-permissions", "skips", is_flag=True, help="The same as bypassPermissions.")
+@click.option("--permission-prompt-tool", "asks", metavar="stdio", help="With stream-json: ask the other end.")
+@click.option("--max-turns", type=click.IntRange(1), metavar="N", help="Requests of one turn, at most.")
+@click.option(
+    "--max-cost", "--max-budget-usd", type=click.FloatRange(0), metavar="USD", help="Cost of one turn, at most."
+)
+@click.option("--max-tokens", type=click.IntRange(1), metavar="N", help="Tokens of one turn, at most.")
+@click.option("--max-seconds", type=click.FloatRange(0), metavar="S", help="Seconds of one turn, at most.")
+@click.option(
+    "--context-window", type=click.IntRange(1000), metavar="N", help="Tokens the model can take. Default: known."
+)
+@click.option(
+    "--max-thinking-tokens", "thinking", type=click.IntRange(0), metavar="N", help="Budget for thinking; 0: none."
+)
+@click.option("--system-prompt", metavar="TEXT", help="Instead of our own.")
+@click.option("--append-system-prompt", metavar="TEXT", help="After our own.")
+@click.option("--add-dir", "added", multiple=True, metavar="DIR", help="Another folder it may work in.")
+@click.option("--trust", is_flag=True, help="Trust this folder: its settings, agents and commands may act.")
+@click.option("--probe", is_flag=True, help="Say what the endpoint can do, and leave.")
+@click.option("--explain", metavar="CALL", help="Say what becomes of a call and why: `Bash(git push)`; and leave.")
+@output.config_option
+def chat(**flags: Any) -> None:
+    """Work with a model: a conversation that Claude Code can go on with, and the other way round.
+
+    Without -p it is led in this terminal. PROMPT is said first; with -p what is piped in comes before it.
+
+    \b
+    $ unspool chat
+    $ unspool chat -p "What does this project do?"
+    $ git diff | unspool chat -p "Review this." --output-format json
+    $ unspool chat --continue
+
+    The key is in ANTHROPIC_API_KEY or ANTHROPIC_AUTH_TOKEN, another endpoint in ANTHROPIC_BASE_URL. Exit: 0 done,
+    1 a limit was reached, 2 usage or no key, 3 no such session, 4 not writable, 5 refused, 6 the API said no,
+    130 interrupted.
+    """
+    import asyncio
+
+    ctx = click.get_current_context()
+    ctx.exit(asyncio.run(_run(flags)))
+
+
+async def _run(flags: dict[str, Any]) -> int:
+    from unspool.client.asked import World
+    from unspool.client.front import fitting, leading
+    from unspool.client.front.commands import DEFAULT_MODEL, model_name
+
+    values = dict(_pair(words) for words in flags["given"])
+    asked = _asked(flags)
+    environment = fitting.environment(asked.config, os.environ)
+    if flags["explain"]:
+        here = fitting.Here(asked.config, asked.cwd, environment)
+        click.echo(clean(fitting.explained(flags["explain"], asked.settings, here)))
+        return 0
+    async with leading.answering(flags["model"] or "", environment, values) as model:
+        world = World(model, asked.config, asked.cwd, environment)
+        if flags["probe"]:
+            return await _probe(model, model_name(asked.settings.model or DEFAULT_MODEL))
+        if _is_headless(flags):
+            return await leading.headless(asked, world, _complain)
+        return await leading.in_terminal(asked, world)
+
+
+async def _probe(model: Model, name: str) -> int:
+    from unspool.client.front.probing import probed
+
+    click.echo(f"model: {clean_line(name)}")
+    async for feature, went in probed(model, name):
+        click.echo(f"{feature:<32}{clean_line(went)}")
+    return 0
+
+
+def _asked(flags: dict[str, Any]) -> Asked:
+    from unspool.client.front.leading import Asked
+
+    streams_in = flags["input_format"] == "stream-json"
+    if streams_in and flags["output_format"] != "stream-json":
+        raise Usage("`--input-format stream-json` needs `--output-format stream-json`")
+    if flags["asks"] not in (None, "stdio"):
+        raise Usage(f"`--permission-prompt-tool {flags['asks']}` is not known", hint="`stdio` asks the other end")
+    config, cwd = config_folder(flags["config_dir"], os.environ), Path.cwd()
+    return Asked(
+        start=_start(flags, config, cwd),
+        settings=_settings(flags),
+        config=config,
+        cwd=cwd,
+        prompt=_prompt(flags, streams_in=streams_in),
+        output=flags["output_format"],
+        streams_in=streams_in,
+        partial=flags["partial"],
+        replay=flags["replay"],
+        asks=flags["asks"] is not None,
+    )
+
+
+def _settings(flags: dict[str, Any]) -> Settings:
+    from unspool.client.asked import Settings
+    from unspool.client.rules import separated
+
+    added = tuple(Path(name).expanduser() for name in flags["added"])
+    for folder in added:
+        if not folder.is_dir():
+            raise Usage(f"no such folder: `{folder}`", hint="`--add-dir` names a folder that is there")
+    cost = flags["max_cost"]
+    return Settings(
+        model=_model(flags["model"]),
+        mode="bypassPermissions" if flags["skips"] else flags["permission_mode"],
+        max_steps=flags["max_turns"],
+        max_total_tokens=flags["max_tokens"],
+        max_cost_micros=None if cost is None else round(cost * 1_000_000),
+        max_seconds=flags["max_seconds"],
+        system_prompt=flags["system_prompt"],
+        append_system_prompt=flags["append_system_prompt"],
+        allowed=tuple(rule for words in flags["allowed"] for rule in separated(words)),
+        disallowed=tuple(rule for words in flags["disallowed"] for rule in separated(words)),
+        added=tuple(folder.resolve() for folder in added),
+        window=flags["context_window"],
+        thinking=flags["thinking"],
+        trusted=flags["trust"],
+        tools=_tools(flags["tools"]),
+        interactive=not _is_headless(flags),
+    )
+
+
+def _model(name: str | None) -> str:
+    """Return the model that a flag or the environment names; a script answers for any."""
+    given = name if name and not name.startswith("script:") else None
+    return given or os.environ.get("ANTHROPIC_MODEL") or ""
+
+
+def _tools(names: str | None) -> tuple[str, ...] | None:
+    if names is None or names == "default":
+        return None
+    return tuple(name for name in names.replace(",", " ").split() if name)
+
+
+def _start(flags: dict[str, Any], config: Path, cwd: Path) -> Start:
+    from unspool.client.asked import Start
+    from unspool.client.front import sessions
+
+    resume, goes_on = flags["resume"], flags["goes_on"]
+    if resume is not None and goes_on:
+        raise Usage("`--resume` and `--continue` name two sessions")
+    if (flags["fork"] or flags["leaf"]) and resume is None and not goes_on:
+        raise Usage("`--fork-session` needs a session", hint="`--resume` or `--continue`")
+    if resume == "" and _is_headless(flags):
+        raise Usage("`--resume` names no session", hint="`unspool ls` lists what there is")
+    path: Path | None = sessions.newest(config, cwd) if goes_on else None
+    if resume:
+        path = sessions.named(resume, config, cwd)
+    return Start(
+        session_id=flags["session_id"], resume=path, leaf=flags["leaf"], fork=flags["fork"], force=flags["force"]
+    )
+
+
+def _is_headless(flags: dict[str, Any]) -> bool:
+    return bool(flags["headless"]) or flags["input_format"] == "stream-json" or flags["output_format"] != "text"
+
+
+def _prompt(flags: dict[str, Any], *, streams_in: bool) -> str | None:
+    """Return what is said first: what is piped in, and the argument after it."""
+    given: str | None = flags["prompt"]
+    if flags["resume"] == "" and not _is_headless(flags):
+        return "/resume"
+    if streams_in or not _is_headless(flags) or flags["probe"] or flags["explain"]:
+        return given
+    piped = "" if sys.stdin is None or sys.stdin.isatty() else sys.stdin.buffer.read().decode(errors="replace")
+    prompt = "\n".join(part for part in (piped.rstrip("\n"), given or "") if part.strip())
+    if not prompt:
+        raise Usage("nothing was asked", hint="give a prompt: `unspool chat -p PROMPT`, or pipe one in")
+    return prompt
+
+
+def _pair(words: str) -> tuple[str, str]:
+    name, sign, value = words.partition("=")
+    if not sign or not name:
+        raise Usage(f"`--set {words}` names no value", hint="`--set NAME=VALUE`")
+    return name, value
+
+
+def _complain(message: str, hint: str | None) -> None:
+    click.echo(f"unspool: {clean_line(message)}", err=True)
+    if hint:
+        click.echo(f"hint: {clean(hint)}", err=True)

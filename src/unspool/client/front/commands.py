@@ -1,0 +1,126 @@
+"""Commands that begin with `/`: what was typed in, what to do about it out. The same with a terminal and without.
+
+Rules
+  1. A command of ours is done here and the model is not asked; what it said is written down as the program does.
+  2. A command from `.claude/commands` is expanded, and is a prompt: the raw line, and its expansion as its child.
+  3. What is no command is a prompt, also if it begins with `/`: a path, a pattern.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from unspool.client import events
+from unspool.client.front import expanding, reports
+from unspool.client.front.led import Led
+
+Json: TypeAlias = dict[str, Any]
+Happening: TypeAlias = AsyncGenerator[events.AnyEvent, None]
+
+TERMINAL = {
+    "help": "what can be typed",
+    "resume": "go on with another session of this folder",
+    "tree": "the branches of this session; go on from another one",
+    "fork": "go on in a copy of this session",
+    "rewind": "go back to an earlier prompt: conversation, files or both",
+    "compact": "make the conversation shorter: /compact [what to keep]",
+    "clear": "begin a new session",
+    "cost": "what it has cost",
+    "context": "how full the context is",
+    "model": "go on with another model: /model [NAME]",
+    "permissions": "what is allowed, and by what",
+    "export": "write the conversation to a file: /export [FILE]",
+    "todos": "the todo list",
+    "rename": "give the session a title: /rename TITLE",
+    "exit": "leave; so does Ctrl-D",
+}
+"""The commands of the terminal, with what they do."""
+HEADLESS = ("compact", "context", "cost", "permissions", "todos")
+"""Those that need nobody."""
+_NAME = re.compile(r"/([\w:.-]+)(?:\s|\Z)")
+ALIASES = {"opus": "claude-opus-5-5", "sonnet": "claude-sonnet-5-5", "haiku": "claude-haiku-5-5"}
+DEFAULT_MODEL = "claude-opus-5-5"
+
+
+def name_of(text: str) -> str:
+    """Return the name of the command that a text is; empty if it is none."""
+    found = _NAME.match(text)
+    return found[1] if found else ""
+
+
+def model_name(name: str) -> str:
+    """Return the model that is meant: `opus`, `sonnet` and `haiku` are the newest of their kind."""
+    base, bracket, rest = name.partition("[")
+    return ALIASES.get(base.lower(), base) + bracket + rest
+
+
+def listed(led: Led) -> dict[str, str]:
+    """Return the commands that need no terminal, with what they do."""
+    return {**{name: TERMINAL[name] for name in HEADLESS}, **customs(led)}
+
+
+def customs(led: Led) -> dict[str, str]:
+    """Return the commands from `.claude/commands`, with what they do."""
+    return {name: f"{custom.description} ({custom.source})" for name, custom in led.customs.items()}
+
+
+def key_source(environment: Mapping[str, str]) -> str:
+    """Return where the key for the API comes from."""
+    names = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
+    return next((name for name in names if environment.get(name)), "none")
+
+
+def is_mistyped(text: str, known: Iterable[str]) -> bool:
+    """Tell whether a text is meant for a command and is none: it is no path either."""
+    name = name_of(text)
+    return bool(name) and name not in known and not Path(f"/{name}").exists()
+
+
+def local(led: Led, text: str) -> str | None:
+    """Do a command that only says something; return what it says, None if the text is no such command."""
+    say = _SAID.get(name_of(text))
+    if say is None:
+        return None
+    output = say(led)
+    led.chat.local_command(name_of(text), _arguments(text), output)
+    return output
+
+
+async def turn(led: Led, prompt: str | list[Json]) -> Happening:
+    """Take a prompt: a command of ours, one from `.claude/commands`, or words for the model."""
+    name = name_of(prompt) if isinstance(prompt, str) else ""
+    if isinstance(prompt, str) and name == "compact":
+        async for event in led.chat.compact(_arguments(prompt)):
+            yield event
+        yield _said("")
+    elif isinstance(prompt, str) and (output := local(led, prompt)) is not None:
+        yield _said(output)
+    elif isinstance(prompt, str) and (custom := led.customs.get(name)) is not None:
+        async for event in expanding.turn(led, custom, _arguments(prompt)):
+            yield event
+    else:
+        files = await expanding.named_files(led, prompt) if isinstance(prompt, str) else None
+        async for event in led.chat.turn(prompt, files):
+            yield event
+
+
+_SAID: dict[str, Callable[[Led], str]] = {
+    "cost": lambda led: reports.cost(led.chat),
+    "context": lambda led: reports.context(led.chat),
+    "todos": lambda led: reports.todos(led.chat),
+    "permissions": reports.permissions,
+}
+
+
+def _arguments(text: str) -> str:
+    return text.partition(" ")[2].strip()
+
+
+def _said(text: str) -> events.TurnEnded:
+    empty = {"input_tokens": 0, "cache_creation_input_tokens": 0, "cache_read_input_tokens": 0, "output_tokens": 0}
+    return events.TurnEnded(
+        ending="end_turn", text=text, steps=0, usage=empty, models={}, cost_micros=0, duration_ms=0, api_ms=0
+    )

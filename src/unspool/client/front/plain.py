@@ -1,0 +1,81 @@
+"""A terminal that can do nothing but print, or none at all: lines in, lines out. Nothing is drawn again.
+
+Rules
+  1. A question is answered with a line: a letter, a number, or the words it wants after them. An empty line is no.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import threading
+from collections.abc import Callable
+
+from unspool.client.front.picking import Picked, Picking
+from unspool.client.front.screen import Host
+from unspool.display import clean, clean_line
+
+
+class Plain:
+    """Standard input and output while a conversation lasts; a `Screen` that is one line after the other."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self.tail: Callable[[], str] = str
+        self.queued: list[str] = []
+        self._lines: asyncio.Queue[str | None] = asyncio.Queue()
+        self._asked: asyncio.Future[str] | None = None
+        self._one_by_one = asyncio.Lock()
+
+    @property
+    def width(self) -> int:
+        """How many columns there are."""
+        import shutil
+
+        return shutil.get_terminal_size((80, 24)).columns
+
+    async def run(self) -> None:
+        """Read lines until there are no more, or somebody leaves."""
+        loop = asyncio.get_running_loop()
+
+        def read() -> None:
+            for line in sys.stdin:
+                loop.call_soon_threadsafe(self._lines.put_nowait, line)
+            loop.call_soon_threadsafe(self._lines.put_nowait, None)
+
+        threading.Thread(target=read, daemon=True).start()
+        while (line := await self._lines.get()) is not None:
+            if self._asked is not None and not self._asked.done():
+                self._asked.set_result(line.strip())
+            elif line.strip():
+                self._host.entered(line.rstrip("\n"))
+
+    def leave(self) -> None:
+        """End it."""
+        self._lines.put_nowait(None)
+
+    def show(self, text: str) -> None:
+        """Print."""
+        sys.stdout.write(text)
+        sys.stdout.flush()
+
+    def fill(self, text: str) -> None:
+        """Say what was there to be changed: here nothing can be typed for anybody."""
+        self.show(f"it was: {clean_line(text)}\n")
+
+    async def pick(self, picking: Picking) -> Picked | None:
+        """Ask; return what was picked, None if nothing was."""
+        async with self._one_by_one:
+            self.show(f"\n{clean(picking.title)}\n")
+            for place, option in enumerate(picking.options):
+                key = f" ({option.key})" if option.key else ""
+                self.show(
+                    f"  {place + 1}. {clean_line(option.label)}{key}  {clean_line(option.detail)}".rstrip() + "\n"
+                )
+            self._asked = asyncio.get_running_loop().create_future()
+            try:
+                key, _, words = (await self._asked).partition(" ")
+            finally:
+                self._asked = None
+            picked = picking.press(key)
+            return picking.said(words) if picking.wanted else picked

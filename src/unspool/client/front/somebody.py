@@ -1,0 +1,97 @@
+"""A `Person` at a terminal: what is asked, put so that it can be judged; what is picked, as an answer.
+
+Rules
+  1. All of what a call would do is shown before it is asked about: a whole command, a whole change. It is cleaned, so
+     that it reads as what it is.
+  2. Only what was picked is allowed. Esc is no, and ends the turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Protocol
+
+from unspool.client.front.drawing import Drawing
+from unspool.client.front.picking import Option, Picked, Picking
+from unspool.client.person import Choice, Permit, Ruling, Wish
+from unspool.display import clean_line
+
+EDITS = ("Edit", "Write", "MultiEdit", "NotebookEdit")
+
+
+class Asks(Protocol):
+    """Where something can be shown and asked."""
+
+    def show(self, text: str) -> None:
+        """Show a text."""
+
+    async def pick(self, picking: Picking) -> Picked | None:
+        """Ask."""
+
+
+class Somebody:
+    """Who sits there."""
+
+    def __init__(self, screen: Asks, drawing: Callable[[], Drawing], interrupt: Callable[[], object]) -> None:
+        self._screen = screen
+        self._drawing = drawing
+        self._interrupt = interrupt
+
+    async def permit(self, wish: Wish, ruling: Ruling) -> Permit:
+        """Ask whether a call may be made."""
+        answers = _answers(wish, ruling)
+        self._screen.show(self._drawing().wish(wish, ruling))
+        who = f"the agent {wish.agent}" if wish.agent else "it"
+        title = clean_line(f"May {who} do this? {wish.tool}({self._drawing().target(wish.tool, wish.input)})")
+        picked = await self._pick(Picking(title, [option for option, _ in answers]))
+        if picked is None:
+            self._interrupt()
+            return Permit(allowed=False)
+        permit = answers[picked.place][1]
+        return permit if permit.allowed else Permit(allowed=False, words=picked.words)
+
+    async def choose(self, choices: tuple[Choice, ...]) -> dict[str, str] | None:
+        """Ask which answers are meant."""
+        answers = {}
+        for choice in choices:
+            options = [Option(label, words) for label, words in choice.options]
+            other = Option("Something else", wants="what?")
+            title = f"{choice.header}: {choice.question}" if choice.header else choice.question
+            picked = await self._pick(Picking(title, [*options, other], several=choice.several))
+            if picked is None:
+                return None
+            labels = [options[place].label for place in picked.places if place < len(options)]
+            answers[choice.question] = ", ".join([*labels, *([picked.words] if picked.words else [])])
+        return answers
+
+    async def approve(self, plan: str) -> Permit:
+        """Ask whether a plan is good."""
+        self._screen.show(self._drawing().plan(plan))
+        answers = [
+            (Option("Yes, and make the edits without asking", key="a"), Permit(allowed=True, mode="acceptEdits")),
+            (Option("Yes, and ask before each edit", key="y"), Permit(allowed=True, mode="default")),
+            (Option("No, go on planning", key="n", wants="what should be different?"), Permit(allowed=False)),
+        ]
+        picked = await self._pick(Picking("Is this plan good?", [option for option, _ in answers]))
+        if picked is None:
+            self._interrupt()
+            return Permit(allowed=False)
+        permit = answers[picked.place][1]
+        return permit if permit.allowed else Permit(allowed=False, words=picked.words)
+
+    def _pick(self, picking: Picking) -> Awaitable[Picked | None]:
+        return self._screen.pick(picking)
+
+
+def _answers(wish: Wish, ruling: Ruling) -> list[tuple[Option, Permit]]:
+    found = [(Option("Yes", key="y"), Permit(allowed=True))]
+    if wish.tool in EDITS:
+        option = Option("Yes, and all edits from now on", key="a")
+        found.append((option, Permit(allowed=True, mode="acceptEdits")))
+    for rule in ruling.suggestions[:1] if wish.tool not in EDITS else ():
+        session = Permit(allowed=True, rule=rule, keep="session")
+        always = Permit(allowed=True, rule=rule, keep="local")
+        found.append((Option(f"Yes, and {rule} from now on in this session", key="s"), session))
+        found.append((Option(f"Yes, and always {rule} in this folder", key="a"), always))
+    no = Option("No, and say what to do instead", key="n", wants="what instead?")
+    return [*found, (no, Permit(allowed=False))]

@@ -1,0 +1,133 @@
+"""What lines say: a thing that happened in, the fields of its line out, in the program's order. Pure.
+
+The envelope (`parentUuid`, `cwd`, `sessionId`, … `uuid`, `timestamp`) is the writer's. Wordings are the program's own
+(2.1.29), so that every version knows them again.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+Json: TypeAlias = dict[str, Any]
+
+INTERRUPTED = "[Request interrupted by user]"
+INTERRUPTED_FOR_TOOLS = "[Request interrupted by user for tool use]"
+INTERRUPTED_CALL = "Interrupted by user"
+"""The result of a call that was made and not begun when the answer was interrupted."""
+_REJECTED = (
+    "The user doesn't want to proceed with this tool use. The tool use was rejected (eg. if it was a file edit, the "
+    "new_string was NOT written to the file). "
+)
+REJECTED = _REJECTED + "STOP what you are doing and wait for the user to tell you how to proceed."
+REJECTED_WITH = _REJECTED + "To tell you how to proceed, the user said:\n"
+REJECTED_RESULT = "User rejected tool use"
+CUT_SHORT = (
+    "Output token limit hit. Go on right where the answer stopped: no apology, no recap. Break what is left into "
+    "smaller pieces."
+)
+CALL_CUT_SHORT = (
+    "Output token limit hit. The last tool call was cut off before its input was whole, and was not run. Make it "
+    "again, smaller if need be."
+)
+BROKEN_OFF = (
+    "<system-reminder>\nThe connection broke while you were answering; what came before that is above. Go on right "
+    "where it stopped, without repeating it.\n</system-reminder>"
+)
+SYNTHETIC = "<synthetic>"
+_NOTHING_USED: Json = {
+    "input_tokens": 0,
+    "output_tokens": 0,
+    "cache_creation_input_tokens": 0,
+    "cache_read_input_tokens": 0,
+    "server_tool_use": {"web_search_requests": 0, "web_fetch_requests": 0},
+    "service_tier": None,
+    "cache_creation": {"ephemeral_1h_input_tokens": 0, "ephemeral_5m_input_tokens": 0},
+}
+
+
+def user(content: str | list[Json], **more: Any) -> Json:
+    """Something in the user's name."""
+    return {"type": "user", "message": {"role": "user", "content": content}, **more}
+
+
+def meta(content: str | list[Json]) -> Json:
+    """Something the client says in the user's name."""
+    return user(content, isMeta=True)
+
+
+def result(call_id: str, content: str | list[Json], *, is_error: bool, structured: Any, source: str | None) -> Json:
+    """What came of a call."""
+    block: Json = {"tool_use_id": call_id, "type": "tool_result", "content": content}
+    if is_error:
+        block["is_error"] = True
+    more: Json = {} if structured is None else {"toolUseResult": structured}
+    if source is not None:
+        more["sourceToolAssistantUUID"] = source
+    return user([block], **more)
+
+
+def answer(head: Json, content: list[Json], request_id: str | None) -> Json:
+    """A block of an answer; none: only what the answer used and why it ended."""
+    message = {
+        "model": head.get("model"),
+        "id": head.get("id"),
+        "type": "message",
+        "role": "assistant",
+        "content": content,
+        "stop_reason": head.get("stop_reason"),
+        "stop_sequence": head.get("stop_sequence"),
+        "usage": head.get("usage") or {"input_tokens": 0, "output_tokens": 0},
+    }
+    return {"message": message, **({"requestId": request_id} if request_id else {}), "type": "assistant"}
+
+
+def synthetic(id: str, text: str, **more: Any) -> Json:
+    """Something the client says in the model's name."""
+    message = {
+        "id": id,
+        "container": None,
+        "model": SYNTHETIC,
+        "role": "assistant",
+        "stop_reason": "stop_sequence",
+        "stop_sequence": "",
+        "type": "message",
+        "usage": _NOTHING_USED,
+        "content": [{"type": "text", "text": text}],
+        "context_management": None,
+    }
+    return {"type": "assistant", "message": message, **more}
+
+
+def place_mark(id: str) -> Json:
+    """A line that says nothing: a conversation goes on from here, and not from what was said last."""
+    line = synthetic(id, "")
+    return {**line, "message": {**line["message"], "content": []}}
+
+
+def api_failure(id: str, text: str, kind: str | None) -> Json:
+    """What the API said instead of an answer."""
+    return synthetic(id, text, **({"error": kind} if kind else {}), isApiErrorMessage=True)
+
+
+def system(subtype: str, content: str | None = None, **more: Any) -> Json:
+    """A note of the client's in the conversation."""
+    said = {} if content is None else {"content": content}
+    return {"type": "system", "subtype": subtype, **said, **more, "isMeta": False}
+
+
+def api_error(words: str, status: int | None, seconds: float, attempt: int, most: int) -> Json:
+    """A request that will be asked again."""
+    error = {"status": status, "message": words} if status is not None else {"message": words}
+    times = {"retryInMs": round(seconds * 1000, 1), "retryAttempt": attempt, "maxRetries": most}
+    return {"type": "system", "subtype": "api_error", "level": "error", "error": error, **times}
+
+
+def progress(call_id: str, name: str, data: Json) -> Json:
+    """Something to show of a call that runs."""
+    return {"type": "progress", "data": data, "toolUseID": name, "parentToolUseID": call_id}
+
+
+def snapshot(message: str, prompt: str, files: Json, time: str, *, update: bool) -> Json:
+    """Which files are kept, as they were before a prompt."""
+    held = {"messageId": prompt, "trackedFileBackups": files, "timestamp": time}
+    return {"type": "file-history-snapshot", "messageId": message, "snapshot": held, "isSnapshotUpdate": update}

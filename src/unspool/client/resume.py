@@ -1,0 +1,257 @@
+"""A session that is gone on with: its file in, what a conversation needs to know of it out.
+
+Rules
+  1. What will be sent is what the program would send (`graph/context.py`), to the model that goes on.
+  2. What of it stands on no line (results of calls that a crash left open, `No response requested.`) is written before
+     the next prompt: so the file says the same as what was sent, to every version.
+  3. The file is read once, whatever is in it; lines that cannot be read are passed over, and stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import msgspec
+
+from unspool.client.asked import Settings, Start, World
+from unspool.client.backups import Kept
+from unspool.edit.in_use import runner
+from unspool.edit.manuscript import read
+from unspool.edit.undisturbed import undisturbed
+from unspool.errors import NotFound, Refused
+from unspool.format.blocks import ToolUse
+from unspool.format.entry import Entry
+from unspool.format.notes import CustomTitle, FileHistory, FileHistoryDelta, FileHistorySnapshot
+from unspool.format.records import Assistant, Progress, User
+from unspool.graph import models
+from unspool.graph.context import NO_ANSWER, context_of, last_model
+from unspool.graph.drafts import ContextMessage
+from unspool.graph.thread_lines import thread_lines
+from unspool.graph.threads import is_message
+from unspool.paths import data_folder, project_key, session_file
+from unspool.read.files import pieces_of
+
+Json: TypeAlias = dict[str, Any]
+
+BEGINNING_GONE = "(The beginning of this conversation is missing.)"
+
+
+class Resumed(msgspec.Struct, frozen=True, kw_only=True):
+    """What a session was like when it was last left."""
+
+    id: str
+    path: Path
+    entries: tuple[Entry, ...]
+    lines: list[Entry]
+    """Those of the thread that is gone on with."""
+    messages: list[Json]
+    model: str
+    """Who goes on."""
+    parent: str | None
+    last: datetime | None
+    """The time of its newest line."""
+    ids: frozenset[str]
+    """Of its answers and calls."""
+    slug: str | None = None
+    title: str | None = None
+    """What a person has called it."""
+    plans: bool = False
+    """Whether it was in plan mode. No other mode is taken from a file: a file grants nothing."""
+    todos: tuple[Json, ...] = ()
+    moved: bool = False
+    """Whether it is gone on from another line than its last."""
+    files: dict[str, Kept] = {}
+    open_calls: tuple[tuple[str, str, str], ...] = ()
+    """Calls that were never answered: their ids, the lines they stand on, what is said of them."""
+    unanswered: bool = False
+    """Whether the last thing said is the user's."""
+
+
+@undisturbed()
+def resumed(path: Path, model: str, *, leaf: str | None = None, keeps_model: bool = False) -> Resumed:
+    """Read a session, to go on from its leaf or another line, with a model or the one it had."""
+    entries = entries_of(path)
+    lines = thread_lines(entries, leaf)
+    if leaf is not None and not any(entry.record.uuid == leaf for entry in lines):
+        raise NotFound(f"no such line in `{path.stem}`: `{leaf}`", hint="`unspool show --tree` shows its branches")
+    if not any(is_message(line) and not line.record.is_sidechain for line in lines):
+        raise NotFound(f"there is no conversation in `{path}`")
+    if keeps_model and (own := last_model(lines)) is not None:
+        model = models.resumed(own) if own.startswith("claude-") else own
+    said = context_of(lines, model)
+    return Resumed(
+        id=path.stem,
+        path=path,
+        entries=entries,
+        lines=lines,
+        messages=_from_the_user([message.json for message in said]),
+        model=model,
+        parent=_parent(lines),
+        last=_newest(entries),
+        ids=frozenset(_ids(entries)),
+        slug=_slug(entries),
+        title=_title(entries),
+        plans=_mode(lines) == "plan",
+        todos=_todos(lines),
+        moved=leaf is not None,
+        files=_files(entries, lines),
+        open_calls=tuple(_open_calls(said, lines)),
+        unanswered=bool(said) and _is_made(said[-1]) and said[-1].blocks[0].text == NO_ANSWER,
+    )
+
+
+def begun(start: Start, settings: Settings, world: World, root: Path) -> tuple[Path, Resumed | None]:
+    """Return the file of the session that is meant, and what is known of it if it is not new."""
+    if start.resume is None:
+        id = start.session_id or world.new_id()
+        path = session_file(world.config, project_key(str(root)), id)
+        if path.exists():
+            raise Refused(f"there is a session with this id: `{id}`", hint="`--resume` goes on with it")
+        return path, None
+    path = start.resume
+    if start.fork:
+        path = forked(path, world, start.leaf, start.session_id)
+        return path, resumed(path, settings.model, keeps_model=settings.keeps_model)
+    if not start.force:
+        claim(path, world.config)
+    return path, resumed(path, settings.model, leaf=start.leaf, keeps_model=settings.keeps_model)
+
+
+def forked(path: Path, world: World, leaf: str | None, id: str | None) -> Path:
+    """Copy a session with all that belongs to it, up to a line if one is named; return the copy."""
+    from unspool import home
+    from unspool.edit.edits import apply_edit, plan_edit
+    from unspool.edit.planning import Clone, Fork
+
+    session = home.open(path).session(path.stem)
+    planned = plan_edit(session, Clone() if leaf is None else Fork(leaf), id=id)
+    return apply_edit(planned, folder=data_folder(world.environment)).path
+
+
+def entries_of(path: Path) -> tuple[Entry, ...]:
+    """Read a session's lines."""
+    return read(path.stem, b"".join(pieces_of(path))).entries
+
+
+def claim(path: Path, config: Path) -> None:
+    """Refuse a session that somebody else works with."""
+    pid = runner(path, path.stem, config)
+    if pid is not None:
+        hint = "`--fork-session` goes on in a copy; `--force` goes on all the same"
+        raise Refused(f"process {pid} is running this session: `{path.stem}`", hint=hint)
+
+
+def _from_the_user(messages: list[Json]) -> list[Json]:
+    """Let the user begin, as the API demands, also if the beginning of a file is gone."""
+    if messages and messages[0]["role"] != "user":
+        return [{"role": "user", "content": [{"type": "text", "text": BEGINNING_GONE}]}, *messages]
+    return messages
+
+
+def _parent(lines: Sequence[Entry]) -> str | None:
+    """Return the line that the next one hangs on: the last, but for progress, which some versions do not know."""
+    uuids = [line.record.uuid for line in lines if line.record.uuid and not isinstance(line.record, Progress)]
+    return uuids[-1] if uuids else None
+
+
+def _newest(entries: Iterable[Entry]) -> datetime | None:
+    newest = max((entry.record.timestamp for entry in entries if entry.record.timestamp), default=None)
+    try:
+        found = datetime.fromisoformat(newest) if newest else None
+    except ValueError:
+        return None
+    return found if found is None or found.tzinfo else found.replace(tzinfo=UTC)
+
+
+def _ids(entries: Iterable[Entry]) -> Iterable[str]:
+    for entry in entries:
+        record = entry.record
+        if isinstance(record, Assistant):
+            if record.message.id:
+                yield record.message.id
+            for block in record.message.blocks:
+                if isinstance(block, ToolUse):
+                    yield block.id
+
+
+def _slug(entries: Sequence[Entry]) -> str | None:
+    for entry in reversed(entries):
+        if isinstance(entry.record, User | Assistant) and entry.record.slug:
+            return entry.record.slug
+    return None
+
+
+def _title(entries: Sequence[Entry]) -> str | None:
+    for entry in reversed(entries):
+        if isinstance(entry.record, CustomTitle) and entry.record.custom_title:
+            return entry.record.custom_title
+    return None
+
+
+def _mode(lines: Sequence[Entry]) -> str | None:
+    for line in reversed(lines):
+        if isinstance(line.record, User) and line.record.permission_mode:
+            return line.record.permission_mode
+    return None
+
+
+def _todos(lines: Sequence[Entry]) -> tuple[Json, ...]:
+    """Return the todo list as it was last written."""
+    for line in reversed(lines):
+        for block in line.record.message.blocks if isinstance(line.record, Assistant) else ():
+            if isinstance(block, ToolUse) and block.name == "TodoWrite":
+                todos = block.input.get("todos") if isinstance(block.input, dict) else None
+                return tuple(one for one in todos if isinstance(one, dict)) if isinstance(todos, list) else ()
+    return ()
+
+
+def _files(entries: Sequence[Entry], lines: Sequence[Entry]) -> dict[str, Kept]:
+    """Return the tracked files as the last snapshot of the thread has them."""
+    thread = {line.record.uuid for line in lines}
+    found: dict[str, Kept] = {}
+    for entry in entries:
+        match entry.record:
+            case FileHistorySnapshot(snapshot=snapshot) if snapshot.message_id in thread:
+                found |= _kept(snapshot)
+            case FileHistoryDelta(tracking_path=str(path), backup=backup, snapshot_message_id=prompt) if (
+                backup is not None and prompt in thread
+            ):
+                found[path] = Kept(backup.backup_file_name, backup.version or 1, backup.backup_time or "")
+            case _:
+                pass
+    return found
+
+
+def _kept(snapshot: FileHistory) -> dict[str, Kept]:
+    return {
+        path: Kept(backup.backup_file_name, backup.version or 1, backup.backup_time or "")
+        for path, backup in snapshot.tracked_file_backups.items()
+    }
+
+
+def _is_made(message: ContextMessage) -> bool:
+    return all(block.entry is None for block in message.blocks)
+
+
+def _open_calls(said: Sequence[ContextMessage], lines: Sequence[Entry]) -> Iterable[tuple[str, str, str]]:
+    """Yield the calls that are answered on no line."""
+    made = [
+        block
+        for message in said[-3:]
+        for block in message.blocks
+        if block.kind == "tool_result" and block.entry is None and block.id
+    ]
+    if not made:
+        return
+    sources = {
+        block.id: line.record.uuid or ""
+        for line in lines
+        if isinstance(line.record, Assistant)
+        for block in line.record.message.blocks
+        if isinstance(block, ToolUse)
+    }
+    for block in made:
+        yield block.id or "", sources.get(block.id or "", ""), str(block.value["content"])

@@ -1,0 +1,1 @@
+"""The tools: Claude Code's names, inputs, result texts and structured results."""

@@ -1,0 +1,192 @@
+"""What `unspool chat` is made to do before Claude Code goes on with it: prompts, and what the API says to each."""
+
+from __future__ import annotations
+
+import base64
+import json
+import sys
+from pathlib import Path
+from uuid import uuid4
+
+from tests.claude.program import Place, Program
+from tests.claude.scenarios import DOT, IMAGE, INTERRUPT, RESULT, Run, Scenario, assert_written, typed
+from tests.claude.server import Json, calls, says, thinks
+from unspool.testing.api import scripted
+
+CHAT = Program("chat", (sys.executable, "-m", "unspool", "chat", "--trust", "--permission-mode", "acceptEdits"))
+"""Our own client, which is started as the program is."""
+TOOLS = (
+    "Bash",
+    "Read",
+    "Write",
+    "Edit",
+    "NotebookEdit",
+    "Glob",
+    "Grep",
+    "Task",
+    "TodoWrite",
+    "TaskOutput",
+    "KillShell",
+)
+NOTEBOOK = {
+    "cells": [{"cell_type": "code", "id": "one", "metadata": {}, "source": ["1 + 1"], "outputs": []}],
+    "metadata": {"language_info": {"name": "python"}},
+    "nbformat": 4,
+    "nbformat_minor": 5,
+}  # fmt: skip
+QUESTION = {
+    "questions": [
+        {
+            "question": "Which colour?",
+            "header": "Colour",
+            "multiSelect": False,
+            "options": [{"label": "Red", "description": "like a fire"}, {"label": "Blue", "description": "like a sea"}],
+        }
+    ]
+}
+SUMMARIZE = "</conversation>"
+FLOOD = 12
+"""How many prompts flood a small window."""
+
+SCENARIOS = (
+    Scenario("text", (Run("Say hello."),), ("Hello to you.",)),
+    Scenario(
+        "calls",
+        (Run("Read the notes."), Run("Do three things."), Run("Fail twice."), Run("Look at the dot.")),
+        ("Notes first.", "Remember the milk", "and one more", '"is_error":true', '"type":"image"', "A dot."),
+    ),
+    Scenario(
+        "every tool",
+        (Run("Use every tool."),),
+        ("oldTodos", "structuredPatch", "backgroundTaskId", "EnterPlanMode", "ExitPlanMode", "All were used."),
+        makes=("made.txt",),
+    ),
+    Scenario("fork", (Run("Read the notes."), Run("Say hello.", ("--fork-session",))), ("About milk.",), forks=True),
+    Scenario(
+        "slash command", (Run("/greet the world"), Run("Say hello.")), ("<command-name>/greet", "Greet the world")
+    ),
+    Scenario(
+        "compaction",
+        (Run("Read the notes."), Run("/compact keep it short"), Run("Say hello.")),
+        ('"isCompactSummary":true', "Notes were read", "Hello to you."),
+    ),
+    Scenario(
+        "automatic compaction",
+        tuple(Run(f"Flood me, {number}.", ("--context-window", "9000")) for number in range(FLOOD)),
+        ('"trigger":"auto"', '"isCompactSummary":true', "Flood me, 0."),
+    ),
+    Scenario("agents", (Run("Send two agents."), Run("Say hello.")), ("It is about milk.", "Both are back.")),
+    Scenario("nested agents", (Run("Send an agent that sends one."),), ("One sent another.",)),
+    Scenario("API error", (Run("Say hello."), Run("Break.")), ('"isApiErrorMessage":true',)),
+    Scenario("nothing but an API error", (Run("Break."),), ('"isApiErrorMessage":true',)),
+    Scenario("broken off", (Run("Say hello."), Run("Cut it."), Run("Say hello.")), ("Hello to you.",)),
+    Scenario("cut by its length", (Run("Talk long."), Run("Say hello.")), ("It is long",)),
+    Scenario(
+        "queued prompt",
+        (Run(talk=(("", typed(says("Be slow."))), ("Slowly.", typed(says("Say hello."))))),),
+        ("slept", "Hello to you."),
+    ),
+    Scenario("image in a prompt", (Run(talk=(("", typed(says("Look at this."), IMAGE)),)),), ('"type":"image"',)),
+    Scenario(
+        "interrupt",
+        (Run(talk=(("", typed(says("Never end."))), ("tail -f", INTERRUPT), (RESULT, typed(says("Say hello."))))),),
+        ("[Request interrupted by user", "Hello to you."),
+    ),
+)
+
+
+def script(work: Path) -> Json:
+    """Return what the API says to each prompt."""
+    read = calls("Read", file_path=str(work / "notes.md"))
+    cues: dict[str, list[Json | str]] = {
+        "Say hello.": ["Hello to you."],
+        "Read the notes.": [_says(thinks("Notes first."), "I look.", read), _says(thinks("Milk."), "About milk.")],
+        "Do three things.": [_says("All at once.", read, _shell("echo and one more"), _shell("ls")), "Done."],
+        "Fail twice.": [
+            _says(calls("Read", file_path=str(work / "missing.md"))),
+            _says(_shell("echo no; exit 3")),
+            "Both failed.",
+        ],
+        "Look at the dot.": [_says(calls("Read", file_path=str(work / "dot.png"))), "A dot."],
+        "Use every tool.": _every_tool(str(work / "made.txt"), str(work / "book.ipynb")),
+        "Greet the world": ["Greeted."],
+        "Flood me": [_says(_shell("seq 1 900")), "A flood. " * 500],
+        "Send two agents.": [_says(_agent("Report on the notes."), _agent("Report on the dot.")), "Both are back."],
+        "Report on the notes.": [_says(read), "It is about milk."],
+        "Report on the dot.": ["It is about a dot."],
+        "Send an agent that sends one.": [_says(_agent("Send one more.")), "One sent another."],
+        "Send one more.": [_says(_agent("Report on the dot.")), "It says: a dot."],
+        "Break.": [{"error": {"status": 400}}],
+        "Cut it.": [{"content": "This is said, and more is not.", "break": {"how": "cut", "after": 4}}],
+        "Talk long.": [{"content": "It is long", "stop_reason": "max_tokens"}, " and then it ends."],
+        "Be slow.": [_says("Slowly.", _shell("sleep 1; echo slept")), "That was slow."],
+        "Look at this.": ["I see a dot."],
+        "Never end.": [_says("Endless.", _shell("tail -f notes.md")), "It ended."],
+        SUMMARIZE: ["<summary>Notes were read.</summary>"],
+    }
+    return {"cues": cues, "default": "OK."}
+
+
+def _every_tool(made: str, book: str) -> list[Json | str]:
+    todo = {"content": "Use tools", "status": "in_progress", "activeForm": "Using tools"}
+    return [
+        _says(thinks("First a file."), calls("Write", file_path=made, content="one\ntwo\n")),
+        _says(calls("Edit", file_path=made, old_string="two", new_string="three")),
+        _says(calls("Read", file_path=made), calls("Glob", pattern="*.txt"), calls("Grep", pattern="three")),
+        _says(calls("TodoWrite", todos=[todo])),
+        _says(calls("Read", file_path=book)),
+        _says(calls("NotebookEdit", notebook_path=book, cell_id="one", new_source="1 + 2", edit_mode="replace")),
+        _says(calls("Bash", command="echo later", description="Later", run_in_background=True)),
+        _says(calls("TaskOutput", task_id="nobody"), calls("KillShell", shell_id="nobody")),
+        _says(calls("AskUserQuestion", **QUESTION)),
+        _says(calls("Read", offset="far"), calls("Unheard", of="it")),
+        _says(calls("WebFetch", url="http://127.0.0.1:9/", prompt="What is it?"), calls("WebSearch", query="nothing")),
+        _says(calls("EnterPlanMode")),
+        _says(calls("ExitPlanMode", plan="1. Look.\n2. Leap.")),
+        "All were used.",
+    ]
+
+
+def _says(*content: Json | str) -> Json:
+    return {"content": list(content)}
+
+
+def _shell(command: str) -> Json:
+    return calls("Bash", command=command, description="Run it")
+
+
+def _agent(prompt: str) -> Json:
+    return calls("Task", description="Report", prompt=prompt, subagent_type="general-purpose")
+
+
+def furnish(place: Place) -> None:
+    """Make the project that is worked in."""
+    files = {
+        "notes.md": b"# Notes\n\nRemember the milk.\n",
+        "dot.png": base64.b64decode(DOT),
+        "book.ipynb": json.dumps(NOTEBOOK).encode(),
+        ".claude/commands/greet.md": b"---\ndescription: say hello\n---\nGreet $ARGUMENTS, please.\n",
+    }
+    for name, data in files.items():
+        path = place.work / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+    place.config.mkdir(parents=True)
+
+
+def play(scenario: Scenario, place: Place) -> list[str]:
+    """Run a scenario and return the ids of the sessions it wrote."""
+    ids = [str(uuid4())]
+    for number, run in enumerate(scenario.runs):
+        name = ("--resume", ids[-1]) if number else ("--session-id", ids[-1])
+        flags = (*name, *run.flags, "--allowedTools", *TOOLS)
+        with scripted(script(place.work)) as api:
+            if run.talk:
+                CHAT.talk(place, api.url, run.talk, *flags)
+            else:
+                result = CHAT.run(place, api.url, *flags, "--", run.prompt)
+                ids += [str(result["session_id"])] if "--fork-session" in run.flags else []
+        assert not api.failures, f"{scenario.name}: {api.failures}"
+    for id in ids:
+        assert_written(scenario, place, id)
+    return ids

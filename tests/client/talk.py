@@ -1,0 +1,204 @@
+"""Conversations with a script, and what must be true of what they leave."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from unspool.client import events
+from unspool.client.agents import BUILT_IN
+from unspool.client.asked import Settings, Start, World
+from unspool.client.chat import Chat
+from unspool.client.conversation import named_as
+from unspool.client.desk import Desk
+from unspool.client.fittings import Fittings
+from unspool.client.person import Person, Ruling
+from unspool.client.room import Ample
+from unspool.client.scripted import Scripted
+from unspool.client.tools.tool import Outcome, Tool, ToolFailed
+from unspool.edit import invariants
+from unspool.edit.manuscript import Manuscript, read
+from unspool.graph.context import NO_ANSWER, context
+from unspool.testing.script import Script, convert
+from unspool.testing.strict import problems
+
+MODEL = "claude-opus-4-5-20251101"
+Json = dict[str, Any]
+
+
+class Echo:
+    """Says what it is given; may wait, fail, or never end."""
+
+    name = "Echo"
+    description = "Says it back."
+    is_concurrent = True
+
+    def __init__(self) -> None:
+        self.input_schema: Json = {"type": "object", "properties": {"text": {"type": "string"}}}
+
+    def target(self, input: Json) -> str:
+        return str(input.get("text", ""))
+
+    async def run(self, input: Json, desk: Desk, call_id: str) -> Outcome:
+        text = input.get("text")
+        if not isinstance(text, str):
+            raise ToolFailed("text is missing")
+        for _ in range(int(input.get("turns", 0))):
+            await asyncio.sleep(0)
+        if text == "never":
+            desk.progress(call_id, {"type": "bash_progress", "output": "still", "fullOutput": "still"})
+            await asyncio.Event().wait()
+        return Outcome(content=text, result={"text": text})
+
+
+class Put(Echo):
+    """Writes a file, after keeping it."""
+
+    name = "Put"
+    is_concurrent = False
+
+    async def run(self, input: Json, desk: Desk, call_id: str) -> Outcome:
+        path = desk.cwd / str(input["path"])
+        desk.keep(path)
+        path.write_text(str(input["text"]))
+        return Outcome(content="written", result={"filePath": str(path)})
+
+
+class Allow:
+    """Judges nothing."""
+
+    behaviour: Any = "allow"
+
+    def __init__(self, behaviour: str = "allow") -> None:
+        self.behaviour = behaviour
+        self.kept: list[tuple[str, str]] = []
+
+    def judge(self, tool: str, input: Json, desk: Desk) -> Ruling:
+        return Ruling(behaviour=self.behaviour, why="the test says so")
+
+    def keep(self, rule: str, where: str) -> None:
+        self.kept.append((rule, where))
+        self.behaviour = "allow"
+
+
+async def run_tool(tool: Tool, input: Json, desk: Desk, call_id: str) -> Outcome:
+    try:
+        return await tool.run(input, desk, call_id)
+    except ToolFailed as failed:
+        return Outcome(content=str(failed), result=f"Error: {failed}", is_error=True)
+
+
+def fitted(tools: Iterable[Tool] = (), judge: Any = None) -> Fittings:
+    return Fittings(
+        tools=(Echo(), Put(), *tools),
+        judge=judge or Allow(),
+        run=run_tool,
+        system=lambda desk: [{"type": "text", "text": "You help."}],
+        room=lambda walls: Ample(),
+        agents={agent.name: agent for agent in BUILT_IN},
+    )
+
+
+class Place(NamedTuple):
+    """A folder to talk in."""
+
+    config: Path
+    work: Path
+
+
+def place(folder: Path) -> Place:
+    (folder / "work").mkdir(exist_ok=True)
+    return Place(folder / "config", folder / "work")
+
+
+class Session(NamedTuple):
+    """A conversation that is open, and who answers in it."""
+
+    chat: Chat
+    model: Scripted
+
+    async def say(self, prompt: str | list[Json], at: Callable[[Any, Chat], None] | None = None) -> list[Any]:
+        """Take a turn and return what happened; `at` is told of every event."""
+        found = []
+        async for event in self.chat.turn(prompt):
+            found.append(event)
+            if at is not None:
+                at(event, self.chat)
+        return found
+
+
+async def opened(
+    there: Place,
+    script: Any,
+    start: Start | None = None,
+    fittings: Fittings | None = None,
+    person: Person | None = None,
+    **settings: Any,
+) -> Session:
+    model = Scripted(script if isinstance(script, Script) else convert(script))
+    world = World(model, there.config, there.work, {}, pause=lambda attempt: 0.0)
+    asked = Settings(**{"model": MODEL, **settings})
+    return Session(await Chat.open(start or Start(), asked, world, person, fittings or fitted()), model)
+
+
+def talk(there: Place, script: Any, *prompts: str, **more: Any) -> tuple[Session, list[Any]]:
+    """Have a conversation, and return it with all that happened."""
+
+    async def go() -> tuple[Session, list[Any]]:
+        session = await opened(there, script, **more)
+        found = [event for prompt in prompts for event in await session.say(prompt)]
+        await session.chat.close()
+        return session, found
+
+    session, found = asyncio.run(go())
+    sound(session)
+    return session, found
+
+
+def manuscript(path: Path) -> Manuscript:
+    return read(path.stem, path.read_bytes())
+
+
+def sound(session: Session) -> None:
+    """Check what must be true of every session that was left: rules, times, and that disk and memory agree."""
+    chat = session.chat
+    written = manuscript(chat.path)
+    assert invariants.check(written).violations == []
+    assert len(written.items) == len(written.entries)
+    times = [entry.record.timestamp for entry in written.entries if entry.record.timestamp and entry.record.uuid]
+    assert times == sorted(set(times))
+    tools = {tool.name for tool in chat.fittings.tools}
+    told = named_as((message.json for message in context(written.entries, model=MODEL)), tools)
+    if told and told[-1] == {"role": "assistant", "content": [{"type": "text", "text": NO_ANSWER}]}:
+        told.pop()
+    sent = chat.transcript.conversation.messages
+    assert told == sent
+    assert accepted(chat.path) == []
+
+
+def accepted(path: Path) -> list[str]:
+    """Return what the API refuses of the request that going on makes."""
+    messages = [message.json for message in context(manuscript(path).entries, model=MODEL)]
+    body = {"model": MODEL, "max_tokens": 100, "messages": [*messages, {"role": "user", "content": "Go on."}]}
+    return [problem.message for problem in problems(body)]
+
+
+def of(kind: type, found: Iterable[Any]) -> list[Any]:
+    return [event for event in found if isinstance(event, kind)]
+
+
+def ending(found: list[Any]) -> str:
+    assert isinstance(found[-1], events.TurnEnded)
+    return found[-1].ending
+
+
+def all_lines(path: Path) -> list[Any]:
+    return [msgspec.json.decode(line) for line in path.read_bytes().splitlines()]
+
+
+def records(path: Path, kind: str) -> list[Any]:
+    return [line for line in all_lines(path) if line.get("type") == kind]

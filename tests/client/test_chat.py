@@ -1,0 +1,469 @@
+"""`client/chat.py`: sessions that are begun, gone on with, forked, rewound and renamed."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import stat
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+import unspool
+from tests.client.talk import (
+    MODEL,
+    Place,
+    Session,
+    all_lines,
+    ending,
+    manuscript,
+    of,
+    opened,
+    place,
+    records,
+    sound,
+    talk,
+)
+from unspool.client import events
+from unspool.client.asked import Start
+from unspool.edit import invariants
+from unspool.errors import NotFound, Refused, Usage
+from unspool.export.versions import content, versions
+from unspool.graph.drafts import INTERRUPTED
+from unspool.paths import project_key
+from unspool.testing.build import assistant, session, text, thinking, tool_use, user
+
+
+def put(path: str, text: str) -> dict[str, Any]:
+    return {"content": [{"type": "tool_use", "name": "Put", "input": {"path": path, "text": text}}]}
+
+
+def test_a_session_lies_where_the_program_looks_for_it_and_is_its_owner_s_alone(tmp_path: Path) -> None:
+    there = place(tmp_path)
+    session, _ = talk(there, ["Hello."], "Hi.")
+    path = session.chat.path
+    assert path.parent.parent == there.config / "projects"
+    assert path.parent.name == project_key(str(there.work.resolve()))
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+
+
+def test_every_line_has_the_program_s_envelope(tmp_path: Path) -> None:
+    there = place(tmp_path)
+    (there.work / ".git").mkdir()
+    (there.work / ".git" / "HEAD").write_text("ref: refs/heads/feature/x\n")
+    session, _ = talk(there, ["Hello."], "Hi.")
+    for line in all_lines(session.chat.path):
+        if "uuid" in line:
+            assert line["sessionId"] == session.chat.session_id
+            assert (line["version"], line["userType"], line["isSidechain"]) == ("2.1.29", "external", False)
+            assert (line["cwd"], line["gitBranch"]) == (str(there.work.resolve()), "feature/x")
+            assert len(line["slug"].split("-")) == 3
+    (prompt,) = records(session.chat.path, "user")
+    assert prompt["permissionMode"] == "default"
+
+
+def test_a_new_session_has_no_file_before_its_first_prompt(tmp_path: Path) -> None:
+    async def go() -> Path:
+        session = await opened(place(tmp_path), ["Hello."])
+        session.chat.local_command("cost", "", "nothing")
+        await session.chat.close()
+        return session.chat.path
+
+    assert not asyncio.run(go()).exists()
+
+
+def test_a_session_is_read_whole_by_the_library(tmp_path: Path) -> None:
+    there = place(tmp_path)
+    session, _ = talk(there, [put("a.txt", "one"), "Done.", "Yes."], "Write.", "Well?")
+    read = unspool.open(there.config).session(session.chat.session_id)
+    assert [turn.text for turn in read.turns] == ["Write.", "Well?"]
+    assert [(call.use.name, call.result is not None) for call in read.tool_calls] == [("Put", True)]
+    assert read.bad_lines == ()
+
+
+def test_going_on_sends_what_was_said(tmp_path: Path) -> None:
+    there = place(tmp_path)
+    first, _ = talk(there, [put("a.txt", "one"), "Done."], "Write.")
+    start = Start(resume=first.chat.path)
+    script = [{"content": "Still here.", "expect": {"anywhere": ["Write.", "Done.", "a.txt"], "text": "Well?"}}]
+    second, found = talk(there, script, "Well?", start=start)
+    assert second.model.failures == []
+    assert ending(found) == "end_turn"
+    assert second.chat.session_id == first.chat.session_id
+    sent = str(second.model.requests[0]["messages"][:-1]).replace(", 'cache_control': {'type': 'ephemeral'}", "")
+    assert sent == str(first.chat.transcript.conversation.messages)
+
+
+def test_a_new_session_does_not_take_an_id_that_is_there(tmp_path: Path) -> None:
+    there = place(tmp_path)
+    first, _ = talk(there, ["Hello."], "Hi.")
+    with pytest.raises(Refused, match="there is a session with this id"):
+        talk(there, [], start=Start(session_id=first.chat.session_id))
+
+
+def written(there: Place, *story: Any) -> Path:
+    """Write a session as the program would have, and return its file."""
+    id = "3f2a0000-0000-4000-8000-000000000001"
+    path = there.config / "projects" / project_key(str(there.work.resolve())) / f"{id}.jsonl"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(session(*story, id=id, cwd=str(there.work)).data)
+    return path
+
+
+def test_a_call_that_a_crash_left_open_is_answered_before_the_next_prompt(tmp_path: Path) -> None:
+    there = place(tmp_path)
+    path = written(there, user("Go."), assistant(text("I run."), tool_use("Echo"), model=MODEL))
+    script = [{"content": "I see.", "expect": {"anywhere": "Tool call interrupted"}}]
+    resumed, _ = talk(there, script, "Well?", start=Start(resume=path))
+    assert resumed.model.failures == []
+    results = [line for line in records(path, "user") if "sourceToolAssistantUUID" in line]
+    assert [line["message"]["content"][0]["content"] for line in results] == [INTERRUPTED]
+
+
+def test_a_prompt_that_was_never_answered_is_followed_by_the_program_s_own_words(tmp_path: Path) -> None:
+    there = place(tmp_path)
+    path = written(there, user("Go."))
+    resumed, _ = talk(there, ["I see."], "Well?", start=Start(resume=path))
+    assert [message["role"] for message in resumed.model.requests[0]["messages"]] == ["user", "assistant", "user"]
+    assert "No response requested." in path.read_text()
+
+
+def test_a_torn_last_line_is_left_alone_and_nothing_is_added_to_it(tmp_path: Path) -> None:
+    there = place(tmp_path)
+    first, _ = talk(there, ["Hello."], "Hi.")
+    with first.chat.path.open("ab") as file:
+        file.write(b'{"type":"assistant","mess')
+    before = first.chat.path.read_bytes()
+    model, _ = asyncio.run(_gone_on(there, first.chat.path))
+    after = first.chat.path.read_bytes()
+    assert after.startswith(before + b"\n{")
+    assert model.model.failures == []
+
+
+async def _gone_on(there: Place, path: Path, **more: Any) -> tuple[Session, list[Any]]:
+    session = await opened(there, ["Still here."], Start(resume=path, **more))
+    found = await session.say("Well?")
+    await session.chat.close()
+    return session, found
+
+
+def test_times_grow_also_if_the_clock_goes_back(tmp_path: Path) -> None:
+    there = place(tmp_path)
+    path = written(there, user("Go.", timestamp="2099-01-01T00:00:00.000Z"), assistant("Yes.", model=MODEL))
+    lines = all_lines(path)
+    lines[-1]["timestamp"] = "2099-01-01T00:00:00.001Z"
+    path.write_bytes(b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
+    talk(there, ["I see."], "Well?", start=Start(resume=path))
+
+
+def test_another_branch_can_be_gone_on_with(tmp_path: Path) -> None:
+    there = place(tmp_path)
+    first, _ = talk(there, ["One.", "Two.", "Three."], "First.", "Second.", "Third.")
+    points = first.chat.points()
+    script = [{"content": "Other.", "expect": {"anywhere": "Second.", "absent": "Third."}}]
+    second, _ = talk(there, script, "Instead.", start=Start(resume=first.chat.path, leaf=points[2].parent))
+    assert second.model.failures == []
+    assert [(branch.text, branch.is_active) for branch in second.chat.tree()] == [("Third.", False), ("Instead.", True)]
+
+
+def test_a_line_that_is_not_there_is_not_gone_on_from(tmp_path: Path) -> None:
+    there = place(tmp_path)
+    first, _ = talk(there, ["One."], "First.")
+    with pytest.raises(NotFound, match="no such line"):
+        talk(there, [], start=Start(resume=first.chat.path, leaf="nowhere"))
+
+
+def test_a_session_in_use_is_refused(tmp_path: Path) -> None:
+    there = place(tmp_path)
+    first, _ = talk(there, ["One.", "Two."], "First.")
+    entry = there.config / "sessions" / f"{os.getppid()}.json"
+    entry.parent.mkdir(exist_ok=True)
+    entry.write_bytes(msgspec.json.encode({"pid": os.getppid(), "sessionId": first.chat.session_id}))
+    with pytest.raises(Refused, match="is running this session"):
+        talk(there, [], start=Start(resume=first.chat.path))
+    talk(there, ["Yes."], "Well?", start=Start(resume=first.chat.path, force=True))
+
+
+def test_who_works_with_a_session_says_so(tmp_path: Path) -> None:
+    there = place(tmp_path)
+    entry = there.config / "sessions" / f"{os.getpid()}.json"
+    seen: list[str] = []
+
+    async def go() -> None:
+        session = await opened(there, ["Hello."])
+        await session.say("Hi.", lambda event, chat: seen.append(msgspec.json.decode(entry.read_bytes())["status"]))
+        assert msgspec.json.decode(entry.read_bytes())["status"] == "idle"
+        await session.chat.close()
+
+    asyncio.run(go())
+    assert set(seen) == {"busy"}
+    assert not entry.exists()
+
+
+def test_a_fork_is_a_copy_that_goes_on_by_itself(tmp_path: Path) -> None:
+    there = place(tmp_path)
+    first, _ = talk(there, [put("a.txt", "one"), "Done."], "Write.")
+    before = first.chat.path.read_bytes()
+    script = [{"content": "Copied.", "expect": {"anywhere": ["Write.", "Done."]}}]
+    second, _ = talk(there, script, "Well?", start=Start(resume=first.chat.path, fork=True))
+    assert second.model.failures == []
+    assert second.chat.session_id != first.chat.session_id
+    assert first.chat.path.read_bytes() == before
+
+
+def test_going_back_leaves_a_branch_and_sends_nothing_of_it(tmp_path: Path) -> None:
+    there = place(tmp_path)
+    script = ["One.", "Two.", {"content": "Other.", "expect": {"anywhere": "First.", "absent": ["Second.", "Two."]}}]
+
+    async def go() -> Session:
+        session = await opened(there, script)
+        for prompt in ("First.", "Second."):
+            await session.say(prompt)
+        session.chat.rewind(session.chat.points()[1].uuid, conversation=True, files=False)
+        sound(session)
+        await session.say("Instead.")
+        await session.chat.close()
+        return session
+
+    session = asyncio.run(go())
+    sound(session)
+    assert session.model.failures == []
+    assert [point.text for point in session.chat.points()] == ["First.", "Instead."]
+
+
+def test_going_back_to_the_beginning_leaves_nothing_to_send(tmp_path: Path) -> None:
+    async def go() -> Session:
+        script = ["One.", {"content": "Other.", "expect": {"absent": ["First.", "One."]}}]
+        session = await opened(place(tmp_path), script)
+        await session.say("First.")
+        session.chat.rewind(session.chat.points()[0].uuid, conversation=True, files=False)
+        await session.say("Instead.")
+        await session.chat.close()
+        return session
+
+    session = asyncio.run(go())
+    sound(session)
+    assert session.model.failures == []
+
+
+def test_files_go_back_to_what_they_were_before_a_prompt(tmp_path: Path) -> None:
+    there = place(tmp_path)
+    (there.work / "old.txt").write_text("as it was")
+    script = [put("old.txt", "changed"), "Done.", put("new.txt", "new"), put("old.txt", "again"), "Done."]
+
+    async def go() -> Session:
+        session = await opened(there, script)
+        await session.say("First.")
+        await session.say("Second.")
+        points = session.chat.points()
+        assert [point.files for point in points] == [("new.txt", "old.txt"), ("new.txt", "old.txt")]
+        assert session.chat.rewind(points[1].uuid, conversation=False, files=True) == ["new.txt", "old.txt"]
+        assert (there.work / "old.txt").read_text() == "changed"
+        assert not (there.work / "new.txt").exists()
+        assert session.chat.rewind(points[0].uuid, conversation=False, files=True) == ["old.txt"]
+        assert (there.work / "old.txt").read_text() == "as it was"
+        await session.chat.close()
+        return session
+
+    sound(asyncio.run(go()))
+
+
+def test_files_go_back_also_after_the_session_was_left(tmp_path: Path) -> None:
+    there = place(tmp_path)
+    (there.work / "a.txt").write_text("as it was")
+    first, _ = talk(there, [put("a.txt", "one"), "Done."], "First.")
+    second, _ = talk(there, [put("a.txt", "two"), "Done."], "Second.", start=Start(resume=first.chat.path))
+    points = second.chat.points()
+    assert second.chat.rewind(points[1].uuid, conversation=False, files=True) == ["a.txt"]
+    assert (there.work / "a.txt").read_text() == "one"
+    assert second.chat.rewind(points[0].uuid, conversation=False, files=True) == ["a.txt"]
+    assert (there.work / "a.txt").read_text() == "as it was"
+
+
+def test_backups_are_named_and_told_as_the_program_does(tmp_path: Path) -> None:
+    there = place(tmp_path)
+    (there.work / "a.txt").write_text("as it was")
+    session, _ = talk(there, [put("a.txt", "one"), "Done.", "Yes."], "First.", "Second.")
+    snapshots = records(session.chat.path, "file-history-snapshot")
+    assert [(line["isSnapshotUpdate"], [*line["snapshot"]["trackedFileBackups"]]) for line in snapshots] == [
+        (False, []), (True, ["a.txt"]), (False, ["a.txt"]),
+    ]  # fmt: skip
+    assert [line["snapshot"]["trackedFileBackups"].get("a.txt", {}).get("version") for line in snapshots] == [
+        None,
+        1,
+        2,
+    ]
+    read = unspool.open(there.config).session(session.chat.session_id)
+    (found,) = versions(read).values()
+    assert [content(read, version) for version in found] == [b"as it was", b"one"]
+
+
+def test_a_snapshot_is_told_before_the_next_request(tmp_path: Path) -> None:
+    session, _ = talk(place(tmp_path), [put("a.txt", "one"), "Done."], "First.")
+    kinds = [(line["type"], line.get("isSnapshotUpdate")) for line in all_lines(session.chat.path)]
+    assert kinds.index(("file-history-snapshot", True)) < max(
+        at for at, kind in enumerate(kinds) if kind[0] == "assistant"
+    )
+
+
+def test_another_model_is_not_sent_what_the_first_one_thought(tmp_path: Path) -> None:
+    there = place(tmp_path)
+    script = [
+        {"content": [{"type": "thinking", "thinking": "Secretly."}, "One."]},
+        {"content": "Two.", "expect": {"absent": "Secretly.", "anywhere": "One."}},
+    ]
+
+    async def go() -> Session:
+        session = await opened(there, script)
+        await session.say("First.")
+        session.chat.set_model("claude-sonnet-4-5")
+        await session.say("Second.")
+        await session.chat.close()
+        return session
+
+    session = asyncio.run(go())
+    assert session.model.failures == []
+    assert session.model.requests[1]["model"] == "claude-sonnet-4-5"
+    assert invariants.check(manuscript(session.chat.path)).violations == []
+
+
+def test_a_title_is_found_by_the_library(tmp_path: Path) -> None:
+    there = place(tmp_path)
+
+    async def go() -> Session:
+        session = await opened(there, ["One."])
+        await session.say("First.")
+        session.chat.rename("The first one")
+        await session.chat.close()
+        return session
+
+    session = asyncio.run(go())
+    sound(session)
+    assert unspool.open(there.config).session("The first one").id == session.chat.session_id
+    again, _ = talk(there, ["Two."], "Second.", start=Start(resume=session.chat.path))
+    assert again.chat.title == "The first one"
+
+
+def test_titles_stay_where_lists_of_sessions_look(tmp_path: Path) -> None:
+    long = {"content": [{"type": "tool_use", "name": "Echo", "input": {"text": "x" * 20_000}}]}
+    talk(place(tmp_path), ["One.", *[long] * 12, "Done."], "First.", "Second.")
+
+
+def test_prompts_that_were_typed_are_remembered(tmp_path: Path) -> None:
+    there = place(tmp_path)
+    session, _ = talk(there, ["One."], "First.", interactive=True)
+    (line,) = all_lines(there.config / "history.jsonl")
+    assert (line["display"], line["sessionId"]) == ("First.", session.chat.session_id)
+    assert line["project"] == str(there.work.resolve())
+
+
+def test_a_command_s_expansion_follows_its_line(tmp_path: Path) -> None:
+    raw = "<command-message>greet</command-message>\n<command-name>/greet</command-name>"
+
+    async def go() -> Session:
+        session = await opened(place(tmp_path), [{"content": "Hello.", "expect": {"anywhere": "Greet the world"}}])
+        async for _ in session.chat.turn(raw, [{"type": "text", "text": "Greet the world"}]):
+            pass
+        await session.chat.close()
+        return session
+
+    session = asyncio.run(go())
+    sound(session)
+    assert session.model.failures == []
+    first, second = records(session.chat.path, "user")
+    assert "permissionMode" not in first
+    assert (second["isMeta"], second["parentUuid"]) == (True, first["uuid"])
+
+
+def test_local_commands_are_written_as_the_program_does(tmp_path: Path) -> None:
+    async def go() -> Session:
+        session = await opened(place(tmp_path), ["One.", "Two."])
+        await session.say("First.")
+        session.chat.local_command("cost", "", "$0.00")
+        await session.say("Second.")
+        await session.chat.close()
+        return session
+
+    session = asyncio.run(go())
+    sound(session)
+    said = [line["content"] for line in records(session.chat.path, "system") if line["subtype"] == "local_command"]
+    assert said[0].startswith("<command-name>/cost</command-name>")
+    assert said[1] == "<local-command-stdout>$0.00</local-command-stdout>"
+
+
+def test_a_folder_that_cannot_be_written_ends_the_turn_with_words(tmp_path: Path) -> None:
+    there = place(tmp_path)
+    there.config.mkdir()
+    (there.config / "projects").write_text("in the way")
+
+    async def go() -> list[Any]:
+        session = await opened(there, ["Hello."])
+        found = await session.say("Hi.")
+        await session.chat.close()
+        return found
+
+    found = asyncio.run(go())
+    (failed,) = of(events.Failed, found)
+    assert failed.exit_code == 4
+    assert ending(found) == "failed"
+
+
+def test_thinking_of_a_session_is_sent_to_the_model_that_thought_it(tmp_path: Path) -> None:
+    there = place(tmp_path)
+    story = [user("Go."), assistant(thinking("Hm."), text("Yes."), model=MODEL)]
+    path = written(there, *story)
+    same, _ = talk(there, ["I see."], "Well?", start=Start(resume=path))
+    assert "Hm." in str(same.model.requests[0])
+
+
+def test_a_file_does_not_say_what_is_allowed(tmp_path: Path) -> None:
+    there = place(tmp_path)
+    path = written(there, user("Go.", permissionMode="bypassPermissions"), assistant("Yes.", model=MODEL))
+    session, _ = talk(there, ["I see."], "Well?", start=Start(resume=path))
+    assert session.chat.mode == "default"
+
+
+def test_plan_mode_and_todos_are_as_they_were_left(tmp_path: Path) -> None:
+    there = place(tmp_path)
+    todos = [{"content": "Sow", "status": "pending", "activeForm": "Sowing"}]
+    call = tool_use("TodoWrite", todos=todos)
+    path = written(there, user("Go.", permissionMode="plan"), assistant(call, model=MODEL))
+    session, _ = talk(there, ["I see."], "Well?", start=Start(resume=path))
+    assert (session.chat.mode, session.chat.todos) == ("plan", todos)
+
+
+def test_two_turns_at_once_are_refused(tmp_path: Path) -> None:
+    async def go() -> None:
+        session = await opened(place(tmp_path), ["One.", "Two."])
+        stream = session.chat.turn("First.")
+        await anext(stream)
+        with pytest.raises(Usage, match="a turn is running"):
+            await session.say("Second.")
+        await stream.aclose()
+        await session.say("Third.")
+        await session.chat.close()
+
+    asyncio.run(go())
+
+
+def test_a_branch_that_is_gone_on_with_stays_the_one_if_the_turn_is_cut_off(tmp_path: Path) -> None:
+    there = place(tmp_path)
+    first, _ = talk(there, ["One.", "Two."], "First.", "Second.")
+    leaf = first.chat.points()[1].parent
+
+    async def go() -> None:
+        session = await opened(there, ["Other."], Start(resume=first.chat.path, leaf=leaf))
+        stream = session.chat.turn("Instead.")
+        await anext(stream)
+        written = first.chat.path.read_bytes()
+        await stream.aclose()
+        await session.chat.close()
+        first.chat.path.write_bytes(written)
+
+    asyncio.run(go())
+    script = [{"content": "Yes.", "expect": {"anywhere": "Instead.", "absent": "Second."}}]
+    again, _ = talk(there, script, "Well?", start=Start(resume=first.chat.path))
+    assert again.model.failures == []

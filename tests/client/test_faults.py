@@ -1,0 +1,154 @@
+"""What goes wrong around a conversation: full disks, huge results, tools that never end. Each has its outcome."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import resource
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.client.talk import Echo, Session, all_lines, ending, fitted, manuscript, of, opened, place, sound, talk
+from unspool.client import events
+from unspool.client.asked import Start
+from unspool.client.desk import Desk
+from unspool.client.tools.tool import Outcome
+from unspool.client.writer import append
+from unspool.edit import invariants
+from unspool.errors import Unwritable
+
+ROOT = Path(__file__).parents[2]
+
+
+class Flood(Echo):
+    """Says far too much."""
+
+    name = "Flood"
+
+    async def run(self, input: dict[str, Any], desk: Desk, call_id: str) -> Outcome:
+        return Outcome(content="x" * 50_000_000, result={"size": 50_000_000})
+
+
+def test_a_line_is_there_whole_or_not_at_all(tmp_path: Path) -> None:
+    code = """
+import resource, signal, sys
+from pathlib import Path
+from unspool.client.writer import append
+from unspool.errors import Unwritable
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+path = Path(sys.argv[1])
+append(path, b'{"a": 1}\\n')
+resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
+try:
+    append(path, b'{"b": "' + b"x" * 1000 + b'"}\\n')
+except Unwritable as error:
+    print(error.message)
+append(path, b'{"c": 3}\\n')
+"""
+    path = tmp_path / "some.jsonl"
+    done = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True)
+    assert "cannot write" in done.stdout
+    assert path.read_bytes() == b'{"a": 1}\n{"c": 3}\n'
+
+
+def test_a_torn_line_is_ended_before_the_next(tmp_path: Path) -> None:
+    path = tmp_path / "some.jsonl"
+    path.write_bytes(b'{"torn')
+    append(path, b'{"b": 2}\n')
+    assert path.read_bytes() == b'{"torn\n{"b": 2}\n'
+
+
+def test_a_link_is_not_written_through(tmp_path: Path) -> None:
+    (tmp_path / "some.jsonl").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(Unwritable):
+        append(tmp_path / "some.jsonl", b"{}\n")
+    assert not (tmp_path / "elsewhere").exists()
+
+
+@pytest.mark.parametrize("room", [0, 700, 1500, 2500, 3000])
+def test_a_disk_that_is_full_ends_the_turn_and_leaves_a_session_to_go_on_with(tmp_path: Path, room: int) -> None:
+    call = {"type": "tool_use", "name": "Echo", "input": {"text": "hello"}}
+    script = {"cues": {"Go.": [{"content": ["I ask.", call]}, "Done."], "Well?": ["On."]}}
+
+    async def go() -> tuple[Session, list[Any]]:
+        session = await opened(place(tmp_path), script)
+        before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (room, hard))
+        try:
+            found = await session.say("Go.")
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+            signal.signal(signal.SIGXFSZ, before)
+        await session.chat.close()
+        return session, found
+
+    session, found = asyncio.run(go())
+    (failed,) = of(events.Failed, found)
+    assert failed.exit_code == 4
+    assert "cannot write" in failed.message
+    assert ending(found) == "failed"
+    if session.chat.path.exists() and session.chat.path.stat().st_size:
+        written = manuscript(session.chat.path)
+        assert len(written.items) == len(written.entries)
+        again, _ = talk(place(tmp_path), script, "Well?", start=Start(resume=session.chat.path))
+        assert again.model.failures == []
+
+
+def test_a_config_folder_that_is_for_reading_only_says_so(tmp_path: Path) -> None:
+    there = place(tmp_path)
+    there.config.mkdir(mode=0o500)
+    if os.access(there.config, os.W_OK):
+        pytest.skip("this user may write everywhere")
+
+    async def go() -> list[Any]:
+        session = await opened(there, ["Hello."])
+        found = await session.say("Hi.")
+        await session.chat.close()
+        return found
+
+    (failed,) = of(events.Failed, asyncio.run(go()))
+    assert (failed.exit_code, "permission denied" in failed.message) == (4, True)
+
+
+def test_a_result_of_fifty_megabytes_is_kept_and_the_session_stays_sound(tmp_path: Path) -> None:
+    script = [{"content": [{"type": "tool_use", "name": "Flood", "input": {}}]}, {"error": {"status": 413}}]
+    there = place(tmp_path)
+
+    async def go() -> tuple[Session, list[Any]]:
+        session = await opened(there, script, fittings=fitted([Flood()]))
+        found = await session.say("Go.")
+        await session.chat.close()
+        return session, found
+
+    session, found = asyncio.run(go())
+    assert found[-1].ending in ("context_full", "failed")
+    assert invariants.check(manuscript(session.chat.path)).violations == []
+
+
+def test_a_tool_that_never_ends_is_ended_by_a_limit_of_time(tmp_path: Path) -> None:
+    never = {"type": "tool_use", "name": "Echo", "input": {"text": "never"}}
+    session, found = talk(place(tmp_path), [{"content": [never]}], "Go.", max_seconds=0.2)
+    assert ending(found) == "max_seconds"
+    assert "[Request interrupted by user for tool use]" in str(all_lines(session.chat.path))
+    sound(session)
+
+
+def test_an_api_that_stalls_can_be_interrupted(tmp_path: Path) -> None:
+    script = [{"content": "I say something.", "break": {"how": "stall", "after": 3, "seconds": 60}}]
+
+    async def go() -> tuple[Session, list[Any]]:
+        session = await opened(place(tmp_path), script)
+        asyncio.get_running_loop().call_later(0.1, session.chat.interrupt)
+        found = await session.say("Go.")
+        await session.chat.close()
+        return session, found
+
+    session, found = asyncio.run(asyncio.wait_for(go(), 10))
+    assert ending(found) == "interrupted"
+    sound(session)
