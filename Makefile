@@ -71,9 +71,8 @@ LOCKED = uv pip compile --quiet --universal --python-version 3.11 --generate-has
 COMPILE = $(LOCKED) requirements/build.in pyproject.toml
 
 lock: ## pin the requirements again (needs uv); LOCK=--upgrade takes newer versions
-	@$(COMPILE) --output-file requirements/base.txt --extra sql --extra web --extra chat
+	@$(COMPILE) --output-file requirements/base.txt --extra all
 	@$(COMPILE) --output-file requirements/dev.txt --extra all requirements/dev.in
-	@$(COMPILE) --output-file requirements/all.txt --extra all
 	@$(LOCKED) --output-file requirements/spark.txt requirements/spark.in
 
 clean: ## remove what make made

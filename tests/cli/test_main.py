@@ -53,7 +53,7 @@ Commands:
   demo     Write a realistic config folder to try things with.
   testing  Test programs that talk to the Messages API, without it.
 
-  `unspool COMMAND --help` tells more. Nothing leaves this machine but what you collect.
+  `unspool COMMAND --help` tells more. Nothing leaves this machine but what chat and collect send.
 """)
 
 

@@ -69,7 +69,7 @@ class LazyGroup(click.Group):
 
 @click.group(
     cls=LazyGroup,
-    epilog="`unspool COMMAND --help` tells more. Nothing leaves this machine but what you collect.",
+    epilog="`unspool COMMAND --help` tells more. Nothing leaves this machine but what chat and collect send.",
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.option(
