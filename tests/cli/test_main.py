@@ -41,12 +41,14 @@ Commands:
   sql      Ask in SQL: sessions, messages, tool calls, files, responses and their cost.
   watch    Show which session is doing what, and which one needs you.
   serve    Show everything in the browser: who needs you, sessions, search, usage, SQL.
-  hooks    Let Claude Code tell unspool what it is doing.
+  chat     Work with a model; Claude Code can go on with it, and the other way round.
   edit     Clone, fork, move, trim or compress a session, and take it back.
   export   Write a session out: byte for byte, as data, or to read; or all of them as tables.
   restore  Put a session back in place, byte for byte, from the archive.
   collect  Send sessions to a team's object store: redacted, each line once.
+  lake     Make Delta tables of what collectors send, and ask them.
   redact   Write files without the secrets in them, or say what would be redacted.
+  hooks    Let Claude Code tell unspool what it is doing.
   sync     Bring the store up to date with a config folder.
   doctor   Say what is in the data: what is known, unknown, damaged or missing.
   config   Show the settings, or change one.

@@ -105,7 +105,7 @@ class Variadic(click.Command):
 @click.option("--explain", metavar="CALL", help="Say what becomes of a call and why: `Bash(git push)`; and leave.")
 @output.config_option
 def chat(**flags: Any) -> None:
-    """Work with a model: a conversation that Claude Code can go on with, and the other way round.
+    """Work with a model; Claude Code can go on with it, and the other way round.
 
     Without -p it is led in this terminal. PROMPT is said first; with -p what is piped in comes before it.
 
