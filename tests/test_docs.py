@@ -27,7 +27,7 @@ DOCUMENTS = [
     ROOT / "README.md",
     *(
         ROOT / "docs" / f"{name}.md"
-        for name in ("guide", "usage", "search", "settings", "archive", "sql", "live", "editing")
+        for name in ("guide", "usage", "search", "settings", "archive", "sql", "live", "editing", "chat", "collect")
     ),
 ]
 ALL = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]

@@ -5,6 +5,8 @@ Rules
      for those takes up to 6 % of it.
   2. Nothing is taken apart at the end, which would take a tenth of a short command: the system takes back memory
      faster than Python does. What wants to be told of the end is told, and what was written is written.
+  3. A stream that was closed before (`>&-`) leads nowhere. Left as it is, the next file that is opened would take its
+     place, and what is printed would be written into that.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from typing import NoReturn
 def main() -> NoReturn:
     """Run the command line and end the process."""
     gc.set_threshold(100_000)
+    _open_streams()
     from unspool.cli.main import main as run
 
     try:
@@ -27,6 +30,14 @@ def main() -> NoReturn:
         if isinstance(end.code, int) and _is_all_said():
             os._exit(end.code)
         raise
+
+
+def _open_streams() -> None:
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            nowhere = os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free
+            if nowhere == number:
+                setattr(sys, name, open(number, "r" if number == 0 else "w", encoding="utf-8"))  # noqa: SIM115, PTH123
 
 
 def _is_all_said() -> bool:

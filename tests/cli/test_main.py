@@ -15,7 +15,7 @@ from inline_snapshot import snapshot
 from tests.cli.conftest import Run
 from unspool import __version__
 from unspool.cli import main
-from unspool.testing.build import session, user
+from unspool.testing.build import assistant, session, user
 
 
 def test_help_tells_what_there_is(run: Run) -> None:
@@ -45,6 +45,8 @@ Commands:
   edit     Clone, fork, move, trim or compress a session, and take it back.
   export   Write a session out: byte for byte, as data, or to read; or all of them as tables.
   restore  Put a session back in place, byte for byte, from the archive.
+  collect  Send sessions to a team's object store: redacted, each line once.
+  redact   Write files without the secrets in them, or say what would be redacted.
   sync     Bring the store up to date with a config folder.
   doctor   Say what is in the data: what is known, unknown, damaged or missing.
   config   Show the settings, or change one.
@@ -150,3 +152,19 @@ def test_a_reader_that_goes_away_is_no_error(tmp_path: Path) -> None:
     assert process.stderr.read() == b""
     process.stderr.close()
     process.wait(timeout=60)
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize("command", ["ls", "usage daily", "--help"])
+def test_a_stream_that_is_closed_leads_nowhere(command: str, closed: str, tmp_path: Path) -> None:
+    session(user("Hello."), assistant("Hello to you.")).save(tmp_path)
+    environment = {**os.environ, "CLAUDE_CONFIG_DIR": str(tmp_path), "UNSPOOL_HOME": str(tmp_path / "own")}
+    done = subprocess.run(
+        f"{sys.executable} -m unspool {command} {closed}",
+        shell=True,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, "Traceback" in done.stderr) == (0, False), done.stderr

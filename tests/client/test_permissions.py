@@ -828,3 +828,33 @@ def test_who_judges_a_path_means_the_file_that_the_tools_open(world: Path, name:
     judged = Reach(place).real(name)
     assert judged is not None
     assert str(judged) == str(opened).replace("//", "/")
+
+
+@pytest.mark.parametrize("mode", ["default", "plan", "acceptEdits", "dontAsk"])
+def test_the_plan_and_the_sessions_own_results_are_within_reach_and_the_config_folder_is_not(
+    world: Path, mode: str
+) -> None:
+    place = desk(world, mode)
+    config = place.place.config
+    place.plan = config / "plans" / "bold-plan.md"
+    rules = permissions(world, "Edit(//**)", "Write")
+    calls = {
+        ("Write", str(place.plan)): {"allow"},
+        ("Read", str(place.plan)): {"allow"},
+        ("Read", str(place.place.side / "tool-results" / "x.txt")): {"allow"},
+        ("Write", str(config / "settings.json")): {"ask", "deny"},
+        ("Write", str(config / "plans" / "other.md")): {"ask", "deny"},
+        ("Write", str(place.place.side / "x")): {"ask", "deny"},
+    }
+    for (tool, path), behaviours in calls.items():
+        assert rules.judge(tool, {"file_path": path}, place).behaviour in behaviours, path
+
+
+def test_rules_are_listed_with_what_they_do(world: Path) -> None:
+    rules = permissions(world, "Edit", denied=("Bash(rm:*)",))
+    rules.keep("Read(//tmp/**)", "session")
+    assert [(kind, rule.text, rule.source) for kind, rule in rules.rules()] == [
+        ("deny", "Bash(rm:*)", "flag"),
+        ("allow", "Edit", "flag"),
+        ("allow", "Read(//tmp/**)", "session"),
+    ]

@@ -4,7 +4,7 @@
     3. Read new lines from there.                    4. Update the offset after a successful upload.
 
 `python -m tests.faults.literal` prints how many lines it loses and doubles under the faults that `unspool collect`
-passes; `docs/team.md` has the table.
+passes; `docs/collect.md` has the table.
 """
 
 from __future__ import annotations

@@ -13,6 +13,7 @@ from tests.graph.test_messages import again, sessions
 from unspool.format.blocks import Text, ToolResult
 from unspool.format.entry import Entry
 from unspool.format.records import Assistant, User
+from unspool.graph.thread_lines import thread_lines
 from unspool.graph.threads import (
     Graph,
     Thread,
@@ -373,6 +374,13 @@ def test_a_boundary_whose_logical_parent_is_elsewhere_is_healed() -> None:
     made = session(user("a"), assistant("b"), lost, user("c"))
     (thread,) = threads(made.entries)
     assert said(thread) == "a b c"
+
+
+def test_a_boundary_whose_summary_was_never_written_has_cut_nothing() -> None:
+    made = session(user("a"), assistant(text("b")), compaction("Summary."))
+    torn = made.entries[:-1]
+    assert is_boundary(torn[-1])
+    assert thread_lines(torn) == [*torn[:2]]
 
 
 def test_a_boundary_without_any_parent_is_a_root() -> None:

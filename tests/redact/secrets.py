@@ -40,6 +40,7 @@ def _plain(kind: str, secret: str, around: str = "use {} here") -> Planted:
     return Planted(kind, secret, around.format(secret))
 
 
+_short = "-----BEGIN RSA PRIVATE KEY-----\nMIIEabcdEfgh\n-----END RSA PRIVATE KEY-----"
 _rsa, _ec = _key(), _key("EC ")
 _basic = base64.b64encode(f"admin:{some(12)}".encode()).decode()
 _jwt = f"eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIx{some(20)}.{some(43)}"
@@ -88,6 +89,20 @@ PLANTED = (
     _plain("assignment", some(24), '{{"clientSecret": "{}"}}'),
     _plain("assignment", some(32, HEX), "X-Api-Key: {}"),
     _plain("assignment", some(18), "mysql --user=root --password {} db"),
+    _plain("assignment", some(12), 'password := "{}"'),
+    _plain("assignment", some(12), "'secret' => '{}',"),
+    _plain("assignment", some(2000), "the token={} of a long one"),
+    _plain("assignment", "wJalrXUtnFEMI/K7MDENG/bPxRfiCY" + some(10), "AWS Secret Access Key: {}"),
+    _plain("assignment", "correcthorse", "database:\n  user: me\n  password: {}\n"),
+    _plain("login", some(12), "machine example.com login me password {}"),
+    _plain("login", some(12), "curl -u admin:{} https://example.com"),
+    _plain("bearer-token", some(12), "Authorization: Bearer {}"),
+    _plain("discord-token", "MTA" + some(21) + "." + some(6) + "." + some(30)),
+    Planted("private-key", "MIIEabcdEfgh", _short),
+    _plain("private-key", "LS0tLS1CRUdJTi" + "BSU0EgUFJJVkFURS" + some(60), "client-key-data: {}"),
     _plain("assignment", some(36), "//registry.npmjs.org/:_authToken={}"),
 )  # fmt: skip
 """More than forty, of more than twenty-five kinds."""
+
+IDS = [f"{number}-{planted.kind}" for number, planted in enumerate(PLANTED)]
+"""What the tests call them."""

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.real_files import corpus
-from tests.redact.secrets import PLANTED, Planted
+from tests.redact.secrets import IDS, PLANTED, Planted
 from unspool.redact.lines import plain, redact_line, suspects
 from unspool.redact.options import Options, Rule
 from unspool.redact.replace import Redactor
@@ -32,7 +32,7 @@ PLACES: dict[str, Callable[[str], Any]] = {
 
 
 @pytest.mark.parametrize("place", PLACES)
-@pytest.mark.parametrize("planted", PLANTED, ids=lambda planted: f"{planted.kind}-{planted.text[:12]!r}")
+@pytest.mark.parametrize("planted", PLANTED, ids=IDS)
 def test_a_planted_secret_is_found_wherever_it_stands(planted: Planted, place: str) -> None:
     document = PLACES[place](planted.text)
     for line in (json.dumps(document), json.dumps(document, ensure_ascii=False, separators=(",", ":"))):
@@ -45,7 +45,7 @@ def test_a_planted_secret_is_found_wherever_it_stands(planted: Planted, place: s
         assert planted.secret not in str(json.loads(redacted.text))
 
 
-@pytest.mark.parametrize("planted", PLANTED, ids=lambda planted: f"{planted.kind}-{planted.text[:12]!r}")
+@pytest.mark.parametrize("planted", PLANTED, ids=IDS)
 def test_escapes_hide_nothing(planted: Planted) -> None:
     escaped = "".join(f"\\u{ord(mark):04x}" for mark in planted.text)
     data = f'{{"text":"{escaped}"}}'.encode()
@@ -53,7 +53,7 @@ def test_escapes_hide_nothing(planted: Planted) -> None:
     assert planted.secret not in json.loads(redact_line(REDACTOR, data).text)["text"]
 
 
-@pytest.mark.parametrize("planted", PLANTED, ids=lambda planted: f"{planted.kind}-{planted.text[:12]!r}")
+@pytest.mark.parametrize("planted", PLANTED, ids=IDS)
 def test_a_line_that_is_not_json_is_redacted_as_text(planted: Planted) -> None:
     torn = json.dumps({"type": "user", "text": planted.text}).encode()[:-2] + b"\xff"
     redacted = redact_line(REDACTOR, torn)
@@ -110,6 +110,26 @@ def test_valid_json_stays_valid_json_and_redacting_twice_changes_nothing(documen
         assert once.is_json
         json.loads(once.text)
         assert redact_line(redactor, once.text.encode()).text == once.text
+
+
+words = st.sampled_from(
+    [planted.text for planted in PLANTED] + ["password", "=", ": ", '"', "\\\\", " ", "\\n", "ü", "Bearer"]
+)
+
+
+@given(st.lists(words, max_size=6).map("".join), st.booleans())
+def test_the_search_through_raw_bytes_misses_nothing(text: str, ascii_only: bool) -> None:
+    line = json.dumps({"text": text, "more": [text, {text: 1}]}, ensure_ascii=ascii_only).encode()
+    assert redact_line(REDACTOR, line).hits == () or list(suspects(REDACTOR, line)) == [0]
+
+
+@given(st.sampled_from(PLANTED), st.integers(0, 2000), st.integers(0, 2000))
+def test_a_long_text_hides_nothing(planted: Planted, before: int, after: int) -> None:
+    filler = "some words of no importance, all of them harmless. "
+    text = filler * (before // 50) + " " * (before % 9) + planted.text + "\n" + filler * (after // 50)
+    redacted = redact_line(REDACTOR, json.dumps([text]).encode())
+    assert planted.secret not in redacted.text
+    assert json.loads(redacted.text)[0].count("harmless") == text.count("harmless")
 
 
 @given(st.binary())

@@ -264,7 +264,7 @@ def _show(plan: Plan, report: Report, as_json: bool, *, brief: bool = False) -> 
         "segments": report.segments,
         "bytes": report.bytes,
         "lines": report.lines,
-        "redactions": report.counts.total(),
+        "redactions": report.redactions,
         "pending": len(waiting),
         "pending_bytes": sum(one.size for one in waiting),
         "source_bytes": report.source_bytes,

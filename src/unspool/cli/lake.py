@@ -15,10 +15,13 @@ from unspool.errors import Unreadable, Usage
 from unspool.paths import data_folder
 
 if TYPE_CHECKING:
-    from unspool.collect.lake.running import Report
+    from unspool.collect.lake.rounds import Report
 
 _LAKE = click.option("--lake", "url", metavar="PATH|URL", required=True, help="The lake.")
 _FROM = click.option("--from", "source", metavar="URL", required=True, help="Where the collectors send segments to.")
+
+_MEMORY = 8 << 30
+"""Bytes of address space that a question may use: a lake is larger than what one person has."""
 
 
 @click.group()
@@ -76,12 +79,16 @@ def ingest(
     segment that cannot be read is named in the table `quarantine`, and its stream waits; the exit code is 4 then.
     """
     from unspool.collect.lake import running
+    from unspool.collect.lake.rounds import Job, Report
 
-    job = running.Job(source, url, again, workers, fault)
+    job = Job(source, url, again, workers, fault)
     if follow:
-        for report in running.follow(job, os.environ, every):
-            _tell(report, as_json)
-            sys.stdout.flush()
+        for told in running.follow(job, os.environ, every):
+            if isinstance(told, Report):
+                _tell(told, as_json)
+                sys.stdout.flush()
+            else:
+                click.echo(f"unspool: {told.message}; trying again", err=True)
         return
     report = running.once(job, os.environ)
     _tell(report, as_json)
@@ -200,7 +207,7 @@ def sql(
 
     query = sys.stdin.read() if query is None else query
     made, folder = setup(open_lake(url, os.environ), data_folder(os.environ) / "lakes", query)
-    with Engine(made, str(folder), Limits(deadline=timeout or None)) as engine:
+    with Engine(made, str(folder), Limits(_MEMORY, deadline=timeout or None)) as engine:
         try:
             write(engine, query, "json" if as_json else form, target)
         except (Usage, Ended) as error:

@@ -36,6 +36,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """How a conversation is led."""
 
     model: str
+    keeps_model: bool = False
+    """Whether a session that is gone on with keeps its model, where that is still offered."""
     mode: str | None = None
     """The permission mode; None: as the session had it, `default` in a new one."""
     max_steps: int | None = None

@@ -29,6 +29,10 @@ class Briefing:
         self.found = instructions.of(scope)
         self._looked: set[Path] = set()
 
+    def address(self, model: str) -> None:
+        """Tell it which model it is."""
+        self._where = self._where._replace(model=model)
+
     @property
     def problems(self) -> tuple[str, ...]:
         """What could not be read, or was not."""

@@ -86,7 +86,7 @@ class Chat:
     ) -> Chat:
         """Begin a session, or go on with one."""
         root = world.cwd.resolve()
-        path, before = begun(start, settings.model, world, root)
+        path, before = begun(start, settings, world, root)
         place = Place(world.config, path.parent, path.stem, root, settings.added)
         desk = Desk(place, world.environment, person)
         desk.mode = settings.mode or ("plan" if before is not None and before.plans else "default")
@@ -104,7 +104,7 @@ class Chat:
             desk.seen.remember(lambda: known_files(before.lines, desk))
             desk.todos = todos(before.lines)
         around = Surroundings(world, settings, fittings, Learned())
-        return cls(Seat(around, desk, transcript, settings.model), backups, before)
+        return cls(Seat(around, desk, transcript, before.model if before else settings.model), backups, before)
 
     @property
     def session_id(self) -> str:
@@ -170,6 +170,7 @@ class Chat:
         """Go on from a summary, because a person wants it. Interrupted, nothing has changed."""
         self._begin()
         self.seat.inbox.clear()
+        self.seat.replies.new_turn()
         try:
             self._mend()
             async with aclosing(self.seat.room.summarize(hint)) as stream:
@@ -178,6 +179,7 @@ class Chat:
         except Interrupted:
             pass
         finally:
+            self.totals.include(self.seat.replies.totals)
             await self.seat.inbox.stop()
             self._end()
 

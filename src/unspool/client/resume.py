@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from unspool.client.asked import Start, World
+from unspool.client.asked import Settings, Start, World
 from unspool.client.backups import Kept
 from unspool.edit.in_use import runner
 from unspool.edit.manuscript import read
@@ -26,7 +26,8 @@ from unspool.format.blocks import ToolUse
 from unspool.format.entry import Entry
 from unspool.format.notes import CustomTitle, FileHistory, FileHistoryDelta, FileHistorySnapshot
 from unspool.format.records import Assistant, Progress, User
-from unspool.graph.context import NO_ANSWER, context_of
+from unspool.graph import models
+from unspool.graph.context import NO_ANSWER, context_of, last_model
 from unspool.graph.drafts import ContextMessage
 from unspool.graph.thread_lines import thread_lines
 from unspool.graph.threads import is_message
@@ -47,6 +48,8 @@ class Resumed(msgspec.Struct, frozen=True, kw_only=True):
     lines: list[Entry]
     """Those of the thread that is gone on with."""
     messages: list[Json]
+    model: str
+    """Who goes on."""
     parent: str | None
     last: datetime | None
     """The time of its newest line."""
@@ -67,14 +70,16 @@ class Resumed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @undisturbed()
-def resumed(path: Path, model: str, *, leaf: str | None = None) -> Resumed:
-    """Read a session, to go on from its leaf or another line."""
+def resumed(path: Path, model: str, *, leaf: str | None = None, keeps_model: bool = False) -> Resumed:
+    """Read a session, to go on from its leaf or another line, with a model or the one it had."""
     entries = entries_of(path)
     lines = thread_lines(entries, leaf)
     if leaf is not None and not any(entry.record.uuid == leaf for entry in lines):
         raise NotFound(f"no such line in `{path.stem}`: `{leaf}`", hint="`unspool show --tree` shows its branches")
     if not any(is_message(line) and not line.record.is_sidechain for line in lines):
         raise NotFound(f"there is no conversation in `{path}`")
+    if keeps_model and (own := last_model(lines)) is not None:
+        model = models.resumed(own) if own.startswith("claude-") else own
     said = context_of(lines, model)
     return Resumed(
         id=path.stem,
@@ -82,6 +87,7 @@ def resumed(path: Path, model: str, *, leaf: str | None = None) -> Resumed:
         entries=entries,
         lines=lines,
         messages=_from_the_user([message.json for message in said]),
+        model=model,
         parent=_parent(lines),
         last=_newest(entries),
         ids=frozenset(_ids(entries)),
@@ -95,7 +101,7 @@ def resumed(path: Path, model: str, *, leaf: str | None = None) -> Resumed:
     )
 
 
-def begun(start: Start, model: str, world: World, root: Path) -> tuple[Path, Resumed | None]:
+def begun(start: Start, settings: Settings, world: World, root: Path) -> tuple[Path, Resumed | None]:
     """Return the file of the session that is meant, and what is known of it if it is not new."""
     if start.resume is None:
         id = start.session_id or world.new_id()
@@ -106,10 +112,10 @@ def begun(start: Start, model: str, world: World, root: Path) -> tuple[Path, Res
     path = start.resume
     if start.fork:
         path = forked(path, world, start.leaf, start.session_id)
-        return path, resumed(path, model)
+        return path, resumed(path, settings.model, keeps_model=settings.keeps_model)
     if not start.force:
         claim(path, world.config)
-    return path, resumed(path, model, leaf=start.leaf)
+    return path, resumed(path, settings.model, leaf=start.leaf, keeps_model=settings.keeps_model)
 
 
 def forked(path: Path, world: World, leaf: str | None, id: str | None) -> Path:

@@ -20,16 +20,14 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import NamedTuple
 
+from unspool.client.matter import parted
 from unspool.client.mentions import mentioned
 from unspool.client.rules import separated
 from unspool.errors import UnspoolError
-from unspool.format.prose import parse_memory
 from unspool.read.files import read_whole
 
 _LARGEST = 256 * 1024
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,63}", re.ASCII)
-_MATTER = re.compile(r"\A\ufeff?---[ \t]*\r?\n(.*?)^---[ \t]*\r?$\n?", re.DOTALL | re.MULTILINE)
-_ITEMS = re.compile(r"^([\w-]+):[ \t]*\r?\n((?:[ \t]*-[ \t].*\r?\n?)+)", re.MULTILINE)
 _PLACE = re.compile(r"\$(ARGUMENTS|[1-9](?!\d))")
 _RUN = re.compile(r"!`([^`\n]+)`")
 _WORD = re.compile(r"\"((?:\\.|[^\"\\])*)\"|'([^']*)'|(\S+)")
@@ -124,9 +122,7 @@ def _read(path: Path, folder: Path, source: str, problems: list[str]) -> Custom 
     except (UnspoolError, OSError, RuntimeError, UnicodeDecodeError):
         problems.append(f"cannot read the command `{path}`")
         return None
-    match = _MATTER.match(text)
-    front = _front_matter(match[0]) if match else {}
-    body = (text[match.end() :] if match else text).strip()
+    front, body = parted(text)
     first = next((line.strip("# ") for line in body.splitlines() if line.strip()), "")
     return Custom(
         name=":".join(names),
@@ -138,12 +134,3 @@ def _read(path: Path, folder: Path, source: str, problems: list[str]) -> Custom 
         allowed=tuple(separated(front.get("allowed-tools", "").strip("[]"))),
         model=front.get("model"),
     )
-
-
-def _front_matter(text: str) -> dict[str, str]:
-    """Return what a file says of itself; a list has commas between its items."""
-    front = dict(parse_memory(text).front_matter)
-    for match in _ITEMS.finditer(text):
-        items = [line.strip().removeprefix("-").strip().strip("\"'") for line in match[2].splitlines()]
-        front[match[1]] = ", ".join(item for item in items if item)
-    return front

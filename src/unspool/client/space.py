@@ -6,8 +6,7 @@
     space.gauge.used, space.gauge.window                 # how full it is
 
 Rules
-  1. First the lines, then the memory: a boundary whose summary could not be written is no boundary (readers go on from
-     the last message, and that one is before it).
+  1. First the lines, both or neither, then the memory.
   2. An interrupt ends a summary that is being written, and leaves everything as it was.
   3. A request that was refused for its length is asked again a few times at most, each time shorter.
 """
@@ -21,7 +20,7 @@ from typing import Any, Literal, TypeAlias
 
 from unspool.api.assembly import Answer, Assembly
 from unspool.api.events import Waiting
-from unspool.client import compact, events, lines
+from unspool.client import compact, events
 from unspool.client.compact import Ask, Shorter
 from unspool.client.conversation import as_blocks
 from unspool.client.inbox import Done
@@ -143,15 +142,10 @@ class Space:
 
     def _keep(self, done: Shorter, trigger: str) -> None:
         transcript = self._walls.transcript
-        if done.words is not None:
-            metadata = {"trigger": trigger, "preTokens": done.before}
-            boundary = lines.system(
-                "compact_boundary", "Conversation compacted", level="info", compactMetadata=metadata
-            )
-            transcript.writer.begin_again(boundary)
-            transcript.writer.tell(lines.user(done.words, isVisibleInTranscriptOnly=True, isCompactSummary=True))
-        transcript.conversation.become(done.messages)
-        if done.words is not None:
+        if done.words is None:
+            transcript.conversation.become(done.messages)
+        else:
+            transcript.boundary(done.words, {"trigger": trigger, "preTokens": done.before})
             self._walls.written()
 
     async def _ask(self, body: Json) -> Answer:

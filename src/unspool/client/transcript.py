@@ -178,11 +178,10 @@ class Transcript:
     def boundary(self, summary: str, metadata: Json) -> str:
         """Write that the conversation goes on from a summary alone; return the summary's line."""
         self._before = None
-        self.writer.begin_again(
-            lines.system("compact_boundary", "Conversation compacted", level="info", compactMetadata=metadata)
+        uuid = self.writer.begin_again(
+            lines.system("compact_boundary", "Conversation compacted", level="info", compactMetadata=metadata),
+            lines.user(summary, isVisibleInTranscriptOnly=True, isCompactSummary=True),
         )
-        line = lines.user(summary, isVisibleInTranscriptOnly=True, isCompactSummary=True)
-        uuid = self.writer.tell(line)
         self.conversation.become([])
         self.conversation.hear(summary)
         return uuid

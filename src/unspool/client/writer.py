@@ -93,14 +93,20 @@ class Writer:
         self.parent = id
         return id
 
-    def begin_again(self, fields: Json) -> str:
-        """Write a line on which the conversation begins anew, after all that was: a compaction's boundary."""
-        id = self._new_id()
-        line = self._node(fields, None, id)
+    def begin_again(self, boundary: Json, summary: Json) -> str:
+        """Write lines on which the conversation begins anew, after all that was; return the id of the second.
+
+        Both or neither, by one write: of a boundary alone, 2.0.76 and 2.1.29 make a conversation without a past.
+        """
+        first, second = self._new_id(), self._new_id()
+        line = self._node(boundary, None, first)
         head = {"parentUuid": None, "logicalParentUuid": self.parent}
-        self._append({**head, **{key: value for key, value in line.items() if key != "parentUuid"}})
-        self.parent = id
-        return id
+        self._append(
+            {**head, **{key: value for key, value in line.items() if key != "parentUuid"}},
+            self._node(summary, first, second),
+        )
+        self.parent = second
+        return second
 
     def beside(self, fields: Json) -> str:
         """Write a line beside the conversation: it hangs on the last one, and nothing hangs on it."""
@@ -123,8 +129,8 @@ class Writer:
             "timestamp": self.now(),
         }
 
-    def _append(self, line: Json) -> None:
-        data = _encode(line) + b"\n"
+    def _append(self, *lines: Json) -> None:
+        data = b"".join(_encode(line) + b"\n" for line in lines)
         append(self.path, data)
         self.written += len(data)
 

@@ -75,16 +75,14 @@ def whole(redactor: Redactor, data: bytes) -> Piece:
 def _piece(redactor: Redactor, data: bytes, start: int) -> Piece:
     suspicious, counts = set(suspects(redactor, data)), Counter[str]()
     lines, at = list[Line](), 0
-    while at < len(data):
-        end = data.find(b"\n", at)
-        end = end if end >= 0 else len(data)
-        line = data[at:end]
+    for line in data.split(b"\n"):
+        length = len(line)
         if at in suspicious:
             lines.append(_line(redactor, line, start + at, counts))
         elif line and not line.isspace():
             text, is_json = plain(line)
-            lines.append(Line(start + at, len(line), text, not is_json))
-        at = end + 1
+            lines.append(Line(start + at, length, text, not is_json))
+        at += length + 1
     return Piece(start, start + len(data), lines, counts, data[:SAMPLE], data[-SAMPLE:])
 
 

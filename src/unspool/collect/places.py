@@ -33,7 +33,7 @@ TIMEOUT = 60.0
 _CONNECT = timedelta(seconds=10)
 _SCHEMES = frozenset({"file", "s3", "gs", "az", "azure", "abfs", "abfss"})
 _URLS = "`file:///folder`, `s3://bucket/prefix`, `gs://bucket/prefix` or `az://account/container/prefix`"
-_CREDENTIALS = "credentials come from the environment, as the store's own tools read them (docs/team.md)"
+_CREDENTIALS = "credentials come from the environment, as the store's own tools read them (docs/collect.md)"
 _LATER = "nothing is lost: what waits is sent when the store answers"
 _STATUS = re.compile(r"status code: (\d{3} [A-Za-z ]+)|(HTTP error: [^\n]+)|(?:^|: )([^:\n]+ \(os error \d+\))")
 _CODE = re.compile(r"<Code>(\w+)</Code>")

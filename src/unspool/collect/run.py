@@ -55,8 +55,11 @@ class Report:
     """What a collector did."""
 
     def __init__(self) -> None:
-        self.segments = self.bytes = self.lines = self.source_bytes = 0
+        self.segments = self.bytes = self.lines = self.redactions = 0
+        """What was confirmed."""
+        self.source_bytes = 0
         self.counts: Counter[str] = Counter()
+        """Secrets by kind, in the segments that were made."""
         self.failed: list[tuple[str, str]] = []
         self.is_full = False
         """Whether the outbox is full."""
@@ -135,6 +138,7 @@ class _Sending:
             report.segments += len(outcome.confirmed)
             report.bytes += sum(one.size for one in outcome.confirmed)
             report.lines += sum(one.lines for one in outcome.confirmed)
+            report.redactions += sum(one.redactions for one in outcome.confirmed)
 
 
 def try_out(plan: Plan, report: Report) -> None:
@@ -149,6 +153,7 @@ def try_out(plan: Plan, report: Report) -> None:
             report.segments += 1
             report.lines += made.lines
             report.bytes += made.size
+            report.redactions += made.counts.total()
         report.failed = maker.failed
     finally:
         database.execute("ROLLBACK")

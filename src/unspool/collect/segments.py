@@ -39,6 +39,8 @@ FIRST = "0" * 64
 MOST = 512 * 1024 * 1024
 """Bytes that a segment may be when it is read: the longest line there is, with all of it escaped."""
 
+_LEVEL = 1
+"""A quarter faster than 2, for a fiftieth more bytes."""
 _NAME = re.compile(r"segments/([^/]+)/([^/]+)/([0-9a-f]{32})/([0-9]{10})-([0-9a-f]{16})\.jsonl\.zst")
 
 
@@ -119,7 +121,7 @@ _line = msgspec.json.Decoder(Line)
 
 def pack(header: Header, lines: Iterable[Line]) -> bytes:
     """Return a segment as the bytes of its object."""
-    return compress(_encoder.encode(header) + b"\n" + _encoder.encode_lines(list(lines)))
+    return compress(_encoder.encode(header) + b"\n" + _encoder.encode_lines(list(lines)), _LEVEL)
 
 
 def unpack(data: bytes) -> Segment:

@@ -53,7 +53,7 @@ def context(entries: Sequence[Entry], leaf: str | None = None, model: str | None
 
 def context_of(lines: list[Entry], asked: str | None = None) -> list[ContextMessage]:
     """Return the same from the lines of a thread."""
-    model = models.resumed(_last_model(lines)) if asked is None else models.family(asked)
+    model = models.resumed(last_model(lines)) if asked is None else models.family(asked)
     said, commands_after = _split(_without_open_calls(lines))
     drafts: list[Draft] = []
     known: dict[str, Draft] = {}
@@ -143,7 +143,8 @@ def _answers(message: Message) -> bool:
     return any(not isinstance(block, Thinking | RedactedThinking) for block in message.blocks)
 
 
-def _last_model(lines: Iterable[Entry]) -> str | None:
+def last_model(lines: Iterable[Entry]) -> str | None:
+    """Return who answered last."""
     last = None
     for line in lines:
         match line.record:

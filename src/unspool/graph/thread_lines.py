@@ -27,9 +27,8 @@ def lines_of(whole: Graph, tip: int | None, at: str | None = None) -> list[Entry
         tip = len(whole.nodes) - 1  # nothing but local commands
     if tip is None:
         return []
-    after = _after(whole, tip)
-    if at is not None:  # somebody goes back to before a compaction: it has not happened then
-        after = [number for number in after if not is_boundary(whole.nodes[number].entry)]
+    # A compaction after the leaf has not happened: somebody goes back to before it, or its summary was never written.
+    after = [number for number in _after(whole, tip) if not is_boundary(whole.nodes[number].entry)]
     way = [*whole.path(tip), *after]
     start = max((place for place, number in enumerate(way) if is_boundary(whole.nodes[number].entry)), default=0)
     numbers = _with_siblings(whole, way[start:])

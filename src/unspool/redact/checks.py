@@ -12,10 +12,11 @@ import base64
 import binascii
 import re
 from functools import cache
+from typing import NamedTuple
 
 from unspool.redact.rules import STRONG, compiled
 
-EDITION = 1
+EDITION = 2
 """One more with each change here: the version of the rules depends on it."""
 
 MARKER = re.compile(r"\[redacted:[a-z0-9-]{1,40}:[0-9a-f]{10}\]")
@@ -37,8 +38,21 @@ _PATH = re.compile(r"(?i)^(?:https?://|\.{0,2}/|~/|[a-z]:[\\/])")
 _CONSTANT = re.compile(r"[A-Z0-9_]+")
 
 
-def is_assigned(name: str, value: str, *, quoted: bool, spaced: bool, follows: str) -> bool:
-    """Tell whether a value is a secret by the name before it; `follows` is the character after the value."""
+class Form(NamedTuple):
+    """How a value is written down behind its name."""
+
+    quoted: bool
+    spaced: bool
+    """There are blanks around the sign between them."""
+    alone: bool
+    """There is nothing else on the line, as in YAML."""
+    follows: str
+    """The character after it."""
+
+
+def is_assigned(name: str, value: str, form: Form) -> bool:
+    """Tell whether a value is a secret by the name before it."""
+    quoted, spaced, alone, follows = form
     value = value if quoted else value.rstrip(".,:;!?")
     if not is_word(value):
         return False
@@ -49,7 +63,7 @@ def is_assigned(name: str, value: str, *, quoted: bool, spaced: bool, follows: s
         return strong and (quoted or not spaced) and len(value) >= 4
     if quoted:
         return strong or _is_mixed(value)
-    return follows not in {"(", "[", "{"} and _is_bare(name, value, strong=strong, spaced=spaced)
+    return follows not in {"(", "[", "{"} and _is_bare(name, value, strong=strong, spaced=spaced and not alone)
 
 
 def is_member(key: str, value: str) -> bool:
@@ -76,7 +90,12 @@ def is_basic(value: str) -> bool:
 
 def is_bearer(value: str) -> bool:
     """Tell whether what follows `Bearer` is a token, and not a word."""
-    return _is_mixed(value) and len(value) >= 16
+    return _is_mixed(value)
+
+
+def is_login(value: str) -> bool:
+    """Tell whether what stands in a password's place is one."""
+    return is_word(value) and not value.isdigit()
 
 
 def is_word(value: str) -> bool:

@@ -164,23 +164,24 @@ def _redact_json(redactor: Redactor, line: bytes) -> Redacted:
     walk, places = _Walk(), _Places(redactor, line)
     pieces, hits, reached, opened = list[bytes](), list[Hit](), 0, False
     for found in _TOKEN.finditer(line):
-        token = found[0]
-        if token[0] != _QUOTE:
-            opened = opened and token not in b"]}"
-            walk.mark(token)
+        start, end = found.span()
+        if line[start] != _QUOTE:
+            mark = found[0]
+            opened = opened and mark not in b"]}"
+            walk.mark(mark)
             continue
-        is_suspect = places.any_in(*found.span())
+        is_suspect = places.any_in(start, end)
         if not (is_suspect or walk.is_key or opened or walk.member):
             continue
-        string, counts = _decoded(token), Counter[str]()
+        string, counts = _decoded(line[start:end]), Counter[str]()
         if walk.is_key:
             changed = redactor.text(string, counts) if is_suspect else string
             walk.name(changed)
         else:
             changed, opened = _value(redactor, string, walk, opened, counts)
         if changed != string:
-            pieces += [line[reached : found.start()], encode(changed)]
-            reached = found.end()
+            pieces += [line[reached:start], encode(changed)]
+            reached = end
             hits += _hits(counts, walk.path)
     text = b"".join([*pieces, line[reached:]]) if pieces else line
     return Redacted(text.decode(), is_json=True, hits=tuple(hits))

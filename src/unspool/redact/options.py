@@ -68,7 +68,7 @@ def parse(data: bytes, name: str) -> Options:
     try:
         options = msgspec.json.decode(data, type=Options)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise Unreadable(f"not rules for redaction: `{name}`: {error}", hint="docs/team.md shows the file") from None
+        raise Unreadable(f"not rules for redaction: `{name}`: {error}", hint="docs/collect.md shows the file") from None
     for rule in options.rules:
         _check(rule, name)
     return options

@@ -20,7 +20,8 @@ _KEY = r"(?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----"
 _ROW_END = r"[^A-Za-z0-9+/=]{1,24}(?:[0-9]{1,6}[^A-Za-z0-9+/=]{1,8})?"
 KEY_BEGIN: Final = "-----BEGIN " + _KEY
 KEY_END: Final = "-----END " + _KEY
-KEY_ROW: Final = "[A-Za-z0-9+/=]{24,}"
+KEY_ROW: Final = r"[A-Za-z0-9+/=]{24,}|^(?:\s|\\+[nr]|[0-9→|+-])+[A-Za-z0-9+/=]{8,}"
+"""What tells a key from words about one: a long row, or one that begins right after the mark's line."""
 KEY_CUT: Final = (
     KEY_BEGIN
     + rf"(?:{_ROW_END})?(?:(?:Proc-Type|DEK-Info|Comment|Version)[^\n]{{0,80}}\n\s*)*"
@@ -31,8 +32,8 @@ KEY_REST: Final = rf"(?:[A-Za-z0-9+/=]{{16,}}{_ROW_END})+(?:[A-Za-z0-9+/=]{{1,64
 """One whose beginning is missing."""
 
 NAME: Final = (
-    r"(?i:pass(?:word|wd|phrase|code|wort)|pwd|[_-]pass|secret|token|api[_-]?key|(?:access|secret|auth|account|master|"
-    r"encryption|signing|private|license|service)[_-]?key|credentials?)"
+    r"(?i:pass(?:word|wd|phrase|code|wort)|pwd|[_-]pass|secret|token|api[ _-]?key|(?:access|secret|auth|account|master|"
+    r"encryption|signing|private|license|service)[ _-]?key|credentials?)"
     r"(?i:[_-]?(?:key|base|value|prod|dev|staging|live|old|new|[0-9]{1,2}))*"
 )
 """What a secret is called, at the end of a longer name."""
@@ -53,10 +54,15 @@ OPTION: Final = rf"""-(?P<name>{NAME})(?P<separator>[ \t]+)["']?(?P<bare>[^\s"'\
 MEMBER: Final = rf"[A-Za-z0-9_.\s-]*{NAME}"
 """The key of a JSON member whose value is a secret."""
 
-BEARER: Final = r"(?i:\bbearer)\s+(?P<bare>[A-Za-z0-9._~+/-]{16,}={0,2})"
+BEARER: Final = r"(?i:\bbearer)\s+(?P<bare>[A-Za-z0-9._~+/-]{8,}={0,2})"
 BASIC: Final = r"(?i:\bbasic)\s+(?P<bare>[A-Za-z0-9+/]{8,}={0,2})"
 AUTH: Final = r"""(?i:\b_?auth)["'\\]*\s?[:=]\s?["'\\]*(?P<bare>[A-Za-z0-9+/]{8,}={0,2})"""
 """Docker's and npm's: name and password in base64."""
+LOGIN: Final = (
+    r"""(?i:\blogin\s+\S+\s+password)\s+(?P<bare>[^\s"'\\]{4,})|\bsshpass\s+-p\s*["']?(?P<other>[^\s"'\\]{4,})"""
+    r"""|\s(?:-u|--user)[ =]["']?[A-Za-z0-9._@-]+:(?P<key>[^\s"'\\/]{4,})"""
+)
+"""`.netrc`, `sshpass -p …`, `curl -u name:…`."""
 USERINFO: Final = r"[a-zA-Z]:(?:\\?/){2}[^\s/:@\"'\\<>]*:(?P<bare>[^\s/@\"'\\<>]+)@"
 TOKEN_URL: Final = r"[a-zA-Z]:(?:\\?/){2}(?P<bare>[A-Za-z0-9_-]{20,})@"
 
@@ -69,11 +75,12 @@ HOME: Final = (
 _HINTS: Final = (
     *(token.hint for token in TOKENS),
     "PRIVATE KEY",
-    NAME + r"""["'`\\\]]*[ \t]*(?:=|:)[ \t]*(?:\\*["']|[^\s"'\\`,;&<>(){}\[\]|$]{4})""",
+    NAME + _SEPARATOR + r"""(?:\\*["']|[^\s"'\\`,;&<>(){}\[\]|$]{4})""",
     "-" + NAME + r"[ \t]+[^ \t=:]",
     r"(?i:bearer|basic)(?:\s|\\[nrt])+[A-Za-z0-9+/]{8}",
     r"""(?i:auth)["'\\]*\s?[:=]\s?["'\\]*[A-Za-z0-9+/]{4}""",
     r"/\\*/[^\s/@\"<>]+@",
+    r"(?i:password)(?:\s|\\[nrt])+[^\s]{4}|sshpass|(?:\s|\\[nrt])(?:-u|--user)[ =][\\\"']*[A-Za-z0-9._@-]+:[^\s]",
 )
 _ESCAPED = r"\\u00[2-7]"
 """A letter that need not be escaped, and is: whatever it spells is decoded first."""
@@ -107,5 +114,5 @@ def version(more: tuple[str, ...] = ()) -> str:
     from unspool.redact import checks
 
     parts = [repr(part) for part in (TOKENS, _HINTS, KEY_CUT, KEY_REST, ASSIGNMENT, OPTION, MEMBER, BEARER, BASIC)]
-    parts += [repr(part) for part in (AUTH, USERINFO, TOKEN_URL, EMAIL, HOME, checks.EDITION, more)]
+    parts += [repr(part) for part in (AUTH, LOGIN, USERINFO, TOKEN_URL, EMAIL, HOME, checks.EDITION, more)]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:12]

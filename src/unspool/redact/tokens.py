@@ -33,6 +33,7 @@ TOKENS: Final = (
     Token("slack-token", r"xox[abcdeoprs]-[A-Za-z0-9-]{10,}|xapp-[0-9]-[A-Za-z0-9-]{10,}|xoxe\.xox[bp]-[A-Za-z0-9-]{10,}", "xox[a-z][-.]|xapp-"),
     Token("slack-webhook", r"hooks\.slack\.com/(?:services|workflows|triggers)/[A-Za-z0-9/_-]{20,}", r"hooks\.slack\.com"),
     Token("discord-webhook", r"discord(?:app)?\.com/api/webhooks/[0-9]+/[A-Za-z0-9_-]{30,}", "api[\\\\/]+webhooks"),
+    Token("discord-token", SAFE_LEFT + r"[MNO][A-Za-z0-9_-]{23,25}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,38}", r"\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27}"),
     Token("telegram-token", SAFE_LEFT + r"[0-9]{8,10}:AA[A-Za-z0-9_-]{32,33}", "[0-9]:AA[A-Za-z0-9_-]"),
     Token("stripe-key", r"(?:sk|rk)_(?:live|test)_[A-Za-z0-9]{16,}|whsec_[A-Za-z0-9+/=]{20,}", "[sr]k_(?:live|test)_|whsec_"),
     Token("anthropic-key", r"sk-ant-[A-Za-z0-9_-]{16,}", "sk-ant-"),
@@ -54,6 +55,7 @@ TOKENS: Final = (
     Token("vault-token", SAFE_LEFT + r"hv[sbr]\.[A-Za-z0-9_-]{20,}", r"hv[sbr]\.[A-Za-z0-9]"),
     Token("terraform-token", r"[A-Za-z0-9]{14}\.atlasv1\.[A-Za-z0-9_-]{60,}", r"\.atlasv1\."),
     Token("atlassian-token", r"AT(?:ATT|CTT|BB)3?[A-Za-z0-9_=-]{24,}", "AT(?:ATT3|CTT3|BB)[A-Za-z0-9]"),
+    Token("private-key", r"LS0tLS1CRUdJTi(?:BSU0EgUFJJVkFURS|BQUklWQVRF|BFQyBQUklWQVRF|BPUEVOU1NIIFBSSVZBVE|BFTkNSWVBURUQgUFJJVkFURS)[A-Za-z0-9+/=]{16,}", "LS0tLS1CRUdJTi"),
     Token("age-key", r"AGE-SECRET-KEY-1[0-9A-Z]{40,}", "AGE-SECRET-KEY-1"),
     Token(
         "service-token",

@@ -80,9 +80,9 @@ def frames_of(data: bytes) -> list[Frame]:
     ]
 
 
-def compress(data: bytes) -> bytes:
+def compress(data: bytes, level: int = _LEVEL) -> bytes:
     """Return a frame with a checksum."""
-    compressor = _compressor()
+    compressor = _compressor(level)
     return compressor.compress(data, compressor.FLUSH_FRAME)
 
 
@@ -108,9 +108,9 @@ def damage() -> tuple[type[Exception], ...]:
 
 
 @cache
-def _compressor() -> ZstdCompressor:
+def _compressor(level: int) -> ZstdCompressor:
     parameter = _zstd().CompressionParameter
-    options = {parameter.compression_level: _LEVEL, parameter.checksum_flag: 1}
+    options = {parameter.compression_level: level, parameter.checksum_flag: 1}
     compressor: ZstdCompressor = _zstd().ZstdCompressor(options=options)
     return compressor
 

@@ -14,7 +14,7 @@ IDENTITY = {
     "GIT_COMMITTER_NAME": "Tester",
     "GIT_COMMITTER_EMAIL": "tester@example.com",
 }
-ALLOWED = "Edit,Bash(python3 -m unittest:*),Bash(git commit:*),Bash(git log:*)"
+ALLOWED = "Edit,Bash(python3 -B -m unittest:*),Bash(git commit:*),Bash(git log:*)"
 
 
 def repository(folder: Path) -> None:
@@ -34,14 +34,14 @@ def script(folder: Path) -> list[object]:
     path = str(folder / "calc.py")
     edit = {"file_path": path, "old_string": "return a - b", "new_string": "return a + b"}
     return [
-        {"content": ["I run the tests.", _bash("python3 -m unittest -q")], "expect": {"text": PROMPT}},
+        {"content": ["I run the tests.", _bash("python3 -B -m unittest -q")], "expect": {"text": PROMPT}},
         {
             "content": ["They fail. I **read** the code.", _use("Read", file_path=path)],
             "expect": {"result": ["AssertionError: -1 != 5", "FAILED (failures=1)"], "is_error": True},
         },
         {"content": [_use("Edit", **edit)], "expect": {"result": "return a - b"}},
         {
-            "content": [_bash("python3 -m unittest -q")],
+            "content": [_bash("python3 -B -m unittest -q")],
             "expect": {"result": "calc.py has been updated", "is_error": False},
         },
         {

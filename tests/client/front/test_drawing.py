@@ -17,8 +17,8 @@ from unspool.display import clean
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 marks = st.sampled_from(
     ["\x1b]0;t\x07", "\x1b[2J", "\x9b31m", "\x1b", "\u202e", "\u200b", "\r", "\t", "&#27;", "&#x202e;", "&#155;",
-     "&#13;", "[a](http://x.y)", "<b>", "[red]", ":smile:", "`", "```\n", "# ", "- ", "| a |\n|---|\n", "**",
-     "\n", "\n\n", " "]
+     "&#13;", "[a](http://x.y)", "<b>", "[red]", ":smile:", "`", "```\n", "# ", "- ", "| a |\n|---|\n", "**", "\n",
+     "\n\n", " "]
 )  # fmt: skip
 evil = st.lists(marks | st.text(max_size=5), max_size=12).map("".join)
 

@@ -291,3 +291,13 @@ def test_flags_that_do_not_fit_together_are_wrong_use(chat: Chat) -> None:
     assert [chat(*flags, *(() if "--model" in flags else ("--model", "script:no"))).code for flags in wrong][:6] == [
         2
     ] * 6
+
+
+def test_a_session_that_is_gone_on_with_keeps_its_model_unless_another_is_named(chat: Chat) -> None:
+    first = {"content": [{"type": "thinking", "thinking": "Well."}, "Hello."]}
+    chat("-p", "hi", script=[first], ANTHROPIC_MODEL="claude-sonnet-4-5-20250929")
+    expect = {"body": {"model": "claude-sonnet-4-5"}, "anywhere": "Well."}
+    assert chat("-p", "--continue", "again", script=[{"content": "Again.", "expect": expect}]).out == "Again.\n"
+    expect = {"body": {"model": "claude-opus-5-5"}, "absent": "Well."}
+    other = chat("-p", "-c", "more", script=[{"content": "More.", "expect": expect}], ANTHROPIC_MODEL="claude-opus-5-5")
+    assert other.out == "More.\n"

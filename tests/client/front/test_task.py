@@ -26,7 +26,7 @@ def test_the_same_task_is_done_in_a_terminal(place: Place) -> None:
     with Typed("-m", "unspool", "chat", "--model", model, cwd=place.work, environment=environment) as terminal:
         terminal.see("/help")
         terminal.say(task.PROMPT)
-        terminal.see("python3 -m unittest -q")
+        terminal.see("python3 -B -m unittest -q")
         terminal.answer("s", "May it do this? Bash(python3")  # from now on in this session
         terminal.see("AssertionError: -1 != 5")
         terminal.see("-return a - b", "+return a + b")

@@ -112,6 +112,7 @@ async def opened(start: Start, settings: Settings, world: World, person: Person 
         model_named=model_name,
     )
     chat = await Chat.open(start, asked, world, person, fittings)
+    briefing.address(chat.model)
     chat.desk.web = Online(world.model, lambda: chat.model, world.environment)
     chat.desk.hides = rules.hider(chat.desk)
     problems = (*rules.loaded.problems, *known.problems, *customs.problems, *briefing.problems)
@@ -133,7 +134,8 @@ def _with_settings(settings: Settings, rules: Permissions) -> Settings:
         raise Refused(why)
     mode = settings.mode or (loaded.mode if loaded.mode and not rules.refuses(loaded.mode) else None)
     model = model_name(settings.model or loaded.model or DEFAULT_MODEL)
-    return msgspec.structs.replace(settings, mode=mode, model=model, added=(*settings.added, *loaded.added))
+    added = (*settings.added, *loaded.added)
+    return msgspec.structs.replace(settings, mode=mode, model=model, keeps_model=not settings.model, added=added)
 
 
 def _tools(settings: Settings, rules: Permissions, sent: tuple[agents.Agent, ...]) -> tuple[Tool, ...]:

@@ -21,7 +21,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from typing import NamedTuple
 
 from unspool.collect.lake.billing import Guard, bill
-from unspool.collect.lake.derive import MADE_WITH, Derived, derive
+from unspool.collect.lake.derive import Derived, derive
 from unspool.collect.lake.opened import Conflict, Lake, Overtaken
 from unspool.collect.lake.predicates import of_devices, of_streams
 from unspool.collect.lake.rows import Rows
@@ -108,7 +108,7 @@ def pending(lake: Lake, streams: Sequence[Stream], *, again: bool = False) -> li
     return [
         one
         for one in streams
-        if again or one.last > there.get(one.id, 0) or derived.get(one.id, (0, ""))[0] < there.get(one.id, 0)
+        if again or one.last > there.get(one.id, 0) or derived.get(one.id, 0) < there.get(one.id, 0)
     ]
 
 
@@ -173,10 +173,7 @@ class _Attempt:
             numbers[name] = {lock: versions.get(lock, 0) for lock in locks}
         left = frozenset(lock for lock in locks if numbers[_FIRST][lock] != numbers[_LAST][lock])
         homes = sorted({(one.org, one.device) for one in streams})
-        derived = {
-            stream: 0 if made_with != MADE_WITH and self._wishes.again else sequence
-            for stream, (sequence, made_with) in _derived(self._lake, homes).items()
-        }
+        derived = _derived(self._lake, homes)
         top = {lock: max(found[lock] for found in numbers.values()) for lock in locks}
         return _Standing(how_far(self._lake), derived, top, left)
 
@@ -232,13 +229,13 @@ def _lock(org: str, device: str, stream: str) -> str:
     return f"{org}/{device}/{lane(stream)}"
 
 
-def _derived(lake: Lake, homes: Sequence[tuple[str, str]]) -> dict[str, tuple[int, str]]:
-    """Return how far the streams of some devices are in all tables, and what their rows were made with."""
+def _derived(lake: Lake, homes: Sequence[tuple[str, str]]) -> dict[str, int]:
+    """Return how far the streams of some devices are in all tables."""
     lake.table(_LAST, fresh=True)
     if not homes:
         return {}
-    rows = lake.rows(_LAST, f"SELECT id, sequence, made_with FROM t WHERE {of_devices(homes)}")
-    return {id: (sequence, made_with) for id, sequence, made_with in rows}
+    found: dict[str, int] = dict(lake.rows(_LAST, f"SELECT id, sequence FROM t WHERE {of_devices(homes)}"))
+    return found
 
 
 def _wait(attempt: int) -> None:

@@ -31,6 +31,8 @@ MISSING = "install it with: pip install 'unspool[sql,team]'"
 
 
 _LONG = frozenset({"raw", "text", "input", "result", "structured", "prompt", "content", "first_prompt"})
+_LOG = {"delta.logRetentionDuration": "interval 7 days"}
+_LARGE = frozenset({"entries", "side_files", "messages", "blocks", "tool_calls"})
 
 
 class Mark(msgspec.Struct, frozen=True):
@@ -145,7 +147,7 @@ def create(url: str, environment: Mapping[str, str]) -> Lake:
                 partition_by=partitions(name),
                 name=name,
                 description=table.comment,
-                configuration={"delta.dataSkippingStatsColumns": _measured(name)},
+                configuration={"delta.dataSkippingStatsColumns": _measured(name), **_LOG},
                 storage_options=lake.options,
             )
     lake.place.put_new(MARK, msgspec.json.encode(Mark()))
@@ -206,14 +208,21 @@ def telling(url: str) -> Iterator[None]:
         raise PlaceFailed(f"the lake at `{url}` cannot be used: {words}", hint="nothing is lost; try again") from None
 
 
-def encoding(name: str, level: int = 3) -> WriterProperties:
-    """Return how the files of a table are written: long texts are all different, and nobody looks for their range."""
+def encoding(name: str, level: int | None = None) -> WriterProperties:
+    """Return how the files of a table are written: long texts are all different, and nobody looks for their range.
+
+    Small files, which will be made one later (`level`), are not worth a compressor that takes a while to begin.
+    """
     from deltalake import ColumnProperties, WriterProperties
 
     plain = ColumnProperties(dictionary_enabled=False, statistics_enabled="NONE")
     long = [one.name for one in tables()[name].columns if one.name in _LONG]
+    strong = level is not None or name in _LARGE
     return WriterProperties(
-        compression="ZSTD", compression_level=level, column_properties=dict.fromkeys(long, plain) or None
+        compression="ZSTD" if strong else "SNAPPY",
+        compression_level=(level or 1) if strong else None,
+        default_column_properties=ColumnProperties(statistics_enabled="CHUNK"),
+        column_properties=dict.fromkeys(long, plain) or None,
     )
 
 

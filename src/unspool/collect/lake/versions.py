@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from deltalake import DeltaTable
 
 
+_FEW = 20
+"""Commits that are read faster than a checkpoint is looked for."""
+
+
 class _Checkpoint(msgspec.Struct, frozen=True):
     version: int
 
@@ -49,21 +53,26 @@ class Versions:
     def at(self, table: DeltaTable) -> Mapping[str, int]:
         """Return the transactions of a snapshot, which must not be older than the one before."""
         wanted = table.version()
+        if self._reached < 0 and wanted > _FEW:
+            self._from_checkpoint(wanted)
         while self._reached < wanted:
             data = self._place.get(f"{self._log}/{self._reached + 1:020d}.json")
             if data is None:
+                before = self._reached
                 self._from_checkpoint(wanted)
+                if self._reached == before:
+                    raise Unreadable(f"the log of a table cannot be read: `{self._log}`", hint="try again")
                 continue
             self._found.update(_transactions(data))
             self._reached += 1
         return self._found
 
     def _from_checkpoint(self, wanted: int) -> None:
-        """Begin anew."""
+        """Begin anew, if there is one that helps."""
         last = self._place.get(f"{self._log}/_last_checkpoint")
         found = msgspec.json.decode(last, type=_Checkpoint) if last else None
         if found is None or not self._reached < found.version <= wanted:
-            raise Unreadable(f"the log of a table cannot be read: `{self._log}`", hint="try again")
+            return
         self._found, self._reached = {}, found.version
         start = f"{self._log}/{found.version:020d}.checkpoint"
         for one in self._place.names(self._log):

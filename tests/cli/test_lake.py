@@ -1,0 +1,132 @@
+"""`unspool lake`, as people run it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Run
+from tests.faults.world import World
+
+
+@pytest.fixture
+def sent(run: Run, tmp_path: Path) -> str:
+    """What a collector has sent, and an empty lake beside it."""
+    world = World(tmp_path / "config")
+    for count in (4, 9):
+        world.append(world.create(), count)
+    url = (tmp_path / "segments").as_uri()
+    done = run("collect", "--to", url, "--once", "--config-dir", world.root, "--org", "acme", "--user", "ada", "--json")
+    assert done.code == 0, done.err
+    assert run("lake", "init", tmp_path / "lake").code == 0
+    return url
+
+
+def test_from_a_collector_to_an_answer(run: Run, sent: str, tmp_path: Path) -> None:
+    lake = tmp_path / "lake"
+    done = run("lake", "ingest", "--from", sent, "--to", lake, "--json")
+    told = json.loads(done.out)
+    assert (done.code, told["streams"], told["bad"]) == (0, 2, [])
+    lines = sum(path.read_bytes().count(b"\n") for path in (tmp_path / "config").rglob("*.jsonl"))
+    query = "SELECT org, user, count(*) AS lines FROM entries GROUP BY ALL"
+    rows = json.loads(run("lake", "sql", "--lake", lake, query, "--format", "json").out)
+    assert rows == [{"org": "acme", "user": "ada", "lines": lines}]
+    assert run("lake", "verify", "--lake", lake, "--from", sent).out.endswith(": whole\n")
+    for command in (("compact", "--older-than", "0"), ("vacuum",), ("vacuum", "--hours", "0", "--yes")):
+        assert run("lake", command[0], "--lake", lake, *command[1:], "--json").code == 0
+    assert json.loads(run("lake", "sql", "--lake", lake, query, "--json").out) == rows
+    assert run("lake", "verify", "--lake", lake, "--from", sent).code == 0
+
+
+def test_sums_are_those_of_usage(run: Run, sent: str, tmp_path: Path) -> None:
+    assert run("lake", "ingest", "--from", sent, "--to", tmp_path / "lake", "--workers", "2").code == 0
+    query = "SELECT count(*) AS responses, sum(cost_micros)::BIGINT AS cost_micros FROM responses"
+    (ours,) = json.loads(run("lake", "sql", "--lake", tmp_path / "lake", query, "--format", "json").out)
+    theirs = json.loads(run("usage", "--json", "--config-dir", tmp_path / "config").out)["totals"]
+    assert ours == {name: theirs[name] for name in ours}
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_who_follows_has_what_comes(run: Run, sent: str, tmp_path: Path, workers: str) -> None:
+    arguments = (
+        "lake",
+        "ingest",
+        "--follow",
+        "--every",
+        "0.2",
+        "--from",
+        sent,
+        "--to",
+        str(tmp_path / "lake"),
+        "--json",
+    )
+    environment = {"HOME": str(tmp_path), "PATH": os.environ["PATH"]}
+    command = [sys.executable, "-m", "unspool", *arguments, "--workers", workers]
+    process = subprocess.Popen(command, env=environment, cwd=tmp_path, stdout=subprocess.PIPE)
+    try:
+        assert process.stdout
+        there = 0
+        while there < 2:
+            there += json.loads(process.stdout.readline())["streams"]
+        session = next((tmp_path / "config").rglob("*.jsonl"))
+        with session.open("ab") as file:
+            file.write(session.read_bytes().split(b"\n")[0] + b"\n")
+        assert run("collect", "--to", sent, "--once", "--config-dir", tmp_path / "config").code == 0
+        assert json.loads(process.stdout.readline())["lines"] == 1
+    finally:
+        process.terminate()
+        process.communicate(timeout=30)
+    assert run("lake", "verify", "--lake", tmp_path / "lake", "--from", sent).code == 0
+
+
+def test_what_is_not_ingested_is_named(run: Run, sent: str, tmp_path: Path) -> None:
+    done = run("lake", "verify", "--lake", tmp_path / "lake", "--from", sent)
+    assert (done.code, done.out.count("not in the tables")) == (4, 2)
+    told = json.loads(run("lake", "verify", "--lake", tmp_path / "lake", "--from", sent, "--json").out)
+    assert (told["whole"], len(told["problems"])) == (False, 2)
+
+
+def test_a_segment_that_has_gone_is_named(run: Run, sent: str, tmp_path: Path) -> None:
+    run("lake", "ingest", "--from", sent, "--to", tmp_path / "lake")
+    gone = next((tmp_path / "segments" / "segments").rglob("*.zst"))
+    gone.unlink()
+    done = run("lake", "verify", "--lake", tmp_path / "lake", "--from", sent)
+    assert done.code == 4
+    assert "missing segments: acme/" in done.out
+    assert "rows without a segment: " in done.out
+
+
+def test_a_bad_segment_is_told_and_the_rest_is_there(run: Run, sent: str, tmp_path: Path) -> None:
+    bad = next((tmp_path / "segments" / "segments").rglob("*.zst"))
+    bad.write_bytes(bad.read_bytes()[:50])
+    done = run("lake", "ingest", "--from", sent, "--to", tmp_path / "lake")
+    assert done.code == 4
+    assert done.err.startswith("unspool: left out `segments/acme/")
+    query = "SELECT count(DISTINCT stream) AS streams, (SELECT count(*) FROM quarantine) AS bad FROM entries"
+    told = json.loads(run("lake", "sql", "--lake", tmp_path / "lake", query, "--format", "json").out)
+    assert told == [{"streams": 1, "bad": 1}]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (("sql", "--lake", "nowhere", "SELECT 1"), 3, "no lake at `nowhere`"),
+        (("ingest", "--from", "file:///nowhere/at/all", "--to", "lake"), 3, "no such folder: `/nowhere/at/all`"),
+        (("init", "config"), 5, "there is something else at `config`"),
+        (("init", "ftp://a/b"), 2, "not the URL of an object store"),
+        (("sql", "--lake", "lake", "DROP TABLE entries"), 2, "not a statement that only reads"),
+        (("sql", "--lake", "lake", "SELECT * FROM read_text('/etc/passwd')"), 2, "file system operations"),
+    ],
+)
+def test_what_cannot_be_done_is_said_in_a_line(
+    run: Run, sent: str, arguments: tuple[str, ...], code: int, words: str
+) -> None:
+    done = run("lake", *arguments)
+    assert done.code == code
+    assert words.lower() in done.err.lower()
+    assert not Path("nowhere").exists()
