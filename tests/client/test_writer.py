@@ -42,11 +42,11 @@ def test_lines_hang_on_each_other_and_nothing_on_what_lies_beside(tmp_path: Path
     made.beside({"type": "progress"})
     made.note({"type": "last-prompt"})
     second = made.tell({"type": "assistant"})
-    boundary = made.begin_again({"type": "system"})
+    summary = made.begin_again({"type": "system"}, {"type": "user"})
     lines = [msgspec.json.decode(line) for line in made.path.read_bytes().splitlines()]
-    assert [line.get("parentUuid") for line in lines] == [None, first, None, first, None]
-    assert lines[-1]["logicalParentUuid"] == second
-    assert made.parent == boundary
+    assert [line.get("parentUuid") for line in lines] == [None, first, None, first, None, lines[4]["uuid"]]
+    assert lines[4]["logicalParentUuid"] == second
+    assert made.parent == summary
     assert "uuid" not in lines[2]
 
 
