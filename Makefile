@@ -50,7 +50,7 @@ fix: $(VENV)/.dev ## repair what `check` can repair and rewrite snapshots; then 
 	@$(BIN)/python -m pytest -q --inline-snapshot=create,fix || true
 
 faults: $(VENV)/.dev ## kill 300 syncs at every step while files change, and compare what is left row by row
-	@UNSPOOL_FAULTS=300 $(BIN)/python -m pytest -q tests/faults
+	@UNSPOOL_FAULTS=300 $(BIN)/python -m pytest -q tests/faults tests/client/test_kill.py
 
 claude: $(VENV)/.dev ## ask every version of Claude Code that is listed; takes some ten minutes
 	@UNSPOOL_CLAUDE=all $(BIN)/python -m pytest -q tests/claude

@@ -426,3 +426,28 @@ def test_ids_that_a_server_uses_again_are_made_new(tmp_path: Path) -> None:
     assert ending(found) == "end_turn"
     assert len({line["message"]["id"] for line in records(session.chat.path, "assistant")}) == 3
     assert accepted(session.chat.path) == []
+
+
+def test_a_refusal_after_a_compaction_in_the_same_turn_keeps_the_summary(tmp_path: Path) -> None:
+    script = [
+        "Hello.",
+        {"content": [call("a")]},
+        {"content": "I can", "stop_reason": "refusal"},
+        {"content": "Fine.", "expect": {"anywhere": "A summary.", "absent": "Hello."}},
+    ]
+
+    def shorten(event: Any, chat: Chat) -> None:
+        if isinstance(event, events.CallEnded):
+            chat.transcript.boundary("A summary.", {"trigger": "auto", "preTokens": 1})
+
+    async def go() -> Session:
+        session = await opened(place(tmp_path), script)
+        await session.say("Hi.")
+        await session.say("Something bad", shorten)
+        await session.say("Something good")
+        await session.chat.close()
+        return session
+
+    session = asyncio.run(go())
+    assert session.model.failures == []
+    sound(session)

@@ -37,8 +37,8 @@ class Transcript:
         self._used: Json | None = None
         """What the last line of the answer says was used."""
         self._progress = 0
-        self._before: tuple[str | None, list[Json]] | None = None
-        """What the last prompt hangs on, and what was said before it."""
+        self._before: tuple[str | None, list[Json], int] = (None, [], -1)
+        """What the last prompt hangs on, what was said before it, and how often it had begun anew."""
 
     def know(self, ids: Iterable[str]) -> None:
         """Take note of answers and calls that a session has already."""
@@ -47,7 +47,7 @@ class Transcript:
     def prompt(self, content: str | list[Json], *, uuid: str | None = None, **fields: Any) -> str:
         """Write what somebody asks for; return its line's id."""
         self.close_calls(lines.INTERRUPTED_CALL)  # if the disk was full, they could not be answered
-        self._before = self.writer.parent, [*self.conversation.messages]
+        self._before = self.writer.parent, [*self.conversation.messages], self.writer.beginnings
         self.prompt_uuid = self._hear(lines.user(content, **fields), content, uuid)
         return self.prompt_uuid
 
@@ -151,10 +151,10 @@ class Transcript:
 
         A conversation that has nothing before it begins anew, as after a compaction: every version understands that.
         """
-        if self._before is None:  # a compaction came in between: the prompt is part of the summary
+        parent, messages, beginnings = self._before
+        if beginnings != self.writer.beginnings:  # a compaction came in between: the prompt is part of the summary
             self.failed(notice, None)
             return
-        parent, messages = self._before
         self._open.clear()
         if parent is not None:
             self.writer.parent = parent
@@ -166,7 +166,6 @@ class Transcript:
 
     def go_back(self, parent: str | None, messages: list[Json]) -> None:
         """Go on from an earlier line: what came after it is a branch from now on."""
-        self._before = None
         self._open.clear()
         if parent is None:
             self.boundary("The conversation was taken back to its beginning.", {"trigger": "manual", "preTokens": 0})
@@ -177,7 +176,6 @@ class Transcript:
 
     def boundary(self, summary: str, metadata: Json) -> str:
         """Write that the conversation goes on from a summary alone; return the summary's line."""
-        self._before = None
         uuid = self.writer.begin_again(
             lines.system("compact_boundary", "Conversation compacted", level="info", compactMetadata=metadata),
             lines.user(summary, isVisibleInTranscriptOnly=True, isCompactSummary=True),

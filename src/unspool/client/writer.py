@@ -68,6 +68,8 @@ class Writer:
         """What the next line hangs on."""
         self._clock = clock
         self._new_id = new_id
+        self.beginnings = 0
+        """How often the conversation began anew."""
         self.written = 0
         """How many bytes."""
         self._last = datetime.min.replace(tzinfo=UTC)
@@ -106,6 +108,7 @@ class Writer:
             self._node(summary, first, second),
         )
         self.parent = second
+        self.beginnings += 1
         return second
 
     def beside(self, fields: Json) -> str:
