@@ -134,6 +134,28 @@ def test_a_program_may_interrupt_and_go_on(place: Place) -> None:
     assert endings == [("error_during_execution", False), ("success", False)]
 
 
+def test_a_signal_ends_it_while_more_could_be_said(place: Place) -> None:
+    command = ["-m", "unspool", "chat", "--model", place.script({"default": "Hello."})]
+    with subprocess.Popen(
+        [sys.executable, *command, "--input-format", "stream-json", "--output-format", "stream-json"],
+        env=place.environment,
+        cwd=place.work,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdin
+        assert process.stdout
+        assert process.stderr
+        process.stdin.write(said("hi") + "\n")
+        process.stdin.flush()
+        assert any('"result"' in line for line in process.stdout)
+        process.terminate()
+        assert process.wait(timeout=30) == 128 + signal.SIGTERM
+        assert process.stderr.read() == ""
+
+
 def test_what_a_program_cannot_do_is_refused_by_name(chat: Chat) -> None:
     flags = ("--input-format", "stream-json", "--output-format", "stream-json")
     asked = {"type": "control_request", "request_id": "1", "request": {"subtype": "fly"}}

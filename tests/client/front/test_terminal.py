@@ -232,9 +232,11 @@ def test_a_terminal_that_can_only_print_is_talked_to_line_by_line(open_chat: Ope
         terminal.press("go\n")
         terminal.see("May it do this?", "1. Yes (y)")
         terminal.press("y\n")
-        terminal.see("Done.")
-        assert terminal.leave() == 0
+        terminal.see("Done.", "$0.")
+        terminal.press("/exit\n")
+        assert terminal.process.wait(timeout=20) == 0
         assert b"\x1b" not in terminal.sent
+        assert "rror" not in terminal.shown
     assert (place.work / "made").exists()
 
 

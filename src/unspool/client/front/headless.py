@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing, suppress
-from typing import IO, Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from unspool.client import events
 from unspool.client.front import commands, stream, wire
+from unspool.client.front.feed import lines_of
 from unspool.client.front.led import Led
 from unspool.client.front.stream import Stream
 from unspool.errors import UnspoolError
@@ -50,6 +50,8 @@ class Headless:
         self._ended: events.TurnEnded | None = None
         self._signal: int | None = None
         self._is_running = False
+        self._waiting: asyncio.Queue[wire.Said | None] = asyncio.Queue()
+        """What was said and is not answered yet; None: nothing more comes."""
 
     async def ask(self, prompt: str | list[Json]) -> int:
         """Say one prompt, and what was queued meanwhile; return the exit code."""
@@ -60,10 +62,9 @@ class Headless:
     async def talk(self, heard: AsyncIterator[wire.Heard], remote: wire.Remote | None) -> int:
         """Answer what comes, until nothing more does; return the exit code of the last turn."""
         self._listen_to_signals()
-        waiting: asyncio.Queue[wire.Said | None] = asyncio.Queue()
-        listening = asyncio.ensure_future(self._listen(heard, waiting, remote))
+        listening = asyncio.ensure_future(self._listen(heard, remote))
         try:
-            while not self._is_stopped() and (said := await waiting.get()) is not None:
+            while not self._is_stopped() and (said := await self._waiting.get()) is not None:
                 await self._turn(said.content, said.uuid)
                 while not self._is_stopped() and (text := self._chat.next_prompt()) is not None:
                     await self._turn(text)
@@ -115,15 +116,13 @@ class Headless:
         elif words := stream.limit_words(ended):
             self._speech.complain(words, f"`unspool chat --resume {self._chat.session_id}` goes on")
 
-    async def _listen(
-        self, heard: AsyncIterator[wire.Heard], waiting: asyncio.Queue[wire.Said | None], remote: wire.Remote | None
-    ) -> None:
+    async def _listen(self, heard: AsyncIterator[wire.Heard], remote: wire.Remote | None) -> None:
         async for one in heard:
             match one:
                 case wire.Said(content=str(text)) if self._is_running:
                     self._chat.steer(text)
                 case wire.Said():
-                    waiting.put_nowait(one)
+                    self._waiting.put_nowait(one)
                 case wire.Control():
                     self._print(self._done(one))
                 case wire.Replied() if remote is not None:
@@ -132,7 +131,7 @@ class Headless:
                     self._speech.complain(f"a line of the input was passed over: {reason}", None)
         if remote is not None:
             remote.gone()
-        waiting.put_nowait(None)
+        self._waiting.put_nowait(None)
 
     def _done(self, control: wire.Control) -> Json:
         """Do what is asked of the conversation; return the answer."""
@@ -198,6 +197,7 @@ class Headless:
         if self._signal is not None:  # twice: at once
             raise KeyboardInterrupt
         self._signal = number
+        self._waiting.put_nowait(None)
         self._chat.interrupt()
 
     def _is_stopped(self) -> bool:
@@ -209,19 +209,8 @@ class Headless:
         return stream.exit_code(self._ended, self._failed)
 
 
-async def lines(file: IO[bytes]) -> AsyncIterator[wire.Heard]:
-    """Yield what is said on a file that may stay open, as it comes."""
-    loop = asyncio.get_running_loop()
-    queue: asyncio.Queue[bytes | None] = asyncio.Queue()
-
-    def read() -> None:
-        with suppress(RuntimeError):  # nobody listens any more
-            for line in file:
-                loop.call_soon_threadsafe(queue.put_nowait, line)
-            loop.call_soon_threadsafe(queue.put_nowait, None)
-
-    threading.Thread(target=read, daemon=True).start()
-    while (line := await queue.get()) is not None:
-        heard = wire.hear(line)
-        if heard is not None:
-            yield heard
+async def heard(descriptor: int) -> AsyncGenerator[wire.Heard, None]:
+    """Yield what is said on a descriptor that may stay open, as it comes."""
+    async for line in lines_of(descriptor):
+        if one := wire.hear(line):
+            yield one

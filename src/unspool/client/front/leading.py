@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from unspool.client.asked import Settings, Start, World
 from unspool.client.front import fitting, wire
-from unspool.client.front.headless import Headless, Speech, lines
+from unspool.client.front.headless import Headless, Speech, heard
 from unspool.client.front.picking import Option, Picking
 from unspool.client.front.stream import line
 from unspool.client.trust import acting
@@ -81,7 +81,7 @@ async def headless(asked: Asked, world: World, complain: Callable[[str, str | No
     try:
         run = Headless(led, speech)
         if asked.streams_in:
-            return await run.talk(lines(sys.stdin.buffer), remote)
+            return await run.talk(heard(sys.stdin.fileno()), remote)
         assert asked.prompt is not None
         return await run.ask(asked.prompt)
     finally:

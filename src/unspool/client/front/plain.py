@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import sys
-import threading
 from collections.abc import Callable
 
+from unspool.client.front.feed import lines_of
 from unspool.client.front.picking import Picked, Picking
 from unspool.client.front.screen import Host
 from unspool.display import clean, clean_line
@@ -23,7 +23,7 @@ class Plain:
         self._host = host
         self.tail: Callable[[], str] = str
         self.queued: list[str] = []
-        self._lines: asyncio.Queue[str | None] = asyncio.Queue()
+        self._left = asyncio.Event()
         self._asked: asyncio.Future[str] | None = None
         self._one_by_one = asyncio.Lock()
 
@@ -36,23 +36,24 @@ class Plain:
 
     async def run(self) -> None:
         """Read lines until there are no more, or somebody leaves."""
-        loop = asyncio.get_running_loop()
+        reading = asyncio.ensure_future(self._read())
+        try:
+            await self._left.wait()
+        finally:
+            reading.cancel()
 
-        def read() -> None:
-            for line in sys.stdin:
-                loop.call_soon_threadsafe(self._lines.put_nowait, line)
-            loop.call_soon_threadsafe(self._lines.put_nowait, None)
-
-        threading.Thread(target=read, daemon=True).start()
-        while (line := await self._lines.get()) is not None:
+    async def _read(self) -> None:
+        async for data in lines_of(sys.stdin.fileno()):
+            line = data.decode(errors="replace")
             if self._asked is not None and not self._asked.done():
                 self._asked.set_result(line.strip())
             elif line.strip():
-                self._host.entered(line.rstrip("\n"))
+                self._host.entered(line)
+        self.leave()
 
     def leave(self) -> None:
         """End it."""
-        self._lines.put_nowait(None)
+        self._left.set()
 
     def show(self, text: str) -> None:
         """Print."""

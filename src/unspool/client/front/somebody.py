@@ -8,7 +8,7 @@ Rules
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Protocol
 
 from unspool.client.front.drawing import Drawing
@@ -43,7 +43,7 @@ class Somebody:
         self._screen.show(self._drawing().wish(wish, ruling))
         who = f"the agent {wish.agent}" if wish.agent else "it"
         title = clean_line(f"May {who} do this? {wish.tool}({self._drawing().target(wish.tool, wish.input)})")
-        picked = await self._pick(Picking(title, [option for option, _ in answers]))
+        picked = await self._screen.pick(Picking(title, [option for option, _ in answers]))
         if picked is None:
             self._interrupt()
             return Permit(allowed=False)
@@ -57,7 +57,7 @@ class Somebody:
             options = [Option(label, words) for label, words in choice.options]
             other = Option("Something else", wants="what?")
             title = f"{choice.header}: {choice.question}" if choice.header else choice.question
-            picked = await self._pick(Picking(title, [*options, other], several=choice.several))
+            picked = await self._screen.pick(Picking(title, [*options, other], several=choice.several))
             if picked is None:
                 return None
             labels = [options[place].label for place in picked.places if place < len(options)]
@@ -72,15 +72,12 @@ class Somebody:
             (Option("Yes, and ask before each edit", key="y"), Permit(allowed=True, mode="default")),
             (Option("No, go on planning", key="n", wants="what should be different?"), Permit(allowed=False)),
         ]
-        picked = await self._pick(Picking("Is this plan good?", [option for option, _ in answers]))
+        picked = await self._screen.pick(Picking("Is this plan good?", [option for option, _ in answers]))
         if picked is None:
             self._interrupt()
             return Permit(allowed=False)
         permit = answers[picked.place][1]
         return permit if permit.allowed else Permit(allowed=False, words=picked.words)
-
-    def _pick(self, picking: Picking) -> Awaitable[Picked | None]:
-        return self._screen.pick(picking)
 
 
 def _answers(wish: Wish, ruling: Ruling) -> list[tuple[Option, Permit]]:

@@ -32,6 +32,7 @@ from unspool.client.events import (
     TurnEnded,
     Waiting,
 )
+from unspool.graph.models import window
 
 Json: TypeAlias = dict[str, Any]
 
@@ -252,7 +253,7 @@ def result(ended: TurnEnded, failed: Failed | None, session_id: str, new_id: str
         "total_cost_usd": ended.cost_micros / 1_000_000,
         "total_cost_micros": ended.cost_micros,
         "usage": ended.usage,
-        "modelUsage": {name: _by_model(usage) for name, usage in ended.models.items()},
+        "modelUsage": {name: _by_model(name, usage) for name, usage in ended.models.items()},
         "permission_denials": list(ended.denials),
         "uuid": new_id,
     }
@@ -286,14 +287,14 @@ def line(value: Json) -> str:
     return clean_json(text)
 
 
-def _by_model(usage: Json) -> Json:
+def _by_model(name: str, usage: Json) -> Json:
     """Return what a model used, named as the program names it."""
-    server = usage.get("server_tool_use")
     return {
         "inputTokens": usage.get("input_tokens", 0),
         "outputTokens": usage.get("output_tokens", 0),
         "cacheReadInputTokens": usage.get("cache_read_input_tokens", 0),
         "cacheCreationInputTokens": usage.get("cache_creation_input_tokens", 0),
-        "webSearchRequests": server.get("web_search_requests", 0) if isinstance(server, dict) else 0,
+        "webSearchRequests": usage.get("web_search_requests", 0),
         "costUSD": usage.get("cost_micros", 0) / 1_000_000,
+        "contextWindow": window(name) or 200_000,
     }

@@ -38,7 +38,6 @@ class Telling:
         self._thoughts: list[str] = []
         self._is_first = True
         self._calls: dict[str, events.CallBegan] = {}
-        self._shown_calls: set[str] = set()
         self._progress: dict[str, str] = {}
         self._tokens = 0
         self.doing = "thinking"

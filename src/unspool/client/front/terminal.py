@@ -138,8 +138,12 @@ class Terminal:
                 self.surface.queued.append(text)
             self._typed.put_nowait(text)
         else:
-            self.chat.steer(text)
-            self.surface.queued.append(text)
+            try:
+                self.chat.steer(text)
+            except UnspoolError as error:
+                self.surface.show(self.drawing().error(error.message, error.hint))
+            else:
+                self.surface.queued.append(text)
 
     def interrupted(self) -> bool:
         """End what runs; tell whether anything did."""
@@ -229,14 +233,18 @@ class Terminal:
                 self.surface.show(self.drawing().prompt(text) + self.drawing().text(said) + "\n")
             else:
                 await self._happen(commands.turn(self.led, text))
-            if self.telling.ending == "interrupted":
-                self._take_back()
-            while (waiting := self.chat.next_prompt()) is not None:
+            while (waiting := self._next()) is not None:
                 await self._happen(commands.turn(self.led, waiting))
         except UnspoolError as error:
             self.surface.show(self.drawing().error(error.message, error.hint))
         except OSError as error:
             self.surface.show(self.drawing().error(f"{(error.strerror or str(error)).lower()}: `{error.filename}`"))
+
+    def _next(self) -> str | None:
+        """Take the words that waited until the turn had ended; none if it was interrupted."""
+        if self.telling.ending == "interrupted":
+            self._take_back()
+        return self.chat.next_prompt()
 
     def _take_back(self) -> None:
         """Put what waited where it can be changed: who interrupts may want something else. What came after is next."""
