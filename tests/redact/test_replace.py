@@ -83,6 +83,21 @@ def test_a_private_key_of_which_one_end_is_missing_is_replaced(text: str) -> Non
     assert counts == {"private-key": 1}
 
 
+@pytest.mark.parametrize("planted", PLANTED, ids=IDS)
+def test_colours_of_a_terminal_hide_nothing(planted: Planted) -> None:
+    for colour in ("\x1b[32m", "\x1b[m", "\\x1b[1;31m", "\\u001b[0m"):
+        changed, _ = redacted(planted.text.replace(planted.secret, f"{colour}{planted.secret}\x1b[0m"))
+        if planted.kind not in {
+            "url-password",
+            "bearer-token",
+            "basic-auth",
+            "login",
+            "slack-webhook",
+            "azure-signature",
+        }:
+            assert planted.secret not in changed
+
+
 @given(st.text())
 def test_redacting_twice_changes_nothing(text: str) -> None:
     once, _ = redacted(text)
