@@ -56,6 +56,7 @@ def test_equal_secrets_have_equal_markers_and_another_key_makes_others() -> None
         'if "-----BEGIN PRIVATE KEY-----" in text: # and not "-----END PRIVATE KEY-----"',
         "task-0123456789abcdefghij disk-usage risk-free",
         "PWD=/home/me/project",
+        'password: "Enter your password", secret="The secret of it", label_password = "Old and new passwords"',
         "docker run -u 1000:1000 image; git push -u origin main",
         "the password is wrong, your password must have ten letters",
         "interface Login {\n  user: string\n  password: string\n}",

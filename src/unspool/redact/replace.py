@@ -243,7 +243,7 @@ def _grouped(kind: str, pattern: Any, check: Callable[[str], bool]) -> _Step:
 def _assignments(pattern: Any) -> _Step:
     def step(text: bytes) -> Iterator[Span]:
         for found in pattern.finditer(text):
-            start, end = _group(pattern, found, b"bare", b"double", b"single")
+            start, end = _group(pattern, found, b"bare", b"phrase", b"words", b"double", b"single")
             first, last = found.span(pattern.groupindex[b"separator"])
             name = _name_before(text, first)
             form = checks.Form(

@@ -46,7 +46,8 @@ _SEPARATOR = rf"""["'`\\\]]*{_COLOUR}[ \t]*(?:=>|:=|===?|=|:)[ \t]*{_COLOUR}"""
 _BARE = r"""[^\s"'\\`,;&<>(){}\[\]|$\x1b]"""
 ASSIGNMENT: Final = (
     rf"(?P<name>{NAME})(?P<separator>{_SEPARATOR})"
-    rf"""(?:\\*"{_COLOUR}(?P<double>[^"\\\s]{{4,}})|\\*'{_COLOUR}(?P<single>[^'\\\s]{{4,}})|(?P<bare>{_BARE}{{4,}}))"""
+    rf"""(?:\\*"{_COLOUR}(?:(?P<phrase>[^"\\\n]{{4,64}})\\*"|(?P<double>[^"\\\s]{{4,}}))"""
+    rf"""|\\*'{_COLOUR}(?:(?P<words>[^'\\\n]{{4,64}})\\*'|(?P<single>[^'\\\s]{{4,}}))|(?P<bare>{_BARE}{{4,}}))"""
 )
 """`password = "…"`, `DB_PASSWORD=…`, `'token': '…'`, `secret: …`, also with the quotes escaped."""
 
