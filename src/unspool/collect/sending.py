@@ -21,7 +21,7 @@ from unspool.collect.manifest import Sent
 from unspool.collect.places import Place
 from unspool.collect.segments import FIRST, Name, digest, name, parse_name, unpack_header
 from unspool.collect.state import Span, State, Waiting
-from unspool.errors import PlaceFailed
+from unspool.errors import PlaceFailed, Unreadable
 
 LANES = 8
 """Streams that are sent at once."""
@@ -88,7 +88,13 @@ def take_over(state: State, place: Place, segment: Waiting) -> None:
     assert parts is not None
     sent, spans = Sent(0, 0, FIRST), dict[int, Span]()
     for header_digest, data in _chain(place, parts):
-        header = unpack_header(data)
+        try:
+            header = unpack_header(data)
+        except Unreadable as error:
+            where = f"segment {sent.sequence + 1} of the stream of `{segment.name}`"
+            raise Unreadable(
+                f"{where} is damaged: {error.message}", hint="the store's own versions may have it"
+            ) from None
         sent = Sent(header.sequence, sent.lines + header.lines, header_digest)
         spans[header.generation] = Span(header.generation, header.end, header.head, header.boundary, "")
     state.adopt(segment.stream_id, sent, spans.values())
