@@ -165,6 +165,6 @@ class Ingester:
         for stream in portion:
             names = [found.name for some in stream.segments.values() for found in some]
             self._stuck.pop(stream.id, None)
-            self._rests[stream.id] = time.monotonic() + min(stream.size / _REST, _LONGEST)
+            self._rests[stream.id] = time.monotonic() + min(stream.size // _REST, _LONGEST)
             if bad := [by_name[name] for name in names if name in by_name]:
                 self._stuck[stream.id] = (stream.size, bad)
