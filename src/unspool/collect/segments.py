@@ -130,7 +130,7 @@ def unpack(data: bytes) -> Segment:
     first, _, rest = text.partition(b"\n")
     header = _read_header(first)
     try:
-        lines = [_line.decode(line) for line in rest.split(b"\n") if line]
+        lines = _line.decode_lines(rest)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise Unreadable(f"not a segment: a line cannot be read: {error}") from None
     if len(lines) != header.lines:

@@ -123,7 +123,7 @@ def _array(column: Column, values: list[Any]) -> Array:
     kept, built, fit = _types()[column.type]
     if column.type == "JSON":
         values = [value if value is None else clean_json(value) for value in values]
-    elif column.type == "VARCHAR" and any("\0" in value for value in values if value):
+    elif column.type == "VARCHAR" and any("\0" in value for value in filter(None, values)):
         values = [value if value is None else clean_text(value) for value in values]
     try:
         array = Array(values, built)

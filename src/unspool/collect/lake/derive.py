@@ -9,7 +9,7 @@ Rules
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from functools import cache
 from itertools import groupby
 from typing import NamedTuple
@@ -109,15 +109,14 @@ class _Making:
         for read in reads:
             header = read.segment.header
             is_new = header.sequence > self._since
-            for told, line in _lines(read, lengths):
-                taken.take([line])
-                if is_last or is_new:
-                    self._envelope = None
-                    for item in decode_lines([line]):
-                        derivation.take(item)
-                    self._entry(header, told, is_new=is_new)
-                if is_last:
-                    self._out.weigh(told.length)
+            lines = _lines(read, lengths)
+            taken.take([line for _, line in lines])
+            for told, line in lines if is_last or is_new else ():
+                self._envelope = None
+                for item in decode_lines([line]):
+                    derivation.take(item)
+                self._entry(header, told, is_new=is_new)
+                self._out.weigh(told.length)
         taken.tally.finish()
         generation = reads[0].segment.header.generation
         self.answers += [(generation, one) for one in taken.answers()]
@@ -192,6 +191,7 @@ class _Making:
             place = _times().get(table)
             day = day_of(row[place]) if place is not None else None
             last = self._day if day is None else day
+            self.days.add(last)
         self._out.add(table, (*self._whose, *row, last))
 
     def _finish(self, taken: Taken, gathering: Gathering) -> None:
@@ -216,16 +216,18 @@ def _times() -> dict[str, int]:
     return {table: names[table].index(time) for table, time in TIMES.items()}
 
 
-def _lines(read: Read, lengths: dict[int, int]) -> Iterator[tuple[Told, Line | LongLine]]:
-    """Yield the lines of a segment as they would be read from the source."""
+def _lines(read: Read, lengths: dict[int, int]) -> list[tuple[Told, Line | LongLine]]:
+    """Return the lines of a segment as they would be read from the source."""
     lines, end = read.segment.lines, read.segment.header.end
+    found: list[tuple[Told, Line | LongLine]] = []
     for number, told in enumerate(lines):
         data = told.raw.encode("utf-8", "surrogatepass")
         after = lines[number + 1].offset if number + 1 < len(lines) else end
         ending = after > told.offset + told.length
         if len(data) != told.length:
             lengths[told.offset] = told.length + ending
-        yield told, Line(told.offset, memoryview(data + b"\n" if ending else data))
+        found.append((told, Line(told.offset, memoryview(data + b"\n" if ending else data))))
+    return found
 
 
 def _source(whose: Whose, reads: Iterable[Read]) -> tuple[object, ...]:

@@ -4,6 +4,8 @@ Rules
   1. Nothing is remembered from round to round but to save work.
   2. Listing all segments takes a twentieth of the time at most. In between, only devices are listed whose manifest has
      changed: a manifest is a hint, and may come late.
+  3. A long session is derived anew for every line that comes. So that it does not take all the time there is, it rests
+     for a while after that: the longer, the longer it is, up to half a minute.
 """
 
 from __future__ import annotations
@@ -24,6 +26,8 @@ from unspool.errors import PlaceFailed
 _ALL = 600.0
 """Seconds after which all devices are listed, however long that takes."""
 _SHARE = 20
+_REST, _LONGEST = 100_000, 30.0
+"""Bytes of segments for a second of rest; seconds at most."""
 
 Environment = Mapping[str, str]
 
@@ -88,20 +92,25 @@ class Ingester:
         """Streams with a bad segment, and what all their objects weighed then: until that changes there is no use."""
         self._told: tuple[Bad, ...] = ()
         self._hints: dict[str, object] = {}
+        self._rests: dict[str, float] = {}
+        """By stream: until when it rests."""
         self._next_all = float("-inf")
         """When all devices are listed again."""
 
     def round(self) -> Report:
         """Do what there is to do."""
-        began = time.monotonic()
-        homes = self._homes(began)
+        began, hints = time.monotonic(), self._manifests()
+        homes = (
+            None if began >= self._next_all else [home for home, hint in hints.items() if self._hints.get(home) != hint]
+        )
         found = listed(self._place, homes)
         if homes is None:
             self._next_all = time.monotonic() + min(_SHARE * (time.monotonic() - began), _ALL)
         self._wishes.at("listed")
         bad = list(found.strays) if self._is_first else []
         mine = [one for one in found.streams.values() if lane(one.id) in self._wishes.lanes]
-        todo = [one for one in self._pending(mine) if not self._is_stuck(one)]
+        owed = [one for one in self._pending(mine) if not self._is_stuck(one)]
+        todo = [one for one in owed if self._rests.get(one.id, 0.0) < began]
         report = Report(waiting=sum(one.last < max(one.segments) for one in mine))
         portions = list(batches(todo))
         random.shuffle(portions)  # others may be at it too
@@ -109,6 +118,12 @@ class Ingester:
             wrong: list[Bad] = []
             report = report.plus(ingest(self._lake, self._place, portion, self._wishes, wrong))
             self._remember(portion, wrong)
+        done = {one.id for one in todo}
+        resting = {one.home for one in owed if one.id not in done}
+        self._hints = {
+            home: hint for home, hint in hints.items() if home not in resting
+        }  # those are to be looked at again
+        self._rests = {id: until for id, until in self._rests.items() if until > began}
         bad += [one for _, some in self._stuck.values() for one in some]
         quarantine.record(self._lake, bad, is_all=homes is None and self._wishes.lanes == tuple(range(LANES)))
         self._wishes.at("quarantined")
@@ -129,15 +144,11 @@ class Ingester:
         if report.segments or report.bad != told:
             yield report
 
-    def _homes(self, now: float) -> list[str] | None:
-        """Return the devices that may have something new; nothing means all of them."""
-        hints: dict[str, object] = {}
-        for found in self._place.names(manifest.FOLDER):
-            home = found.name.removeprefix(f"{manifest.FOLDER}/").removesuffix(".json")
-            hints[home] = (found.size, found.modified)
-        changed = [home for home, hint in hints.items() if self._hints.get(home) != hint]
-        self._hints = hints
-        return None if now >= self._next_all else changed
+    def _manifests(self) -> dict[str, object]:
+        """Return what changes when a device says that it has sent something, by device."""
+        found = self._place.names(manifest.FOLDER)
+        names = {one.name.removeprefix(f"{manifest.FOLDER}/").removesuffix(".json"): one for one in found}
+        return {home: (one.size, one.modified) for home, one in names.items()}
 
     def _pending(self, streams: list[Stream]) -> Iterator[Stream]:
         """Yield the streams that have something to be done, or that somebody put another segment into."""
@@ -154,5 +165,6 @@ class Ingester:
         for stream in portion:
             names = [found.name for some in stream.segments.values() for found in some]
             self._stuck.pop(stream.id, None)
+            self._rests[stream.id] = time.monotonic() + min(stream.size // _REST, _LONGEST)
             if bad := [by_name[name] for name in names if name in by_name]:
                 self._stuck[stream.id] = (stream.size, bad)
