@@ -3,7 +3,7 @@
 Rules
   1. A backup is named `sha256(path)[:16]@v<n>`; a file that did not exist has none, and a snapshot says null.
   2. At each prompt, what has changed since its last backup is kept again; the snapshot tells how each tracked file was.
-  3. Before a file is changed for the first time it is kept, and the snapshot of the prompt is told again with it.
+  3. Before a file is changed for the first time it is kept. After each change the snapshot of the prompt is told again.
   4. A backup that is there already is never written again: a session that is gone on with keeps what it had.
 """
 
@@ -17,6 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
+from unspool.client.writer import make_folder
 from unspool.errors import Unwritable
 
 Json: TypeAlias = dict[str, Any]
@@ -49,7 +50,7 @@ class Backups:
         self._files: dict[str, Kept] = {}
         """By the path as snapshots have it: below the root, relative to it."""
         self.changed = False
-        """Whether a file is tracked that no snapshot tells of yet."""
+        """Whether a file may have changed since a snapshot told of it."""
 
     def go_on(self, files: Mapping[str, Kept]) -> None:
         """Take up what a session tracked."""
@@ -60,7 +61,7 @@ class Backups:
         name = self._tracked(path)
         if name not in self._files:
             self._files[name] = self._kept(path, 1)
-            self.changed = True
+        self.changed = True
 
     def at_prompt(self) -> Json:
         """Keep what has changed since it was last kept; return what a snapshot tells."""
@@ -125,7 +126,7 @@ class Backups:
         """Write a backup; tell whether it is there now, with these bytes."""
         path = self._folder / name
         try:
-            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_folder(self._folder)
             try:
                 descriptor = os.open(path, _MAKE, 0o600)
             except FileExistsError:
