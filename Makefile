@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 LOCK ?=
-GENERATED := docs/cli.md docs/format.md docs/sql.md docs/tools.md
+GENERATED := docs/cli.md docs/format.md docs/sql.md docs/team.md docs/tools.md
 SLOW := tests/browser tests/claude
 GATED := src/unspool/format/*,src/unspool/read/*,src/unspool/graph/*
 

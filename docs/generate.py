@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import click
 import msgspec
+
+if TYPE_CHECKING:
+    from unspool.store.tables import Table
 
 FACTS = Path(__file__).parents[1] / "tests" / "format" / "facts" / "fields.tsv"
 
@@ -33,8 +37,24 @@ def tables() -> str:
     """Return the tables of SQL with their columns."""
     from unspool.store.tables import public
 
+    return _tables(public().values())
+
+
+def lake_tables() -> str:
+    """Return the tables that only a lake has, and by what each is partitioned."""
+    from unspool.collect.lake.tables import DERIVED, partitions
+    from unspool.collect.lake.tables import tables as every
+
+    by: dict[str, list[str]] = {}
+    for name in every():
+        by.setdefault(", ".join(f"`{one}`" for one in partitions(name)) or "nothing", []).append(f"`{name}`")
+    told = [f"- Partitioned by {columns}: {', '.join(names)}." for columns, names in by.items()]
+    return "\n".join([*told, "", _tables(table for name, table in every().items() if name not in DERIVED)])
+
+
+def _tables(tables: Iterable[Table]) -> str:
     sections = []
-    for table in public().values():
+    for table in tables:
         rows = [f"| `{column.name}` | {column.type} | {column.comment} |" for column in table.columns]
         sections += [f"### {table.name}", "", table.comment, "", "| column | type | what |", "|---|---|---|", *rows, ""]
     return "\n".join(sections)

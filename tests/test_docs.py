@@ -27,7 +27,19 @@ DOCUMENTS = [
     ROOT / "README.md",
     *(
         ROOT / "docs" / f"{name}.md"
-        for name in ("guide", "usage", "search", "settings", "archive", "sql", "live", "editing", "chat", "collect")
+        for name in (
+            "guide",
+            "usage",
+            "search",
+            "settings",
+            "archive",
+            "sql",
+            "live",
+            "editing",
+            "chat",
+            "collect",
+            "team",
+        )
     ),
 ]
 ALL = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]

@@ -47,13 +47,14 @@ class _Careless(Place):
 
 
 def test_a_store_that_overwrites_is_refused(place: Place) -> None:
-    careless = _Careless(place.url, place._store)
+    careless = _Careless(place.url, place._store, place._folder)
     with pytest.raises(Refused, match="ignores conditional puts"):
         careless.probe("acme/d1", b"here\n")
 
 
 @pytest.mark.parametrize(
-    "url", ["", "folder", "http://x/y", "ftp://x", "file://relative/x", "s3://key:secret@bucket/x"]
+    "url",
+    ["", "folder", "http://x/y", "ftp://x", "file://relative/x", "s3://key:secret@bucket/x", "az://a/c?sig=secret"],
 )
 def test_a_url_that_will_not_do_is_refused_without_its_secrets(url: str) -> None:
     with pytest.raises(Usage) as refused:

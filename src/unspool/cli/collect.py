@@ -19,6 +19,7 @@ from unspool.cli.faults import fault
 from unspool.collect.selection import OPTIONAL, Candidate, Choice, candidates
 from unspool.errors import PlaceFailed, Refused, Usage
 from unspool.paths import config_folder, data_folder, existing, is_text
+from unspool.read.scan import Skipped
 from unspool.store import settings
 from unspool.store.database import open_archive, open_store, telling
 from unspool.store.freshness import compare, is_synced
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from unspool.collect.run import Plan, Report
 
 PAUSE = 5.0
-"""Seconds between looks; a new line is in a segment within twice that."""
+"""Seconds between looks: a new line is in a segment within twice that."""
 _LONGEST = 300.0
 """Seconds between attempts, at most, while the store does not answer."""
 _MANIFEST = 60.0
@@ -50,6 +51,7 @@ class _Asked(NamedTuple):
     rate: int | None
     segment_size: int
     outbox_size: int
+    every: float
     redaction: dict[str, Any]
 
 
@@ -71,6 +73,8 @@ class _Asked(NamedTuple):
               help="Bytes of lines in an object.")  # fmt: skip
 @click.option("--outbox-size", metavar="BYTES", type=click.IntRange(1), default=2**26, show_default=True,
               help="Bytes that may wait to be sent.")  # fmt: skip
+@click.option("--every", metavar="SECONDS", type=click.FloatRange(0.1, 3600), default=PAUSE, show_default=True,
+              help="With --follow: how often to look.")  # fmt: skip
 @click.option("--state", "state_file", metavar="FILE", type=click.Path(path_type=Path),
               help="Offsets of another collector: where to begin, and kept up to date.")  # fmt: skip
 @click.option("--emails", is_flag=True, help="Redact addresses of e-mail too.")
@@ -131,6 +135,7 @@ def _asked(to: str, folder: Path, rest: dict[str, Any]) -> _Asked:
         rate=rest["rate"],
         segment_size=rest["segment_size"],
         outbox_size=rest["outbox_size"],
+        every=rest["every"],
         redaction={"rules": rest["rules"], "emails": rest["emails"], "homes": rest["homes"]},
     )
 
@@ -166,6 +171,7 @@ class _Collected:
         self._asked, self._database = asked, database
         self._settings = settings.read(asked.folder)
         self.candidates: list[Candidate] = []
+        self._told: set[Skipped] = set()
 
     def is_fresh(self) -> bool:
         """Tell whether nothing has changed."""
@@ -176,7 +182,10 @@ class _Collected:
         asked = self._asked
         freshness = compare(self._database, asked.root)
         if not freshness.is_fresh or not is_synced(self._database, asked.root):
-            reading.synced(self._database, asked.root, asked.folder, self._settings, freshness)
+            report = reading.synced(self._database, asked.root, asked.folder, self._settings, freshness)
+            for skipped in sorted(set(report.failed) - self._told):
+                reading.warn(f"left out `{skipped.path}`: {skipped.reason}")
+            self._told.update(report.failed)
         self.candidates = candidates(self._database, asked.root, asked.choice)
         return self.candidates
 
@@ -236,14 +245,14 @@ def _follow(plan: Plan, collected: _Collected, asked: _Asked, as_json: bool) -> 
             if plan.state.is_unpublished and time.monotonic() - told >= _MANIFEST:
                 tell(plan)
                 told = time.monotonic()
-            is_probed, said, pause = True, "", PAUSE
+            is_probed, said, pause = True, "", asked.every
         except PlaceFailed as failure:
             if failure.is_final:
                 raise
             if failure.message.partition(";")[0] != said:
                 said = failure.message.partition(";")[0]
                 reading.warn(failure.message)
-            pause = min(max(PAUSE, pause * 2), _LONGEST)
+            pause = min(max(asked.every, pause * 2), max(asked.every, _LONGEST))
         _warn(report)
         if report.segments:
             _show(plan, report, as_json, brief=True)

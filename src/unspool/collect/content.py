@@ -15,15 +15,17 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from unspool.collect.selection import Candidate
-from unspool.errors import NotFound, UnspoolError
+from unspool.errors import NotFound, Unreadable, UnspoolError
 from unspool.read.files import MAX_SIDE_FILE, open_regular
-from unspool.read.position import Change, Position, changed
+from unspool.read.position import SAMPLE, Change, Position, changed
 from unspool.read.scan import Kind
 from unspool.read.text import read_at
+from unspool.redact.lines import is_json
 from unspool.store.archive import Archive, Archived
 from unspool.store.sync import KEPT_WHOLE
 
 _PIECE = 1024 * 1024
+_STEP = 64 * 1024
 
 
 class Content(Protocol):
@@ -32,7 +34,7 @@ class Content(Protocol):
     end: int
 
     def pieces(self, start: int) -> Iterator[bytes]:
-        """Yield the bytes from a place to the end, or to where they cannot be had."""
+        """Yield the bytes from a place to the end."""
 
     def sample(self, start: int, end: int) -> bytes:
         """Return a few bytes."""
@@ -73,12 +75,14 @@ class FileContent:
         self.end = candidate.offset
 
     def pieces(self, start: int) -> Iterator[bytes]:
-        """Yield the bytes from a place to the end, or until the file is another."""
+        """Yield the bytes from a place to the end; a file that has become another is an error."""
         with open_regular(self._path) as file:
             while start < self.end:
                 data = read_at(file, start, min(_PIECE, self.end - start), self._path)
                 if not data or changed(file, self._position) not in (Change.SAME, Change.GROWN):
-                    return
+                    raise Unreadable(
+                        f"`{self._path}` has changed while it was read", hint="the next run reads it again"
+                    )
                 start += len(data)
                 yield data
 
@@ -98,6 +102,30 @@ def content_of(archive: Archive, candidate: Candidate, generation: int, holes: l
             return None
         return ArchivedContent(archive, about, None if is_over else candidate.offset, holes)
     return None if candidate.gone else FileContent(candidate)
+
+
+def without_torn(content: Content, after: Content | None) -> Content:
+    """Return a generation that is over without the torn line at its end, if the one after it goes on with that line.
+
+    So it is when a file is put in its own place again, as tools do that copy whole folders.
+    """
+    start = _last_line(content)
+    torn = content.sample(start, content.end)
+    if not torn or after is None or after.end < content.end or is_json(torn):
+        return content
+    head = min(SAMPLE, content.end)
+    if after.sample(start, content.end) == torn and after.sample(0, head) == content.sample(0, head):
+        content.end = start
+    return content
+
+
+def _last_line(content: Content) -> int:
+    """Return where the line begins that the bytes end with."""
+    length = _STEP
+    while length < content.end and b"\n" not in content.sample(content.end - length, content.end):
+        length *= 2
+    start = max(content.end - length, 0)
+    return start + content.sample(start, content.end).rfind(b"\n") + 1
 
 
 def whole_of(archive: Archive, candidate: Candidate) -> bytes | None:

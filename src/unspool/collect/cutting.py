@@ -34,7 +34,7 @@ class Piece(NamedTuple):
 
 def pieces(redactor: Redactor, data: Iterable[bytes], start: int, size: int) -> Iterator[Piece]:
     """Yield what a source says from a place on. All that comes is taken: the last line need have no end."""
-    held = bytearray()
+    held, length = list[bytes](), 0
     skipped = 0
     """Bytes of a line that is too long to be held."""
     for piece in data:
@@ -45,24 +45,30 @@ def pieces(redactor: Redactor, data: Iterable[bytes], start: int, size: int) -> 
                 continue
             yield _oversized(redactor, start, skipped, ending=1)
             start, skipped, piece = start + skipped, 0, piece[end:]
-        held += piece
-        at = 0
-        while len(held) - at >= size and (end := _end(held, at, size)):
-            yield _piece(redactor, bytes(held[at:end]), start)
+        held.append(piece)
+        length += len(piece)
+        if length < size:
+            continue
+        lines, at = _joined(held), 0
+        while len(lines) - at >= size and (end := _end(lines, at, size)):
+            yield _piece(redactor, lines[at:end], start)
             start, at = start + end - at, end
-        del held[:at]
-        if len(held) > MAX_LINE:
-            skipped = len(held)
-            held.clear()
+        held, length = [lines[at:]], len(lines) - at
+        if length > MAX_LINE:
+            skipped, held, length = length, [], 0
     if skipped:
         yield _oversized(redactor, start, skipped, ending=0)
-    elif held:
-        yield _piece(redactor, bytes(held), start)
+    elif length:
+        yield _piece(redactor, _joined(held), start)
 
 
-def _end(held: bytearray, start: int, size: int) -> int:
+def _joined(held: list[bytes]) -> bytes:
+    return held[0] if len(held) == 1 else b"".join(held)
+
+
+def _end(lines: bytes, start: int, size: int) -> int:
     """Return where the last line ends that fits, or the first one if none does; 0 if none has an end."""
-    return held.rfind(b"\n", start, start + size) + 1 or held.find(b"\n", start + size) + 1
+    return lines.rfind(b"\n", start, start + size) + 1 or lines.find(b"\n", start + size) + 1
 
 
 def whole(redactor: Redactor, data: bytes) -> Piece:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from unspool.collect.content import Content, content_of, whole_of
+from unspool.collect.content import Content, content_of, whole_of, without_torn
 from unspool.collect.cutting import Piece, pieces, whole
 from unspool.collect.enrolment import Enrolment
 from unspool.collect.segments import SIZE, VERSION, Header, digest, name_of, pack
@@ -90,6 +90,8 @@ class Maker:
         for generation in range(first, candidate.generation + 1):
             content = content_of(self._tools.archive, candidate, generation, holes)
             is_over = generation < candidate.generation
+            if is_over and content is not None:
+                content = without_torn(content, content_of(self._tools.archive, candidate, generation + 1, holes))
             seen = "" if is_over else candidate.seen
             if content is not None and content.end:
                 yield from self._generation(_Source(stream.id, candidate, content, seen))

@@ -8,11 +8,13 @@ Rules
   3. Every failure is a `PlaceFailed` in one line. Nothing is retried here but what the library does within seconds:
      whoever sends has on disk what he sends.
   4. A request that was answered with "there is one already" may be our own, whose first answer was lost. Whoever puts
-     compares (`outbox.py`).
+     compares (`sending.py`).
+  5. What was put into a folder is on its disk before that is said.
 """
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -59,9 +61,9 @@ class Stored(NamedTuple):
 class Place:
     """An object store under a URL."""
 
-    def __init__(self, url: str, store: ObjectStore) -> None:
+    def __init__(self, url: str, store: ObjectStore, folder: Path | None = None) -> None:
         self.url = url
-        self._store = store
+        self._store, self._folder = store, folder
 
     def put_new(self, name: str, data: bytes) -> bool:
         """Put an object unless there is one of that name; tell whether it was put."""
@@ -71,9 +73,11 @@ class Place:
         with self._telling():
             try:
                 obstore.put(self._store, name, data, mode="create", use_multipart=False)
+                done = True
             except (AlreadyExistsError, PreconditionError):
-                return False
-        return True
+                done = False
+        self._flush(name)
+        return done
 
     def get(self, name: str) -> bytes | None:
         """Return an object's bytes; None if there is none."""
@@ -106,7 +110,7 @@ class Place:
         mode: Any = {key: value for key, value in (("e_tag", before.tag), ("version", before.version)) if value}
         with self._telling():
             try:
-                obstore.put(self._store, name, data, mode="overwrite" if self._is_folder else mode)
+                obstore.put(self._store, name, data, mode="overwrite" if self._folder else mode)
             except (PreconditionError, FileNotFoundError):
                 return False
         return True
@@ -151,9 +155,21 @@ class Place:
             obstore.put(self._store, name, b"now\n")
             return obstore.head(self._store, name)["last_modified"]
 
-    @property
-    def _is_folder(self) -> bool:
-        return self.url.startswith("file:")
+    def _flush(self, name: str) -> None:
+        """Make sure that an object in a folder outlives a power failure (rule 5)."""
+        if self._folder is None:
+            return
+        path = self._folder / name
+        try:
+            for one in (path, path.parent):
+                descriptor = os.open(one, os.O_RDONLY | os.O_CLOEXEC)
+                try:
+                    os.fsync(descriptor)
+                finally:
+                    os.close(descriptor)
+        except OSError as error:
+            reason = (error.strerror or "no reason given").lower()
+            raise PlaceFailed(f"cannot flush `{path}`: {reason}", hint=_LATER) from None
 
     @contextmanager
     def _telling(self) -> Iterator[None]:
@@ -174,10 +190,11 @@ def open_place(url: str, environment: Mapping[str, str]) -> Place:
     parts = urlsplit(url)
     if parts.scheme not in _SCHEMES:
         raise Usage(f"not the URL of an object store: `{url}`", hint=f"write {_URLS}")
-    if "@" in parts.netloc and parts.scheme not in {"abfs", "abfss"}:
+    if parts.query or ("@" in parts.netloc and parts.scheme not in {"abfs", "abfss"}):
         raise Usage("a URL must not hold credentials", hint=_CREDENTIALS)
     if parts.scheme == "file":
-        return Place(url, _folder(url, "" if parts.netloc else unquote(parts.path), LocalStore))
+        path = Path("" if parts.netloc else unquote(parts.path))
+        return Place(url, _folder(url, path, LocalStore), path)
     timeout, pause = timedelta(seconds=seconds(environment)), timedelta(seconds=0.2)
     options: Any = {"timeout": timeout, "connect_timeout": min(timeout, _CONNECT), "allow_http": is_plain(environment)}
     retry: Any = {"max_retries": 2, "backoff": {"init_backoff": pause, "max_backoff": 10 * pause, "base": 2.0}}
@@ -196,14 +213,14 @@ def seconds(environment: Mapping[str, str]) -> float:
         raise Usage(f"`$UNSPOOL_PLACE_TIMEOUT` is not a number of seconds: `{named}`") from None
 
 
-def _folder(url: str, path: str, store: Any) -> ObjectStore:
-    if not Path(path).is_absolute():
+def _folder(url: str, path: Path, store: Any) -> ObjectStore:
+    if not path.is_absolute():
         raise Usage(f"not the URL of a folder: `{url}`", hint="write `file:///folder`, with three slashes")
     try:
-        Path(path).mkdir(parents=True, exist_ok=True)
+        path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise PlaceFailed(f"cannot make `{path}`: {(error.strerror or 'no reason given').lower()}") from None
-    made: ObjectStore = store(path)
+    made: ObjectStore = store(str(path))
     return made
 
 

@@ -78,10 +78,13 @@ class State:
 
     def stream(self, name: str, path: str) -> Stream:
         """Return a stream; a new one if there is none."""
-        made = "INSERT OR IGNORE INTO streams (target_id, stream, path, digest, sent_digest) VALUES (?, ?, ?, ?, ?)"
-        self.database.execute(made, (self._target, name, path, FIRST, FIRST))
         query = f"SELECT {_STREAM} FROM streams WHERE target_id = ? AND stream = ?"
-        return Stream(*self.database.execute(query, (self._target, name)).fetchone())
+        row = self.database.execute(query, (self._target, name)).fetchone()
+        if row is None:
+            made = "INSERT INTO streams (target_id, stream, path, digest, sent_digest) VALUES (?, ?, ?, ?, ?)"
+            self.database.execute(made, (self._target, name, path, FIRST, FIRST))
+            row = self.database.execute(query, (self._target, name)).fetchone()
+        return Stream(*row)
 
     def seen(self) -> set[tuple[str, int, str]]:
         """Return what was seen of the files, by stream: where the store says the same, nothing is to be done."""
@@ -180,8 +183,10 @@ def opened(folder: Path, url: str, org: str, device: str) -> Iterator[State]:
     with _telling(folder):
         database = _open(folder)
         try:
-            database.execute("INSERT OR IGNORE INTO targets (url, org, device) VALUES (?, ?, ?)", (url, org, device))
             query = "SELECT id FROM targets WHERE (url, org, device) = (?, ?, ?)"
+            if database.execute(query, (url, org, device)).fetchone() is None:
+                made = "INSERT OR IGNORE INTO targets (url, org, device) VALUES (?, ?, ?)"
+                database.execute(made, (url, org, device))
             yield State(database, database.execute(query, (url, org, device)).fetchone()[0])
         finally:
             database.close()

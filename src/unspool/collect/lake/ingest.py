@@ -25,7 +25,7 @@ from unspool.collect.lake.derive import Derived, derive
 from unspool.collect.lake.opened import Conflict, Lake, Overtaken
 from unspool.collect.lake.predicates import of_devices, of_streams
 from unspool.collect.lake.rows import Rows
-from unspool.collect.lake.streams import Bad, Stream, chain
+from unspool.collect.lake.streams import Bad, Stream, chain, fetched
 from unspool.collect.lake.tables import DERIVED, LINES, filled_by
 from unspool.collect.places import Place
 from unspool.errors import PlaceFailed
@@ -80,6 +80,11 @@ class _Standing(NamedTuple):
     """By lock: its number in the first table."""
     left: frozenset[str]
     """Locks that were left, or are held."""
+
+    @property
+    def met(self) -> set[str]:
+        """The streams that may have rows: lines of them are there."""
+        return {*self.lines, *self.derived}
 
 
 def lane(stream: str) -> int:
@@ -148,9 +153,9 @@ class _Attempt:
     def do(self, streams: Sequence[Stream], bad: list[Bad]) -> Done:
         """Do what there is to do."""
         standing = self._standing(streams)  # before anything is read: who is slower than another must notice
-        made, segments = [], 0
+        made, segments, objects = [], 0, fetched(self._place, streams)
         for stream in streams:
-            reads = list(chain(self._place, stream, bad))
+            reads = list(chain(objects.get, stream, bad))
             here, done = standing.lines.get(stream.id, 0), standing.derived.get(stream.id, 0)
             if len(reads) < max(here, done, 1) or (len(reads) == here == done and not self._wishes.again):
                 continue
@@ -189,7 +194,7 @@ class _Attempt:
     def _derive(self, made: list[Derived], standing: _Standing) -> None:
         locks = {one.whose.stream: _lock(one.whose.org, one.whose.device, one.whose.stream) for one in made}
         marks = {lock: standing.locks[lock] + 1 for lock in locks.values()}
-        known = {stream for stream, lock in locks.items() if stream in standing.derived or lock in standing.left}
+        known = {stream for stream, lock in locks.items() if stream in standing.met or lock in standing.left}
         todo = {}
         for name in DERIVED:
             some = [one for one in made if name in filled_by(one.kind)]

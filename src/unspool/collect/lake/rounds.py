@@ -2,7 +2,8 @@
 
 Rules
   1. Nothing is remembered from round to round but to save work.
-  2. Devices whose manifest has not changed are not listed again, but once in a while they are: a manifest is a hint.
+  2. Listing all segments takes a twentieth of the time at most. In between, only devices are listed whose manifest has
+     changed: a manifest is a hint, and may come late.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ from unspool.collect.places import Place
 from unspool.errors import PlaceFailed
 
 _ALL = 600.0
-"""Seconds after which all devices are listed."""
+"""Seconds after which all devices are listed, however long that takes."""
+_SHARE = 20
 
 Environment = Mapping[str, str]
 
@@ -86,13 +88,16 @@ class Ingester:
         """Streams with a bad segment, and what all their objects weighed then: until that changes there is no use."""
         self._told: tuple[Bad, ...] = ()
         self._hints: dict[str, object] = {}
-        self._listed_all = float("-inf")
+        self._next_all = float("-inf")
+        """When all devices are listed again."""
 
     def round(self) -> Report:
         """Do what there is to do."""
         began = time.monotonic()
         homes = self._homes(began)
         found = listed(self._place, homes)
+        if homes is None:
+            self._next_all = time.monotonic() + min(_SHARE * (time.monotonic() - began), _ALL)
         self._wishes.at("listed")
         bad = list(found.strays) if self._is_first else []
         mine = [one for one in found.streams.values() if lane(one.id) in self._wishes.lanes]
@@ -132,10 +137,7 @@ class Ingester:
             hints[home] = (found.size, found.modified)
         changed = [home for home, hint in hints.items() if self._hints.get(home) != hint]
         self._hints = hints
-        if now - self._listed_all >= _ALL:
-            self._listed_all = now
-            return None
-        return changed
+        return None if now >= self._next_all else changed
 
     def _pending(self, streams: list[Stream]) -> Iterator[Stream]:
         """Yield the streams that have something to be done, or that somebody put another segment into."""

@@ -8,12 +8,16 @@ Rules
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 from unspool.collect.places import Found, Place
 from unspool.collect.segments import FIRST, FOLDER, Name, Segment, digest, parse_name, unpack
 from unspool.errors import Unreadable
+
+_AT_ONCE = 8
+"""Objects that are fetched at once: a store far away takes its time for each."""
 
 
 class Bad(NamedTuple):
@@ -89,7 +93,14 @@ def listed(place: Place, homes: Iterable[str] | None = None) -> Listing:
     return Listing(streams, strays)
 
 
-def chain(place: Place, stream: Stream, bad: list[Bad]) -> Iterator[Read]:
+def fetched(place: Place, streams: Iterable[Stream]) -> dict[str, bytes]:
+    """Return the objects of streams by name, several of them fetched at once. One that has gone is left out."""
+    names = [found.name for stream in streams for some in stream.segments.values() for found in some]
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        return {name: data for name, data in zip(names, pool.map(place.get, names), strict=True) if data is not None}
+
+
+def chain(get: Callable[[str], bytes | None], stream: Stream, bad: list[Bad]) -> Iterator[Read]:
     """Yield the segments of a stream in order, as far as they can be read; what is wrong is added to a list."""
     before = FIRST
     for number in range(1, stream.last + 1):
@@ -100,15 +111,14 @@ def chain(place: Place, stream: Stream, bad: list[Bad]) -> Iterator[Read]:
             if name.previous != before[:16]:
                 bad.append(Bad(found.name, found.size, "it does not follow the segment before it"))
             elif read is None:
-                read = _read(place, found, name, before, bad)
+                read = _read(get(found.name), found, name, before, bad)
         if read is None:
             return
         yield read
         before = read.digest
 
 
-def _read(place: Place, found: Found, name: Name, before: str, bad: list[Bad]) -> Read | None:
-    data = place.get(found.name)
+def _read(data: bytes | None, found: Found, name: Name, before: str, bad: list[Bad]) -> Read | None:
     if data is None:
         return None
     try:

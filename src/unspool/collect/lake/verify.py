@@ -104,7 +104,7 @@ class _Comparing:
             yield Problem("gap", _place(stream), f"segment {stream.last + 1:,} is missing, {highest:,} is there")
         if stream.last > taken or any(len(some) > 1 for some in stream.segments.values()):
             bad: list[Bad] = []
-            readable = sum(1 for _ in chain(place, stream, bad))
+            readable = sum(1 for _ in chain(place.get, stream, bad))
             yield from (Problem("bad segment", one.name, one.reason) for one in bad)
             if readable > taken:
                 yield Problem("not in the tables", _place(stream), f"segments {taken + 1:,} to {readable:,}")
