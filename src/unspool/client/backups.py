@@ -49,6 +49,8 @@ class Backups:
         self._now = now
         self._files: dict[str, Kept] = {}
         """By the path as snapshots have it: below the root, relative to it."""
+        self._digests: dict[str, bytes | None] = {}
+        """Of what backups hold."""
         self.changed = False
         """Whether a file may have changed since a snapshot told of it."""
 
@@ -79,9 +81,12 @@ class Backups:
         """Return what is tracked."""
         return [*self._files]
 
-    def differs(self, name: str, kept: Kept) -> bool:
-        """Tell whether a file is not as it was kept."""
-        return _digest(self._root / name) != self._known(kept)
+    def differs(self, name: str, kept: Kept, now: dict[str, bytes | None] | None = None) -> bool:
+        """Tell whether a file is not as it was kept. `now`: how files are, as far as it is known; filled here."""
+        known = {} if now is None else now
+        if name not in known:
+            known[name] = _digest(self._root / name)
+        return known[name] != self._known(kept)
 
     def held(self, name: str) -> tuple[bytes, int] | None:
         """Return what a backup holds, and its mode; None if it is gone."""
@@ -101,8 +106,10 @@ class Backups:
     def _known(self, kept: Kept) -> bytes | None:
         if kept.name is None or kept.digest is not None:
             return kept.digest
-        held = self.held(kept.name)
-        return None if held is None else hashlib.sha256(held[0]).digest()
+        if kept.name not in self._digests:
+            held = self.held(kept.name)
+            self._digests[kept.name] = None if held is None else hashlib.sha256(held[0]).digest()
+        return self._digests[kept.name]
 
     def _kept(self, path: Path, version: int) -> Kept:
         time = self._now()
