@@ -468,3 +468,22 @@ def test_a_branch_that_is_gone_on_with_stays_the_one_if_the_turn_is_cut_off(tmp_
     script = [{"content": "Yes.", "expect": {"anywhere": "Instead.", "absent": "Second."}}]
     again, _ = talk(there, script, "Well?", start=Start(resume=first.chat.path))
     assert again.model.failures == []
+
+
+def test_what_is_no_text_is_written_as_near_as_can_be(tmp_path: Path) -> None:
+    work = tmp_path / "w\udcff"
+    work.mkdir()
+    session, _ = talk(Place(tmp_path / "config", work), ["One."], "half \ud83d a character")
+    assert session.model.requests[0]["messages"][0]["content"][0]["text"] == "half \ufffd a character"
+
+
+def test_nothing_is_not_said(tmp_path: Path) -> None:
+    with pytest.raises(Usage, match="nothing to say"):
+        talk(place(tmp_path), [], " ")
+
+
+def test_folders_are_their_owner_s_alone(tmp_path: Path) -> None:
+    there = Place(tmp_path / "a" / "config", place(tmp_path).work)
+    session, _ = talk(there, [put("a.txt", "one"), "Done."], "Go.")
+    for folder in (session.chat.path.parent, *session.chat.path.parents[1:4], there.config / "sessions"):
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700

@@ -10,10 +10,12 @@ import msgspec
 import pytest
 
 import unspool
-from tests.client.talk import Place, Session, all_lines, ending, fitted, of, opened, place, records, sound, talk
+from tests.client.talk import Allow, Place, Session, all_lines, ending, fitted, of, opened, place, records, sound, talk
 from unspool.client import events
 from unspool.client.asked import Start
 from unspool.client.chat import Chat
+from unspool.client.desk import Desk
+from unspool.client.person import Ruling
 from unspool.client.tools.task import Task
 from unspool.edit import invariants
 from unspool.edit.manuscript import read
@@ -237,3 +239,20 @@ def test_a_session_whose_agent_was_cut_off_can_be_gone_on_with(tmp_path: Path) -
     script = [{"content": "On.", "expect": {"anywhere": "Tool call interrupted"}}]
     again, _ = talk(there, script, "And now?", start=Start(resume=session.chat.path))
     assert again.model.failures == []
+
+
+def test_what_an_agent_may_not_do_is_told_of_who_sent_it(tmp_path: Path) -> None:
+    class NoEcho(Allow):
+        def judge(self, tool: str, input: dict[str, Any], desk: Desk) -> Ruling:
+            return Ruling(behaviour="deny" if tool == "Echo" else "allow", why="no echo")
+
+    cues = {"Go.": [{"content": [errand("Say.")]}, "Done."], "Say.": [{"content": [echo("a")]}, "I may not."]}
+    _, found = talk(place(tmp_path), {"cues": cues}, "Go.", fittings=fitted([Task()], NoEcho()))
+    assert [denied["tool_name"] for denied in found[-1].denials] == ["Echo"]
+
+
+def test_a_long_result_of_an_agent_is_told_in_short(tmp_path: Path) -> None:
+    cues = {"Go.": [{"content": [errand("Say.")]}, "Done."], "Say.": [{"content": [echo("x" * 9000)]}, "Said."]}
+    session, _ = send(place(tmp_path), cues)
+    told = [line for line in records(session.chat.path, "progress") if line["data"]["message"]["type"] == "user"]
+    assert len(told[0]["data"]["message"]["message"]["content"][0]["content"]) == 2001

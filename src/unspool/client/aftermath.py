@@ -21,6 +21,7 @@ from unspool.client.calls import Call
 from unspool.client.desk import Desk
 from unspool.client.tools.tool import Outcome
 from unspool.client.transcript import Transcript
+from unspool.client.writer import make_folder
 from unspool.errors import Unwritable
 
 Json: TypeAlias = dict[str, Any]
@@ -92,7 +93,7 @@ def write_whole(path: Path, data: bytes) -> None:
     """Write a small file anew, for its owner alone."""
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_folder(path.parent)
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0)
         with os.fdopen(os.open(beside, flags, 0o600), "wb") as file:
             file.write(data)

@@ -3,7 +3,7 @@
 Rules
   1. A backup is named `sha256(path)[:16]@v<n>`; a file that did not exist has none, and a snapshot says null.
   2. At each prompt, what has changed since its last backup is kept again; the snapshot tells how each tracked file was.
-  3. Before a file is changed for the first time it is kept, and the snapshot of the prompt is told again with it.
+  3. Before a file is changed for the first time it is kept. After each change the snapshot of the prompt is told again.
   4. A backup that is there already is never written again: a session that is gone on with keeps what it had.
 """
 
@@ -17,6 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
+from unspool.client.writer import make_folder
 from unspool.errors import Unwritable
 
 Json: TypeAlias = dict[str, Any]
@@ -48,8 +49,10 @@ class Backups:
         self._now = now
         self._files: dict[str, Kept] = {}
         """By the path as snapshots have it: below the root, relative to it."""
+        self._digests: dict[str, bytes | None] = {}
+        """Of what backups hold."""
         self.changed = False
-        """Whether a file is tracked that no snapshot tells of yet."""
+        """Whether a file may have changed since a snapshot told of it."""
 
     def go_on(self, files: Mapping[str, Kept]) -> None:
         """Take up what a session tracked."""
@@ -60,7 +63,7 @@ class Backups:
         name = self._tracked(path)
         if name not in self._files:
             self._files[name] = self._kept(path, 1)
-            self.changed = True
+        self.changed = True
 
     def at_prompt(self) -> Json:
         """Keep what has changed since it was last kept; return what a snapshot tells."""
@@ -78,9 +81,12 @@ class Backups:
         """Return what is tracked."""
         return [*self._files]
 
-    def differs(self, name: str, kept: Kept) -> bool:
-        """Tell whether a file is not as it was kept."""
-        return _digest(self._root / name) != self._known(kept)
+    def differs(self, name: str, kept: Kept, now: dict[str, bytes | None] | None = None) -> bool:
+        """Tell whether a file is not as it was kept. `now`: how files are, as far as it is known; filled here."""
+        known = {} if now is None else now
+        if name not in known:
+            known[name] = _digest(self._root / name)
+        return known[name] != self._known(kept)
 
     def held(self, name: str) -> tuple[bytes, int] | None:
         """Return what a backup holds, and its mode; None if it is gone."""
@@ -100,8 +106,10 @@ class Backups:
     def _known(self, kept: Kept) -> bytes | None:
         if kept.name is None or kept.digest is not None:
             return kept.digest
-        held = self.held(kept.name)
-        return None if held is None else hashlib.sha256(held[0]).digest()
+        if kept.name not in self._digests:
+            held = self.held(kept.name)
+            self._digests[kept.name] = None if held is None else hashlib.sha256(held[0]).digest()
+        return self._digests[kept.name]
 
     def _kept(self, path: Path, version: int) -> Kept:
         time = self._now()
@@ -125,7 +133,7 @@ class Backups:
         """Write a backup; tell whether it is there now, with these bytes."""
         path = self._folder / name
         try:
-            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_folder(self._folder)
             try:
                 descriptor = os.open(path, _MAKE, 0o600)
             except FileExistsError:

@@ -23,7 +23,7 @@ from unspool.client.asked import Settings, Start, World
 from unspool.client.backups import Backups
 from unspool.client.branch import branch
 from unspool.client.capabilities import Learned
-from unspool.client.conversation import Conversation, as_blocks, named_as, text_of
+from unspool.client.conversation import Conversation, as_blocks, named_as, says_something, text_of
 from unspool.client.desk import Desk, Place
 from unspool.client.fittings import Fittings
 from unspool.client.history import is_command, remember, typed_as
@@ -40,7 +40,7 @@ from unspool.client.subagent import Crew, Session
 from unspool.client.tasks import notification
 from unspool.client.totals import Totals
 from unspool.client.transcript import Transcript
-from unspool.client.writer import FORMAT_VERSION, Envelope, Writer
+from unspool.client.writer import FORMAT_VERSION, Envelope, Writer, spelled
 from unspool.errors import NotFound, Unwritable, Usage
 from unspool.graph import models
 from unspool.graph.context import NO_ANSWER, context
@@ -152,8 +152,11 @@ class Chat:
 
     async def turn(self, prompt: str | list[Json], expansion: list[Json] | None = None) -> Stream:
         """Take a prompt and yield what happens until it ends; a command's expansion, or a file, follows its line."""
-        self._begin()
+        prompt, expansion = spelled(prompt), spelled(expansion)
         said = [*as_blocks(prompt), *(expansion or [])]
+        if not any(map(says_something, said)):
+            raise Usage("there is nothing to say")
+        self._begin()
         try:
             begin = Prompt(said, lambda: self._opened(prompt, expansion), self._mend)
             async with aclosing(self.seat.loop.turn(begin)) as stream:
@@ -185,12 +188,12 @@ class Chat:
 
     def steer(self, text: str) -> events.Queued:
         """Keep words for the next step of the turn."""
-        self.seat.waiting.steer(text)
+        self.seat.waiting.steer(spelled(text))
         return events.Queued(text=text)
 
     def follow(self, text: str) -> events.Queued:
         """Keep words for when the turn has ended."""
-        self.seat.waiting.follow(text)
+        self.seat.waiting.follow(spelled(text))
         return events.Queued(text=text)
 
     def next_prompt(self) -> str | None:

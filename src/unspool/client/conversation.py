@@ -28,7 +28,7 @@ class Conversation:
     def hear(self, content: str | list[Json]) -> None:
         """Add what the user's side says."""
         self._answering = None
-        blocks = [block for block in as_blocks(content) if not _is_blank(block)]
+        blocks = [block for block in as_blocks(content) if says_something(block)]
         if not blocks:
             return
         last = self.messages[-1] if self.messages else None
@@ -42,7 +42,7 @@ class Conversation:
 
     def say(self, id: str, block: Json) -> None:
         """Add a block of an answer."""
-        if _is_blank(block):
+        if not says_something(block):
             return
         if self._answering != id:
             self._answering = id
@@ -106,5 +106,6 @@ def text_of(content: str | list[Json]) -> str:
     return "\n".join(str(block.get("text", "")) for block in content if block.get("type") == "text")
 
 
-def _is_blank(block: Json) -> bool:
-    return block.get("type") == "text" and not str(block.get("text", "")).strip()
+def says_something(block: Json) -> bool:
+    """Tell a block from a blank text, which the API refuses."""
+    return block.get("type") != "text" or bool(str(block.get("text", "")).strip())

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from unspool.client.writer import append
+from unspool.client.writer import append, spelled
 
 _COMMAND = re.compile(
     r"<command-message>.*?</command-message>\n<command-name>(/.*?)</command-name>(?:\n<command-args>(.*)</command-args>)?",
@@ -27,7 +27,7 @@ def remember(config: Path, text: str, project: Path, session_id: str, now: datet
         "display": typed_as(text),
         "pastedContents": {},
         "timestamp": round(now.timestamp() * 1000),
-        "project": str(project),
+        "project": spelled(str(project)),
         "sessionId": session_id,
     }
     append(config / "history.jsonl", msgspec.json.encode(line) + b"\n")

@@ -17,7 +17,7 @@ from pathlib import Path
 import msgspec
 
 from unspool.client.person import Choice, Permit, Person, Ruling, Wish
-from unspool.client.writer import FORMAT_VERSION
+from unspool.client.writer import FORMAT_VERSION, make_folder, spelled
 
 
 class Presence:
@@ -29,7 +29,7 @@ class Presence:
         self._about = {
             "pid": os.getpid(),
             "sessionId": session_id,
-            "cwd": str(cwd),
+            "cwd": spelled(str(cwd)),
             "startedAt": self._now(),
             **_born(),
             "version": FORMAT_VERSION,
@@ -43,7 +43,7 @@ class Presence:
         now = self._now()
         about = {**self._about, "status": status, **waits, "updatedAt": now, "statusUpdatedAt": now}
         with suppress(OSError):
-            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_folder(self._path.parent)
             beside = self._path.with_suffix(".json.new")
             descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
             with os.fdopen(descriptor, "wb") as file:

@@ -47,11 +47,12 @@ class Branch(NamedTuple):
 def points(entries: Sequence[Entry], backups: Backups) -> list[Point]:
     """Return the prompts of the thread that is gone on with, the oldest first."""
     then = _before(entries)
+    now: dict[str, bytes | None] = {}
     found = []
     for line in thread_lines(entries):
         record = line.record
         if is_prompt(line) and isinstance(record, User):
-            files = [path for path, kept in then.get(record.uuid, {}).items() if backups.differs(path, kept)]
+            files = [path for path, kept in then.get(record.uuid, {}).items() if backups.differs(path, kept, now)]
             text = typed_text(record.message.blocks)
             found.append(Point(record.uuid or "", record.parent_uuid, text, tuple(sorted(files))))
     return found

@@ -20,7 +20,7 @@ from unspool.client import events
 from unspool.client.aftermath import Aftermath, write_whole
 from unspool.client.agents import Agent, tools_of
 from unspool.client.backups import Backups
-from unspool.client.conversation import Conversation
+from unspool.client.conversation import Conversation, text_of
 from unspool.client.desk import Errand
 from unspool.client.limits import Limits
 from unspool.client.loop import Prompt
@@ -33,6 +33,8 @@ from unspool.client.writer import Writer
 
 Json: TypeAlias = dict[str, Any]
 
+SHOWN = 2000
+"""Characters of a result that whoever sent an agent is shown: all of it is in the agent's own file."""
 DEEPEST = 3
 """How many agents deep: one that the session sent is the first."""
 
@@ -66,9 +68,11 @@ class Crew:
         run.describe(self._depth)
         if errand.background:
             return await run.launched()
-        outcome = await run.finished()
-        self._boss.replies.totals.include(run.seat.replies.totals)
-        return outcome
+        try:
+            return await run.finished()
+        finally:
+            self._boss.replies.totals.include(run.seat.replies.totals)
+            self._boss.loop.parts.calls.denials += run.seat.loop.parts.calls.denials
 
 
 class _Run:
@@ -175,7 +179,7 @@ class _Run:
                 self._progressed("assistant", {**head, "content": [block]}, uuid)
             case events.CallEnded(id=id, content=content, is_error=is_error, uuid=uuid):
                 self._calls += 1
-                block = {"tool_use_id": id, "type": "tool_result", "content": content, "is_error": is_error}
+                block = {"tool_use_id": id, "type": "tool_result", "content": _shown(content), "is_error": is_error}
                 self._progressed("user", {"role": "user", "content": [block]}, uuid)
             case events.AnswerDone(content=content, usage=usage):
                 self._said, self._usage = content, usage
@@ -208,3 +212,8 @@ class _Run:
             "usage": self._usage,
         }
         return Outcome(content=content, result=result)
+
+
+def _shown(content: str | list[Json]) -> str:
+    text = text_of(content)
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}…"

@@ -133,7 +133,10 @@ class Writer:
         }
 
     def _append(self, *lines: Json) -> None:
-        data = b"".join(_encode(line) + b"\n" for line in lines)
+        try:
+            data = b"".join(_encode(line) + b"\n" for line in lines)
+        except UnicodeEncodeError:  # names of files may be no text
+            data = b"".join(_encode(spelled(line)) + b"\n" for line in lines)
         append(self.path, data)
         self.written += len(data)
 
@@ -144,7 +147,7 @@ def append(path: Path, data: bytes) -> None:
         try:
             descriptor = os.open(path, _FLAGS, 0o600)
         except FileNotFoundError:
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_folder(path.parent)
             descriptor = os.open(path, _FLAGS, 0o600)
         try:
             _add(descriptor, data)
@@ -153,6 +156,26 @@ def append(path: Path, data: bytes) -> None:
     except OSError as error:
         words = (error.strerror or type(error).__name__).lower()
         raise Unwritable(f"cannot write `{path}`: {words}", hint="what was said before is kept") from None
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder, and those it lies in, for their owner alone."""
+    if not path.is_dir():
+        make_folder(path.parent)
+        path.mkdir(mode=0o700, exist_ok=True)
+
+
+def spelled(value: Any) -> Any:
+    """Return something as it can be written down: what is half a character becomes a mark of it."""
+    match value:
+        case str():
+            return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+        case dict():
+            return {spelled(key): spelled(part) for key, part in value.items()}
+        case list() | tuple():
+            return [spelled(part) for part in value]
+        case _:
+            return value
 
 
 def _add(descriptor: int, data: bytes) -> None:
