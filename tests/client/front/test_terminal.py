@@ -278,6 +278,26 @@ def test_a_folder_that_brings_something_is_trusted_once_or_not(open_chat: Open, 
         assert "trust" not in terminal.shown
 
 
+def test_what_is_always_allowed_is_kept_in_a_folder_that_is_trusted(open_chat: Open, place: Place) -> None:
+    script = {"cues": {"go": [{"content": [bash("touch made")]}, "Done."]}}
+    with open_chat(script) as terminal:
+        terminal.say("go")
+        terminal.see("(s)")
+        assert "(a)" not in terminal.seen
+        terminal.answer("y", "May it do this?")
+        terminal.see("Done.")
+        terminal.say("/trust")
+        terminal.see("trusted: settings")
+        terminal.say("go on")
+        terminal.answer("a", "May it do this?")
+        until(lambda: terminal.shown.count("Done.") == 3, lambda: terminal.shown)  # once as what was said last
+    kept = json.loads((place.work / ".claude" / "settings.local.json").read_text())
+    assert kept["permissions"]["allow"] == ["Bash(touch:*)"]
+    with open_chat(script) as terminal:
+        terminal.say("go")
+        terminal.see("Done.")
+
+
 def test_a_folder_can_be_left_instead_of_trusted(open_chat: Open, place: Place) -> None:
     (place.work / "CLAUDE.md").write_text("Be nice.\n")
     with open_chat(["x"], sees="Do you trust this folder?") as terminal:

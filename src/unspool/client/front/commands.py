@@ -35,6 +35,7 @@ TERMINAL = {
     "permissions": "what is allowed, and by what",
     "export": "write the conversation to a file: /export [FILE]",
     "todos": "the todo list",
+    "trust": "trust this folder: its settings, agents and commands may act",
     "rename": "give the session a title: /rename TITLE",
     "exit": "leave; so does Ctrl-D",
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
@@ -41,7 +42,8 @@ async def _resume(terminal: Terminal, words: str) -> None:
     if words:
         await terminal.go(Start(resume=sessions.named(words, opening.config, opening.cwd)))
         return
-    found = [one for one in sessions.listed(opening.config, opening.cwd) if one.id != terminal.chat.session_id]
+    there = await asyncio.to_thread(sessions.listed, opening.config, opening.cwd)
+    found = [one for one in there if one.id != terminal.chat.session_id]
     if not found:
         raise NothingFound("there is no other session in this folder")
     now = datetime.now(UTC)
@@ -161,6 +163,15 @@ async def shell(terminal: Terminal, command: str) -> None:
     terminal.surface.show(terminal.drawing().indented(said.rstrip("\n")) + "\n")
 
 
+async def _trust(terminal: Terminal, words: str) -> None:
+    if terminal.opening.is_trusted():
+        raise NothingFound("this folder is trusted")
+    terminal.opening.trust()
+    path = terminal.chat.path
+    await terminal.go(Start(resume=path, force=True) if path.exists() else Start())
+    terminal.surface.show(terminal.drawing().notice("trusted: settings, agents and commands of this folder act") + "\n")
+
+
 def _changed(count: int) -> str:
     return figures.amount(count, "file") if count else "no files"
 
@@ -181,6 +192,7 @@ DOINGS: dict[str, Doing] = {
     "model": _model,
     "export": _export,
     "rename": _rename,
+    "trust": _trust,
     "exit": _exit,
     "quit": _exit,
 }

@@ -99,7 +99,9 @@ async def in_terminal(asked: Asked, world: World) -> int:
     opening = Opening(
         start=asked.start,
         open=lambda start, person: fitting.opened(start, asked.settings, world, person),
-        trust=lambda pick: _trusted(pick, asked, world),
+        ask_trust=lambda pick: _trusted(pick, asked, world),
+        is_trusted=lambda: fitting.is_trusted(asked.settings, world),
+        trust=lambda: fitting.trust(world).add(asked.cwd),
         cwd=asked.cwd,
         config=asked.config,
         prompt=asked.prompt,

@@ -32,14 +32,18 @@ class Asks(Protocol):
 class Somebody:
     """Who sits there."""
 
-    def __init__(self, screen: Asks, drawing: Callable[[], Drawing], interrupt: Callable[[], object]) -> None:
+    def __init__(
+        self, screen: Asks, drawing: Callable[[], Drawing], interrupt: Callable[[], object], *, trusts: bool = False
+    ) -> None:
         self._screen = screen
         self._drawing = drawing
         self._interrupt = interrupt
+        self._trusts = trusts
+        """Whether the folder is trusted: else a rule that is kept in it would not act."""
 
     async def permit(self, wish: Wish, ruling: Ruling) -> Permit:
         """Ask whether a call may be made."""
-        answers = _answers(wish, ruling)
+        answers = _answers(wish, ruling, trusts=self._trusts)
         self._screen.show(self._drawing().wish(wish, ruling))
         who = f"the agent {wish.agent}" if wish.agent else "it"
         title = clean_line(f"May {who} do this? {wish.tool}({self._drawing().target(wish.tool, wish.input)})")
@@ -80,7 +84,7 @@ class Somebody:
         return permit if permit.allowed else Permit(allowed=False, words=picked.words)
 
 
-def _answers(wish: Wish, ruling: Ruling) -> list[tuple[Option, Permit]]:
+def _answers(wish: Wish, ruling: Ruling, *, trusts: bool) -> list[tuple[Option, Permit]]:
     found = [(Option("Yes", key="y"), Permit(allowed=True))]
     if wish.tool in EDITS:
         option = Option("Yes, and all edits from now on", key="a")
@@ -89,6 +93,7 @@ def _answers(wish: Wish, ruling: Ruling) -> list[tuple[Option, Permit]]:
         session = Permit(allowed=True, rule=rule, keep="session")
         always = Permit(allowed=True, rule=rule, keep="local")
         found.append((Option(f"Yes, and {rule} from now on in this session", key="s"), session))
-        found.append((Option(f"Yes, and always {rule} in this folder", key="a"), always))
+        if trusts:
+            found.append((Option(f"Yes, and always {rule} in this folder", key="a"), always))
     no = Option("No, and say what to do instead", key="n", wants="what instead?")
     return [*found, (no, Permit(allowed=False))]

@@ -66,8 +66,10 @@ class Opening(NamedTuple):
 
     start: Start
     open: Callable[[Start, Person], Awaitable[Led]]
-    trust: Callable[[Pick], Awaitable[bool]]
+    ask_trust: Callable[[Pick], Awaitable[bool]]
     """Ask whether the folder is trusted, if that has to be asked; False: leave."""
+    is_trusted: Callable[[], bool]
+    trust: Callable[[], None]
     cwd: Path
     config: Path
     prompt: str | None = None
@@ -191,7 +193,7 @@ class Terminal:
 
     async def _work(self) -> None:
         try:
-            if not await self.opening.trust(self.surface.pick):
+            if not await self.opening.ask_trust(self.surface.pick):
                 self.surface.leave()
                 return
             await self.go(self.opening.start)
@@ -206,7 +208,8 @@ class Terminal:
 
     async def go(self, start: Start) -> None:
         """Lead another conversation."""
-        person = Somebody(self.surface, self.drawing, self.interrupted)
+        trusts = self.opening.is_trusted()
+        person = Somebody(self.surface, self.drawing, self.interrupted, trusts=trusts)
         led = await self.opening.open(start, person)
         if self._led is not None:
             await self.chat.close()
