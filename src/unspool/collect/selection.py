@@ -131,6 +131,15 @@ def candidates(database: sqlite3.Connection, root: Path, choice: Choice) -> list
     return sorted(found, key=lambda one: (one.rank, -one.modified, one.path))
 
 
+def is_refused(path: str, choice: Choice) -> bool:
+    """Tell whether nothing of a file may be sent, by the place it has: what waits from before is asked too."""
+    if not (choice.include or choice.exclude):
+        return False
+    parts = Path(path).parts
+    at = parts.index("projects") + 1 if "projects" in parts else len(parts)
+    return at < len(parts) and not _is_chosen(parts[at], choice)
+
+
 def _project(one: Candidate, projects: Mapping[str | None, str | None]) -> str | None:
     """Return the project of a file: by its place, or by the session it belongs to."""
     if one.project is not None:
