@@ -136,8 +136,9 @@ def is_refused(path: str, choice: Choice) -> bool:
     if not (choice.include or choice.exclude):
         return False
     parts = Path(path).parts
-    at = parts.index("projects") + 1 if "projects" in parts else len(parts)
-    return at < len(parts) and not _is_chosen(parts[at], choice)
+    if "projects" not in parts:  # of some session, or of all
+        return SESSION_ID.search("/".join(parts[-2:])) is None
+    return not _is_chosen(next(iter(parts[parts.index("projects") + 1 :]), None), choice)
 
 
 def _project(one: Candidate, projects: Mapping[str | None, str | None]) -> str | None:
