@@ -15,7 +15,7 @@ from tests.faults.world import KEY, World, identity, lines
 from unspool.collect.manifest import read_manifests
 from unspool.collect.places import Place
 from unspool.collect.run import Report, collect, paced, try_out
-from unspool.collect.selection import Choice
+from unspool.collect.selection import Choice, is_refused
 from unspool.errors import PlaceFailed
 
 
@@ -173,7 +173,10 @@ def test_two_machines_by_mistake_lose_and_double_nothing(tmp_path: Path, world: 
                 world.replace(path)
             case _:
                 world.append(path, chance.randint(1, 4))
-        chance.choice([one, two]).collect() if number % 3 else (one.collect(), two.collect())
+        for machine in (one, two) if number % 3 == 0 else (chance.choice([one, two]),):
+            machine.collect()
+            with machine.planned() as plan:
+                assert plan.state.waiting() == []
         world.synced()
     one.collect()
     two.collect()
@@ -264,6 +267,22 @@ def test_projects_are_chosen_and_nothing_of_others_is_sent(tmp_path: Path, world
     assert Machine(tmp_path / "a", world.root, place, Choice(since=2**62)).collect().segments == 0
     assert Machine(tmp_path / "a", world.root, place).collect().segments == 1
     assert {header.kind for header in headers(place)} == {"session", "history"}
+
+
+def test_what_waits_of_a_project_that_was_excluded_meanwhile_goes_on_waiting(
+    tmp_path: Path, world: World, place: Place
+) -> None:
+    class Down(Place):
+        def put_new(self, name: str, data: bytes) -> bool:
+            raise PlaceFailed("no answer")
+
+    with pytest.raises(PlaceFailed):
+        Machine(tmp_path / "own", world.root, Down(place.url, place._store, place._folder)).collect()
+    choice = Choice(exclude=("project",))
+    excluded = Machine(tmp_path / "own", world.root, place, choice, refuses=lambda path: is_refused(path, choice))
+    assert excluded.collect().segments == 0
+    assert headers(place) == []
+    assert Machine(tmp_path / "own", world.root, place).collect().segments == 2
 
 
 def test_a_side_file_is_sent_whenever_it_has_changed(tmp_path: Path, world: World, place: Place) -> None:

@@ -39,6 +39,8 @@ class Sender(NamedTuple):
     """Told which of `STEPS` was reached."""
     pace: Callable[[int], None]
     """Told how many bytes are about to be sent; waits as long as it must."""
+    refuses: Callable[[str], bool] = lambda _: False
+    """Tells whether nothing of a file may be sent."""
 
 
 class Outcome(NamedTuple):
@@ -61,7 +63,7 @@ class _Lane(NamedTuple):
 def send(state: State, sender: Sender, outcome: Outcome) -> None:
     """Send what waits. A failure is raised in the end, after what was confirmed is noted."""
     with ThreadPoolExecutor(LANES) as pool:
-        for batch in _batches(state.waiting()):
+        for batch in _batches(state.waiting(sender.refuses)):
             streams = [list(one) for _, one in groupby(sorted(batch, key=_by_stream), key=lambda one: one.stream_id)]
             loaded = [[(one, state.data(one.id)) for one in stream] for stream in streams]
             lanes = list(pool.map(lambda stream: _send_stream(sender, stream), loaded))
