@@ -33,7 +33,7 @@ from unspool.errors import NotFound, Refused, Usage
 from unspool.export.versions import content, versions
 from unspool.graph.drafts import INTERRUPTED
 from unspool.paths import project_key
-from unspool.testing.build import assistant, session, text, thinking, tool_use, user
+from unspool.testing.build import assistant, session, text, thinking, tool_result, tool_use, user
 
 
 def put(path: str, text: str) -> dict[str, Any]:
@@ -429,8 +429,9 @@ def test_a_file_does_not_say_what_is_allowed(tmp_path: Path) -> None:
 def test_plan_mode_and_todos_are_as_they_were_left(tmp_path: Path) -> None:
     there = place(tmp_path)
     todos = [{"content": "Sow", "status": "pending", "activeForm": "Sowing"}]
-    call = tool_use("TodoWrite", todos=todos)
-    path = written(there, user("Go.", permissionMode="plan"), assistant(call, model=MODEL))
+    call = tool_use("TodoWrite", id="toolu_1", todos=todos)
+    done = tool_result("Noted.", id="toolu_1", structured={"oldTodos": [], "newTodos": todos})
+    path = written(there, user("Go.", permissionMode="plan"), assistant(call, model=MODEL), done)
     session, _ = talk(there, ["I see."], "Well?", start=Start(resume=path))
     assert (session.chat.mode, session.chat.todos) == ("plan", todos)
 

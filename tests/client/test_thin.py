@@ -107,3 +107,14 @@ def test_pictures_and_large_inputs_of_old_turns_go() -> None:
     assert any(_blocks(thinned, "image") == [] for thinned in found)
     assert any("y" * 100 not in str(thinned) and _blocks(thinned, "tool_use") for thinned in found)
     assert found[-1] == [user(text(found[-1][0]["content"][0]["text"]), "What is this?"), *talk[3:]]
+
+
+def test_a_file_that_was_read_for_an_old_prompt_goes_and_the_prompt_stays() -> None:
+    reminder = "<system-reminder>\nResult of calling the Read tool:\n" + "z" * 5000 + "\n</system-reminder>"
+    talk = [user("Look at @a.", reminder), assistant("Yes."), user("Go on.", reminder)]
+    *_, last = rungs(talk)
+    assert last[0]["content"][0] == text("Look at @a.")
+    assert "zzz" not in last[0]["content"][1]["text"]
+    assert last[0]["content"][1]["text"].startswith("<system-reminder>\n[trimmed by unspool: a reminder, 5,0")
+    assert last[2] is talk[2]
+    assert [*rungs(last)] == []

@@ -156,7 +156,9 @@ def decode(data: str) -> AnyEvent:
     """Return the event that a frame's data says."""
     if "content_block_delta" in data[:40]:  # nearly all of an answer: straight to its type
         try:
-            return _grown(data)
+            grown = _grown(data)
+            if type(grown.delta) is not OtherDelta:
+                return grown
         except msgspec.DecodeError:
             pass
     try:
@@ -165,8 +167,8 @@ def decode(data: str) -> AnyEvent:
         if kind == "error":
             return failed(value)
         if kind == "content_block_delta":
-            grown = msgspec.convert(value, _Growth)
-            return BlockGrown(index=grown.index, delta=_delta(grown.delta))
+            growth = msgspec.convert(value, _Growth)
+            return BlockGrown(index=growth.index, delta=_delta(growth.delta))
         struct = _EVENTS.get(str(kind))
         return Other(json=value) if struct is None else msgspec.convert(value, struct)
     except (msgspec.DecodeError, UnicodeError):

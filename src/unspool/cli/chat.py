@@ -239,7 +239,9 @@ def _start(flags: dict[str, Any], config: Path, cwd: Path) -> Start:
 
 
 def _is_headless(flags: dict[str, Any]) -> bool:
-    return bool(flags["headless"]) or flags["input_format"] == "stream-json" or flags["output_format"] != "text"
+    """Tell whether nobody sits there: it was asked for so, or is no terminal."""
+    asked = flags["headless"] or flags["input_format"] == "stream-json" or flags["output_format"] != "text"
+    return bool(asked) or not (sys.stdin and sys.stdin.isatty() and sys.stdout.isatty())
 
 
 def _prompt(flags: dict[str, Any], *, streams_in: bool) -> str | None:

@@ -19,7 +19,7 @@ from unspool.client import events, lines
 from unspool.client.conversation import AGENTS
 from unspool.client.desk import Desk
 from unspool.client.inbox import Done, Inbox, Interrupted
-from unspool.client.person import Ruling, Wish
+from unspool.client.person import Permit, Ruling, Wish
 from unspool.client.tools.tool import Outcome, Tool
 from unspool.client.transcript import Transcript
 
@@ -142,18 +142,22 @@ class Calls:
 
     async def _refused(self, call: Call, tool: Tool) -> Outcome | None:
         """Return what is said of a call that is not allowed."""
-        ruling = self.bench.judge.judge(tool.name, call.input, self.bench.desk)
+        desk, judge = self.bench.desk, self.bench.judge
+        ruling, permit = judge.judge(tool.name, call.input, desk), None
+        if ruling.behaviour == "ask":
+            async with desk.asking:
+                ruling = judge.judge(tool.name, call.input, desk)  # a rule may have been given since
+                if ruling.behaviour == "ask":
+                    wish = Wish(call.id, tool.name, call.input, call.target, self.bench.agent)
+                    permit = await desk.person.permit(wish, ruling)
+        if permit is not None:
+            return self._permitted(call, tool, ruling, permit)
         if ruling.behaviour == "deny":
             return self._deny(call, f"Permission to use {tool.name} has been denied: {ruling.why}", ruling.why)
-        if ruling.behaviour == "allow":
-            return None
-        async with self.bench.desk.asking:
-            ruling = self.bench.judge.judge(tool.name, call.input, self.bench.desk)  # a rule may have been given since
-            if ruling.behaviour == "allow":
-                return None
-            person = self.bench.desk.person
-            wish = Wish(call.id, tool.name, call.input, call.target, self.bench.agent)
-            permit = await person.permit(wish, ruling)
+        return None
+
+    def _permitted(self, call: Call, tool: Tool, ruling: Ruling, permit: Permit) -> Outcome | None:
+        """Return what is said of a call after a person has answered."""
         if permit.mode is not None:
             self.bench.desk.mode = permit.mode
             self._inbox.put(events.ModeChanged(mode=permit.mode))

@@ -26,7 +26,7 @@ from unspool.client.capabilities import Learned
 from unspool.client.conversation import Conversation, as_blocks, named_as, text_of
 from unspool.client.desk import Desk, Place
 from unspool.client.fittings import Fittings
-from unspool.client.history import is_command, remember
+from unspool.client.history import is_command, remember, typed_as
 from unspool.client.inbox import Interrupted
 from unspool.client.loop import Prompt
 from unspool.client.person import Nobody, Person
@@ -90,7 +90,6 @@ class Chat:
         place = Place(world.config, path.parent, path.stem, root, settings.added)
         desk = Desk(place, world.environment, person)
         desk.mode = settings.mode or ("plan" if before is not None and before.plans else "default")
-        desk.todos = [*before.todos] if before is not None else []
         name = (before.slug if before else None) or slug(path.stem)
         there = Envelope(session_id=path.stem, cwd=str(root), branch=branch(root), slug=name)
         writer = Writer(path, there, world.now, world.new_id)
@@ -288,7 +287,7 @@ class Chat:
         writer.note(lines.snapshot(uuid, uuid, told, writer.now(), update=False), named=False)
         if expansion is not None:
             self.transcript.meta(expansion)
-        self._last_prompt = text[:2000]
+        self._last_prompt = typed_as(text)[:2000]
         if self._moved:
             self.restate()  # else a list would go on from where it was before
             self._moved = False

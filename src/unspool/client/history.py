@@ -24,7 +24,7 @@ def is_command(text: str) -> bool:
 def remember(config: Path, text: str, project: Path, session_id: str, now: datetime) -> None:
     """Add a prompt that somebody typed."""
     line = {
-        "display": typed(text),
+        "display": typed_as(text),
         "pastedContents": {},
         "timestamp": round(now.timestamp() * 1000),
         "project": str(project),
@@ -33,7 +33,7 @@ def remember(config: Path, text: str, project: Path, session_id: str, now: datet
     append(config / "history.jsonl", msgspec.json.encode(line) + b"\n")
 
 
-def typed(text: str) -> str:
+def typed_as(text: str) -> str:
     """Return what was typed: of a command its name and arguments."""
     found = _COMMAND.fullmatch(text)
     return " ".join(part for part in found.groups() if part) if found else text

@@ -98,12 +98,6 @@ def synthetic(id: str, text: str, **more: Any) -> Json:
     return {"type": "assistant", "message": message, **more}
 
 
-def place_mark(id: str) -> Json:
-    """A line that says nothing: a conversation goes on from here, and not from what was said last."""
-    line = synthetic(id, "")
-    return {**line, "message": {**line["message"], "content": []}}
-
-
 def api_failure(id: str, text: str, kind: str | None) -> Json:
     """What the API said instead of an answer."""
     return synthetic(id, text, **({"error": kind} if kind else {}), isApiErrorMessage=True)

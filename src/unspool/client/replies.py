@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, TypeAlias
 from unspool.api.assembly import Answer
 from unspool.client import events, lines
 from unspool.client.asking import Asking
+from unspool.client.conversation import THINKING
 from unspool.client.inbox import Inbox
 from unspool.client.room import Room
 from unspool.client.totals import Totals
@@ -90,6 +91,8 @@ class Replies:
                 continue
             yield self._counted()
             if self.answer.broken is None or self.calls:
+                if all(block.get("type") in THINKING for block in self.answer.content):
+                    self._transcript.writer.parent = before  # it cannot be sent: it stays beside
                 return
             breaks += 1
             yield self._mended(before, breaks, self.answer.broken)

@@ -60,7 +60,6 @@ class Resumed(msgspec.Struct, frozen=True, kw_only=True):
     """What a person has called it."""
     plans: bool = False
     """Whether it was in plan mode. No other mode is taken from a file: a file grants nothing."""
-    todos: tuple[Json, ...] = ()
     moved: bool = False
     """Whether it is gone on from another line than its last."""
     files: dict[str, Kept] = {}
@@ -95,7 +94,6 @@ def resumed(path: Path, model: str, *, leaf: str | None = None, keeps_model: boo
         slug=_slug(entries),
         title=_title(entries),
         plans=_mode(lines) == "plan",
-        todos=_todos(lines),
         moved=leaf is not None,
         files=_files(entries, lines),
         open_calls=tuple(_open_calls(said, lines)),
@@ -196,16 +194,6 @@ def _mode(lines: Sequence[Entry]) -> str | None:
         if isinstance(line.record, User) and line.record.permission_mode:
             return line.record.permission_mode
     return None
-
-
-def _todos(lines: Sequence[Entry]) -> tuple[Json, ...]:
-    """Return the todo list as it was last written."""
-    for line in reversed(lines):
-        for block in line.record.message.blocks if isinstance(line.record, Assistant) else ():
-            if isinstance(block, ToolUse) and block.name == "TodoWrite":
-                todos = block.input.get("todos") if isinstance(block.input, dict) else None
-                return tuple(one for one in todos if isinstance(one, dict)) if isinstance(todos, list) else ()
-    return ()
 
 
 def _files(entries: Sequence[Entry], lines: Sequence[Entry]) -> dict[str, Kept]:

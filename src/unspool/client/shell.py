@@ -26,7 +26,7 @@ from unspool.client.capture import Capture
 
 _OURS = re.compile(r"(ANTHROPIC|CLAUDE|UNSPOOL)_\w*(KEY|TOKEN|SECRET|PASSWORD|HEADERS|CREDENTIAL)\w*")
 _MARK = "UNSPOOL_COMMAND"
-_SHELLS = ("bash", "zsh")
+_SHELLS = ("/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash")
 _PATH = "/usr/local/bin:/usr/bin:/bin"
 _GRACE = 2.0
 _QUIET = 0.05
@@ -77,7 +77,7 @@ class Process:
                 pipe, _ = await loop.connect_read_pipe(lambda: capture, os.fdopen(reading, "rb", 0))
                 undo.callback(pipe.close)
                 child = await asyncio.create_subprocess_exec(
-                    _shell(command.environment),
+                    _shell(),
                     "-c",
                     f"eval {shlex.quote(command.text)} && pwd -P >| {shlex.quote(note)}",
                     cwd=command.cwd,
@@ -203,11 +203,6 @@ def _relative(folder: Path, group: int, mark: str) -> _Relative | None:
     return _Relative(int(folder.name), member, marked) if member or marked else None
 
 
-def _shell(environment: Mapping[str, str]) -> str:
-    """Return the person's shell if it understands what bash does, else one that does, else any."""
-    own = environment.get("SHELL", "")
-    wished = own if own.startswith("/") and Path(own).name in _SHELLS else ""
-    for path in (wished, "/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash", "/bin/zsh"):
-        if path and os.access(path, os.X_OK):
-            return path
-    return "/bin/sh"
+def _shell() -> str:
+    """Return the shell that commands are judged for (`commands.py`): bash, whatever the person's own is; else any."""
+    return next((path for path in _SHELLS if os.access(path, os.X_OK)), "/bin/sh")

@@ -137,7 +137,7 @@ class Space:
             raise ApiFailed(words, hint="system prompt, tools and CLAUDE.md alone fill the window", status=400)
         if done is not None:
             self._keep(done, trigger)
-            self._tokens = done.after
+            self._tokens = self.gauge.used = done.after
             yield events.Compacted(trigger=trigger, how=done.how, before=done.before, after=done.after)
 
     def _keep(self, done: Shorter, trigger: str) -> None:

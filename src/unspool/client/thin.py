@@ -4,7 +4,8 @@ The rungs are the editor's (`edit/ladder.py`), done to the messages that would b
 pictures, old thinking, large inputs, whole calls. The session's file keeps everything; who resumes it begins anew.
 
 Rules
-  1. What a person or the model said stays, word for word; only what tools were given and brought goes.
+  1. What a person or the model said stays, word for word; only what tools were given and brought goes, and long
+     reminders of the program's: files that were read for a prompt.
   2. Calls and results stay pairs. What is replaced says what it was (`edit/stubs.py`), and is never replaced again.
   3. The newest turn is touched last: its older results only, never what the model has not answered yet, nor what it
      thought.
@@ -27,6 +28,7 @@ from unspool.prices.estimate import estimate
 Json: TypeAlias = dict[str, Any]
 _AGES = (10, 3, 1)
 _AGAIN = "call it again if it is needed"
+_REMINDER = "<system-reminder>"
 _CHANGING = frozenset({"Edit", "MultiEdit", "Write", "NotebookEdit"})
 _NEWEST_STEPS = 2
 """Answered steps of the newest turn that keep their results to the last."""
@@ -198,6 +200,8 @@ class _Thinning:
                 return stands
             case "thinking" | "redacted_thinking" if wish.thinking and is_old:
                 return None
+            case "text" if is_old and str(block.get("text")).startswith(_REMINDER):
+                return self._reminder(at, block)
             case _:
                 return block
 
@@ -213,6 +217,14 @@ class _Thinning:
             shown = [_shown(inner) for inner in content]
             return block if all(map(_is, shown, content)) else {**block, "content": shown}
         return block
+
+    def _reminder(self, at: int, block: Json) -> Json:
+        """Return a reminder; a long old one (a file that was read for a prompt) only by its name."""
+        size, age = len(str(block["text"]).encode(errors="replace")), self._outline.age(at)
+        if self._wish.results is None or age < self._wish.results or size <= self._wish.larger_than:
+            return block
+        words = stub("a reminder", size, f"{age} turn{'' if age == 1 else 's'} old", "read it again if it is needed")
+        return {**block, "text": f"{_REMINDER}\n{words}\n</system-reminder>"}
 
     def _reason(self, at: int, block: Json, size: int) -> str | None:
         """Say why a result goes, if it does."""

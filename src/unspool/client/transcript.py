@@ -88,8 +88,8 @@ class Transcript:
         return uuid
 
     def end_answer(self, head: Json, request_id: str | None) -> None:
-        """Write what an answer used, if its last line does not say it."""
-        if self._used != _account(head):
+        """Write what an answer used, if its last line does not say it. Of one that said nothing there is no line."""
+        if self._used is not None and self._used != _account(head):
             self.writer.tell(lines.answer(head, [], request_id))
         self.conversation.settle()
 
@@ -172,7 +172,7 @@ class Transcript:
             self.boundary("The conversation was taken back to its beginning.", {"trigger": "manual", "preTokens": 0})
             return
         self.writer.parent = parent
-        self.writer.tell(lines.place_mark(self.new_id()))
+        self.failed("The conversation went back to here.", None)  # never sent, and the newest line
         self.conversation.become(messages)
 
     def boundary(self, summary: str, metadata: Json) -> str:

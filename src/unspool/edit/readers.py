@@ -5,6 +5,7 @@ Until 2.1.29 (asked: 2.0.50, 2.0.76, 2.1.29)
      results that hang on their own calls all but one are lost, with their calls.
   2. Texts of the user's that meet are not joined by a line end.
   3. Local commands that stand in system lines are not sent; `Task` keeps its name.
+  4. Calls that were never answered go, and after the marker of an interrupt nobody says `No response requested.`.
   4. Since 2.0.76 (2.0.50 does not) `ExitPlanMode` is sent without its plan, which has a file of its own.
 From 2.1.100 until 2.1.290 the date and the like are told in the first message, and written down nowhere; news of
 background tasks is sent as it was written.
@@ -21,6 +22,8 @@ from unspool.format.entry import Entry
 from unspool.format.records import System, User
 from unspool.graph.context import context
 from unspool.graph.context_blocks import ContextBlock
+from unspool.graph.drafts import ContextMessage
+from unspool.graph.speakers import INTERRUPT
 from unspool.graph.threads import is_boundary, main_graph, oldest_rule
 from unspool.testing.comparison import blocks_of
 
@@ -42,7 +45,7 @@ def predicted(entries: Sequence[Entry], version: tuple[int, ...]) -> list[dict[s
     if version >= _NEW:
         told = context(entries)
         return [{"role": message.role, "content": [_told(block) for block in message.blocks]} for message in told]
-    messages = context(_walked(entries))
+    messages = _without_stand_ins(context(_walked(entries)))
     plans = version < _PLAN_FILES
     return [{"role": message.role, "content": [_old(block, plans) for block in message.blocks]} for message in messages]
 
@@ -77,6 +80,23 @@ def _walked(entries: Sequence[Entry]) -> list[Entry]:
     lines = [whole.nodes[number].entry for number in whole.path(tip)]
     start = max((at for at, entry in enumerate(lines) if is_boundary(entry)), default=0)
     return [entry for entry in lines[start:] if not isinstance(entry.record, System) or is_boundary(entry)]
+
+
+def _without_stand_ins(messages: list[ContextMessage]) -> list[ContextMessage]:
+    """Return messages as versions end them: open calls go, and after an interrupt nothing is said."""
+    opened = {
+        block.id for message in messages for block in message.blocks if block.kind == "tool_result" and not block.entry
+    }
+    kept = []
+    for message in messages:
+        blocks = tuple(block for block in message.blocks if block.id is None or block.id not in opened)
+        if blocks:
+            kept.append(ContextMessage(message.role, blocks))
+    if len(kept) > 1 and kept[-1].blocks[0].entry is None:
+        before = kept[-2]
+        if before.role == "assistant" or (before.blocks[-1].text or "").startswith(INTERRUPT):
+            kept.pop()
+    return kept
 
 
 def _told(block: ContextBlock) -> dict[str, Any]:

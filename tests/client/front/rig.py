@@ -88,24 +88,24 @@ class Typed:
         """Wait until all of these can be seen."""
         until(lambda: all(word in self.shown for word in words), lambda: f"never saw {words}:\n{self.shown}")
 
-    def press_until(self, keys: str, holds: Callable[[], bool]) -> None:
-        """Press keys until something holds: a question that has just appeared takes no keys yet."""
-        deadline = time.monotonic() + PATIENCE
-        while time.monotonic() < deadline:
-            self.press(keys)
-            if came(holds, 0.5):
-                return
-        raise AssertionError(f"nothing came of {keys!r}:\n{self.shown}")
-
     def answer(self, key: str, question: str) -> None:
-        """See a question and answer it, until it is gone."""
-        self.see(question)
-        self.press_until(key, lambda: question not in self.seen)
+        """See a question, and that it takes keys; answer it, and see it gone."""
+        self.ask_key(key, question)
+        until(lambda: question not in self.seen, lambda: f"{question!r} is still there:\n{self.shown}")
 
-    def answer_in_words(self, key: str, asked: str, words: str) -> None:
+    def answer_in_words(self, key: str, question: str, wanted: str, words: str) -> None:
         """Answer a question with a key that asks for words, and say them."""
-        self.press_until(key, lambda: asked in self.seen)
+        self.ask_key(key, question)
+        self.see(wanted)
         self.say(words)
+
+    def ask_key(self, key: str, question: str) -> None:
+        """Press a key when a question takes keys: not as soon as it can be seen."""
+        ready = "Esc: no"[: max(self._screen.columns - 41, 0)] or "↑ ↓"
+        until(
+            lambda: question in self.seen and ready in self.seen, lambda: f"{question!r} was not asked:\n{self.shown}"
+        )
+        self.press(key)
 
     @property
     def seen(self) -> str:

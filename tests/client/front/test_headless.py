@@ -255,6 +255,28 @@ def test_escape_sequences_in_an_answer_are_not_printed(chat: Chat) -> None:
     assert json.loads(out)["result"] == evil
 
 
+def test_who_stops_reading_leaves_a_whole_session_and_no_trace_of_a_process(place: Place) -> None:
+    script = place.script([{"content": "A long story. " * 20, "chunk": 5, "pause": 0.02}])
+    command = ["-m", "unspool", "chat", "-p", "tell", "--model", script, "--output-format", "stream-json"]
+    process = subprocess.Popen(
+        [sys.executable, *command, "--include-partial-messages"],
+        env=place.environment,
+        cwd=place.work,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stdout
+    assert process.stderr
+    process.stdout.readline()
+    process.stdout.close()
+    assert process.stderr.read() == b""
+    process.stderr.close()
+    process.wait(timeout=30)
+    assert list((place.config / "sessions").iterdir()) == []
+    assert "[Request interrupted by user]" in place.sessions()[0].read_text()
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_interrupts_and_the_session_can_be_gone_on_with(chat: Chat, place: Place, number: int) -> None:
     script = [{"content": [bash("sleep 60")]}, "Never said."]
@@ -277,27 +299,98 @@ def test_a_signal_interrupts_and_the_session_can_be_gone_on_with(chat: Chat, pla
     assert chat("-p", "go on", "--continue", script=[{"content": "Yes.", "expect": expect}]).out == "Yes.\n"
 
 
-def test_flags_that_do_not_fit_together_are_wrong_use(chat: Chat) -> None:
-    wrong = [
-        ("-p", "x", "--resume", "a", "--continue"),
-        ("-p", "x", "--fork-session"),
-        ("-p", "x", "--resume"),
-        ("-p", "x", "--input-format", "stream-json"),
-        ("-p", "x", "--add-dir", "/no/such/folder"),
-        ("-p", "x", "--permission-prompt-tool", "mcp__x"),
-        ("-p", "x", "--tools", "Fly"),
-        ("-p", "x", "--model", "script:x.json", "--set", "novalue"),
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ("--resume", "a", "--continue"),
+        ("--fork-session",),
+        ("--resume",),
+        ("--input-format", "stream-json"),
+        ("--add-dir", "/no/such/folder"),
+        ("--permission-prompt-tool", "mcp__x"),
+        ("--tools", "Fly"),
+        ("--set", "novalue"),
+    ],
+)
+def test_flags_that_do_not_fit_together_are_wrong_use(chat: Chat, flags: tuple[str, ...]) -> None:
+    done = chat("-p", "x", *flags, script=["Hello."])
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith("unspool: ")
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        {"error": {"status": 529, "retry_after": 0.01, "times": 2}, "content": "At last."},
+        {"error": {"status": 429, "retry_after": 0.01, "times": 1}, "content": "At last."},
+        {"content": "At last.", "chunk": 3, "break": {"how": "cut", "after": 2, "times": 1}},
+        {"content": "At last.", "chunk": 3, "break": {"how": "error", "after": 2, "times": 1}},
+    ],
+    ids=["overloaded", "too many", "cut", "error in the middle"],
+)
+def test_what_may_be_better_the_next_time_is_asked_again(chat: Chat, step: dict[str, object]) -> None:
+    done = chat("-p", "hi", script=[step])
+    assert (done.code, done.out, done.err) == (0, "At last.\n", "")
+
+
+def test_a_command_that_never_ends_is_ended_by_a_limit(chat: Chat, place: Place) -> None:
+    steps = [{"content": [bash("sleep 60")]}, "Never said."]
+    done = chat("-p", "go", "--allowedTools", "Bash", "--max-seconds", "1", "--output-format", "json", script=steps)
+    assert (done.code, done.object["subtype"]) == (1, "error_max_seconds")
+    assert "maximum time" in done.err
+
+
+@pytest.mark.parametrize("folder", ["/dev/null/claude", "/proc/claude"])
+def test_a_folder_that_cannot_be_written_is_exit_4(chat: Chat, folder: str) -> None:
+    done = chat("-p", "hi", script=["Hello."], CLAUDE_CONFIG_DIR=folder)
+    assert (done.code, done.out) == (4, "")
+    assert done.err.startswith("unspool: cannot write")
+
+
+def test_commands_of_ours_need_no_model(chat: Chat, place: Place) -> None:
+    done = chat("-p", "/cost", "--output-format", "json", script=[])
+    assert (done.code, done.object["num_turns"]) == (0, 0)
+    assert done.object["result"].startswith("Total cost: $0.00")
+    assert place.sessions() == []
+
+
+def test_settings_act_as_far_as_the_folder_is_trusted(chat: Chat, place: Place) -> None:
+    (place.work / ".claude").mkdir()
+    (place.work / ".claude" / "settings.json").write_text('{"permissions": {"allow": ["Bash(touch:*)"]}}')
+    steps = [{"content": [bash("touch made")]}, "Done."]
+    untrusted = chat("-p", "go", script=steps)
+    assert (untrusted.code, untrusted.out) == (0, "Done.\n")
+    assert "is not trusted" in untrusted.err
+    assert not (place.work / "made").exists()
+    assert chat("-p", "go", "--trust", script=steps) == (0, "Done.\n", "")
+    assert (place.work / "made").exists()
+
+
+def test_a_persons_own_settings_name_model_and_environment(chat: Chat, place: Place) -> None:
+    place.config.mkdir()
+    settings = {"model": "haiku", "env": {"GREETING": "from the settings"}, "permissions": {"deny": ["WebFetch"]}}
+    (place.config / "settings.json").write_text(json.dumps(settings))
+    steps = [
+        {"content": [bash("echo $GREETING")], "expect": {"body": {"model": "claude-haiku-5-5"}}},
+        {"content": "Heard.", "expect": {"result": "from the settings"}},
     ]
-    assert [chat(*flags, *(() if "--model" in flags else ("--model", "script:no"))).code for flags in wrong][:6] == [
-        2
-    ] * 6
+    done = chat("-p", "go", "--allowedTools", "Bash", "--output-format", "stream-json", script=steps)
+    assert done.objects[-1]["result"] == "Heard."
+    assert "WebFetch" not in done.objects[0]["tools"]
+    (place.config / "settings.json").write_text("{")
+    assert chat("-p", "go", script=["Never said."]).code == 4
 
 
-def test_a_session_that_is_gone_on_with_keeps_its_model_unless_another_is_named(chat: Chat) -> None:
-    first = {"content": [{"type": "thinking", "thinking": "Well."}, "Hello."]}
-    chat("-p", "hi", script=[first], ANTHROPIC_MODEL="claude-sonnet-4-5-20250929")
-    expect = {"body": {"model": "claude-sonnet-4-5"}, "anywhere": "Well."}
-    assert chat("-p", "--continue", "again", script=[{"content": "Again.", "expect": expect}]).out == "Again.\n"
-    expect = {"body": {"model": "claude-opus-5-5"}, "absent": "Well."}
-    other = chat("-p", "-c", "more", script=[{"content": "More.", "expect": expect}], ANTHROPIC_MODEL="claude-opus-5-5")
-    assert other.out == "More.\n"
+def test_why_a_call_is_allowed_can_be_asked(chat: Chat) -> None:
+    done = chat("--explain", "Bash(ls; rm x)", "--disallowedTools", "Bash(rm:*)")
+    assert done.code == 0
+    assert done.out.startswith("deny: ")
+    assert "rule: Bash(rm:*) (flag)" in done.out
+
+
+def test_what_an_endpoint_can_do_is_found_out(chat: Chat) -> None:
+    with scripted({"default": "yes."}) as api:
+        done = chat("--probe", ANTHROPIC_BASE_URL=api.url, ANTHROPIC_API_KEY="any")
+    told = dict(line.split("  ", 1) for line in done.out.splitlines()[1:])
+    assert {feature: words.strip() for feature, words in told.items()}["counting tokens"] == "yes"
+    assert done.code == 0

@@ -82,8 +82,7 @@ def test_no_can_be_said_with_words_for_the_model(open_chat: Open, place: Place) 
     script = [{"content": [bash("touch made")]}, {"content": "As you like.", "expect": {"result": "use mkdir"}}]
     with open_chat(script) as terminal:
         terminal.say("go")
-        terminal.see("May it do this?")
-        terminal.answer_in_words("n", "what instead?", "use mkdir")
+        terminal.answer_in_words("n", "May it do this?", "what instead?", "use mkdir")
         terminal.see("As you like.", "not allowed")
     assert not (place.work / "made").exists()
 
@@ -255,8 +254,8 @@ def test_narrow_terminals_are_no_worse(open_chat: Open, columns: int) -> None:
     script = [{"content": ["A sentence that is longer than that.", bash("touch something-rather-long")]}, "Done."]
     with open_chat(script, size=(columns, 30), sees="default: asks") as terminal:
         terminal.press("go" + ENTER)
-        terminal.see("1. Yes (y)")
-        terminal.press_until("y", lambda: "Done." in terminal.shown)
+        terminal.answer("y", "1. Yes (y)")
+        terminal.see("Done.")
         assert terminal.leave() == 0
 
 
@@ -280,8 +279,8 @@ def test_a_folder_that_brings_something_is_trusted_once_or_not(open_chat: Open, 
 def test_a_folder_can_be_left_instead_of_trusted(open_chat: Open, place: Place) -> None:
     (place.work / "CLAUDE.md").write_text("Be nice.\n")
     with open_chat(["x"], sees="Do you trust this folder?") as terminal:
-        terminal.press_until(ESCAPE, lambda: terminal.process.poll() is not None)
-        assert terminal.process.returncode == 0
+        terminal.ask_key(ESCAPE, "Do you trust this folder?")
+        assert terminal.process.wait(timeout=20) == 0
 
 
 def test_a_custom_command_is_expanded_under_the_rules(open_chat: Open, place: Place) -> None:
@@ -348,9 +347,9 @@ def test_a_session_is_resumed_by_choice(open_chat: Open, place: Place) -> None:
         terminal.leave()
     with open_chat([{"content": "As I said.", "expect": {"anywhere": ["what was it?", "Milk."]}}]) as terminal:
         terminal.say("/resume")
-        terminal.see("Go on with which session?", "1. what was it?")
-        terminal.press_until(ENTER, lambda: "goes on from" in terminal.shown)
-        terminal.see("● Milk.")
+        terminal.see("1. what was it?")
+        terminal.answer(ENTER, "Go on with which session?")
+        terminal.see("goes on from", "● Milk.")
         terminal.say("go on")
         terminal.see("As I said.")
     assert len(place.sessions()) == 1
@@ -375,16 +374,17 @@ def test_one_goes_back_to_an_earlier_prompt_with_the_files(open_chat: Open, plac
         terminal.see("Changed.", "-roses", "+violets")
         terminal.press(ESCAPE + ESCAPE)
         terminal.see("Go back to before which prompt?", "❯ 2. change it", "1 file")
-        terminal.press_until(ENTER, lambda: "What goes back?" in terminal.seen)
-        terminal.press_until(ENTER, lambda: "went back" in terminal.shown)
+        terminal.answer(ENTER, "Go back to before which prompt?")
+        terminal.answer(ENTER, "What goes back?")
+        terminal.see("went back")
         assert path.read_text() == "roses\n"
         terminal.see("> change it")
         terminal.press(CTRL_C)
         terminal.say("instead")
         terminal.see("Anew.")
         terminal.say("/tree")
-        terminal.see("Go on from which branch?", "change it", "instead")
-        terminal.press_until(ESCAPE, lambda: "Go on from which branch?" not in terminal.seen)
+        terminal.see("change it", "instead")
+        terminal.answer(ESCAPE, "Go on from which branch?")
         assert terminal.leave() == 0
 
 

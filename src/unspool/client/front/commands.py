@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from contextlib import aclosing
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -91,20 +92,25 @@ def local(led: Led, text: str) -> str | None:
 
 async def turn(led: Led, prompt: str | list[Json]) -> Happening:
     """Take a prompt: a command of ours, one from `.claude/commands`, or words for the model."""
-    name = name_of(prompt) if isinstance(prompt, str) else ""
-    if isinstance(prompt, str) and name == "compact":
-        async for event in led.chat.compact(_arguments(prompt)):
-            yield event
-        yield _said("")
-    elif isinstance(prompt, str) and (output := local(led, prompt)) is not None:
+    if isinstance(prompt, str) and (output := local(led, prompt)) is not None:
         yield _said(output)
-    elif isinstance(prompt, str) and (custom := led.customs.get(name)) is not None:
-        async for event in expanding.turn(led, custom, _arguments(prompt)):
+        return
+    async with aclosing(await _happening(led, prompt)) as happening:
+        async for event in happening:
             yield event
-    else:
-        files = await expanding.named_files(led, prompt) if isinstance(prompt, str) else None
-        async for event in led.chat.turn(prompt, files):
-            yield event
+    if isinstance(prompt, str) and name_of(prompt) == "compact":
+        yield _said("")
+
+
+async def _happening(led: Led, prompt: str | list[Json]) -> Happening:
+    if not isinstance(prompt, str):
+        return led.chat.turn(prompt)
+    name = name_of(prompt)
+    if name == "compact":
+        return led.chat.compact(_arguments(prompt))
+    if (custom := led.customs.get(name)) is not None:
+        return expanding.turn(led, custom, _arguments(prompt))
+    return led.chat.turn(prompt, await expanding.named_files(led, prompt))
 
 
 _SAID: dict[str, Callable[[Led], str]] = {

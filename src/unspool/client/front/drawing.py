@@ -94,6 +94,8 @@ class Drawing:
             return self._came(words, "dim") + self._few(targets.nearest(patch), DIFF, coloured=True)
         if event.name == "TodoWrite":
             return self.todos((event.input or {}).get("todos") or ())
+        if event.name in ("EnterPlanMode", "ExitPlanMode"):
+            return self._came(targets.first_line(targets.result_text(call)), "dim")
         shown = targets.result_text(call).strip("\n").splitlines() if event.name in ("Bash", "BashOutput") else []
         return self._came(words, "dim") + self._few(shown, FEW)
 

@@ -10,6 +10,7 @@ Rules
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from typing import Any, TypeAlias
 
 import msgspec
@@ -35,8 +36,10 @@ async def turn(led: Led, custom: Custom, arguments: str) -> AsyncGenerator[event
             chat.set_model(model_name(custom.model))
         acting = Acting(led)
         text = await expanded(custom, arguments, acting.run, acting.read)
-        async for event in chat.turn(raw(custom.name, arguments), [{"type": "text", "text": text}]):
-            yield event
+        said = chat.turn(raw(custom.name, arguments), [{"type": "text", "text": text}])
+        async with aclosing(said) as happening:
+            async for event in happening:
+                yield event
     finally:
         led.permissions.take_back()
         if chat.model != model:

@@ -24,7 +24,7 @@ from unspool.client.desk import Desk, Place
 from unspool.client.fittings import Fittings
 from unspool.client.front.commands import DEFAULT_MODEL, model_name
 from unspool.client.front.led import Led
-from unspool.client.instructions import Scope
+from unspool.client.instructions import LIMIT, Scope
 from unspool.client.permissions import Permissions
 from unspool.client.space import Space
 from unspool.client.system import Surroundings
@@ -35,6 +35,7 @@ from unspool.client.trust import Trust
 from unspool.client.web import Online
 from unspool.client.window import Gauge
 from unspool.errors import Refused, Usage
+from unspool.graph.models import window
 from unspool.paths import data_folder
 
 if TYPE_CHECKING:
@@ -159,5 +160,6 @@ def _briefing(settings: Settings, world: World, *, trusted: bool) -> Briefing:
         date=f"{world.now():%Y-%m-%d}",
         added=tuple(map(str, settings.added)),
     )
-    scope = Scope(root, world.config, Path(home) if home else None, trusted)
+    room = settings.window or window(settings.model) or LIMIT  # a quarter of it, at four characters a token
+    scope = Scope(root, world.config, Path(home) if home else None, trusted, min(LIMIT, room))
     return Briefing(scope, where, replaced=settings.system_prompt, appended=settings.append_system_prompt or "")

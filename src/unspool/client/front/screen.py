@@ -110,11 +110,13 @@ class Screen:
     async def pick(self, picking: Picking) -> Picked | None:
         """Ask; return what was picked, None if nothing was. Questions are asked one after the other."""
         async with self._one_by_one:
+            self._flush()  # what is asked about stands above the question before it can be seen
             draft = self._session.default_buffer.document
             self._session.default_buffer.reset()
             self._asked, self._asked_at = picking, time.monotonic()
             self._answer = asyncio.get_running_loop().create_future()
             self._app.invalidate()
+            asyncio.get_running_loop().call_later(PAUSE, self._app.invalidate)
             try:
                 return await self._answer
             finally:
@@ -139,12 +141,16 @@ class Screen:
 
     def pressed(self, key: str) -> None:
         """Take a key that answers a question."""
-        if self._asked is None or time.monotonic() - self._asked_at < PAUSE:
+        if self._asked is None or not self._can_be_answered:
             return
         if key in ("escape", "c-c"):
             self._picked(None)
         elif picked := self._asked.press(key):
             self._picked(picked)
+
+    @property
+    def _can_be_answered(self) -> bool:
+        return time.monotonic() - self._asked_at >= PAUSE
 
     def enter(self) -> None:
         """Take what was typed."""
@@ -247,7 +253,7 @@ class Screen:
         if time.monotonic() - self._leaving_since < AGAIN:
             return "Ctrl-C again leaves"
         if self.is_asking:
-            return "↑ ↓ Enter, a letter or a number; Esc: no"
+            return "↑ ↓ Enter, a letter or a number; Esc: no" if self._can_be_answered else "…"
         return _fit(clean_line(self._host.footer()), self.width)
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from unspool.client import events
 from unspool.client.front.drawing import Drawing
 from unspool.client.front.flow import Flow
-from unspool.client.history import typed
+from unspool.client.history import typed_as
 from unspool.display import clean_line
 from unspool.export import figures
 
@@ -80,7 +80,7 @@ class Telling:
                 self._called(event)
             case events.TurnBegan(text=text):
                 self._tokens, self.ending = 0, None
-                self._show(self._drawing().prompt(typed(text)) + "\n")
+                self._show(self._drawing().prompt(typed_as(text)) + "\n")
             case events.TurnEnded():
                 self._ended(event)
             case _:
@@ -151,7 +151,7 @@ class Telling:
             case events.TaskEnded(id=id, status=status, description=words):
                 self._show(drawing.notice(f"{status} in the background: {words} ({id})"))
             case events.ModeChanged(mode=mode):
-                self._show(drawing.notice(f"permission mode: {mode}"))
+                self._show(drawing.notice(f"permission mode: {mode}") + "\n")
             case events.Failed(message=message, hint=hint):
                 self._settle()
                 self._show(drawing.error(message, hint))

@@ -84,6 +84,8 @@ class Terminal:
         self._typed: asyncio.Queue[str] = asyncio.Queue()
         self._since: float | None = None
         self._job: asyncio.Future[None] | None = None
+        self._unwanted: list[str] = []
+        """What waited when the turn was interrupted."""
         self._failure: UnspoolError | None = None
         self.surface = surface(self)
         self.telling = Telling(self.surface.show, self.drawing)
@@ -145,6 +147,7 @@ class Terminal:
             return False
         if self._job is not None:
             self._job.cancel()
+        self._unwanted = [*self.surface.queued]
         self.chat.interrupt()
         return True
 
@@ -236,10 +239,13 @@ class Terminal:
             self.surface.show(self.drawing().error(f"{(error.strerror or str(error)).lower()}: `{error.filename}`"))
 
     def _take_back(self) -> None:
-        """Put what waited where it can be changed: who interrupts may want something else."""
-        if words := self.chat.take_back():
-            self.surface.queued = [one for one in self.surface.queued if one not in words]
-            self.surface.fill("\n".join(words))
+        """Put what waited where it can be changed: who interrupts may want something else. What came after is next."""
+        words = self.chat.take_back()
+        self.surface.queued = [one for one in self.surface.queued if one not in words]
+        for later in (one for one in words if one not in self._unwanted):
+            self._typed.put_nowait(later)
+        if back := [one for one in words if one in self._unwanted]:
+            self.surface.fill("\n".join(back))
 
     async def _run(self, work: Coroutine[Any, Any, None]) -> None:
         """Let something run that can be interrupted."""
