@@ -143,6 +143,10 @@ def test_redact_writes_files_without_their_secrets_and_says_where_they_are(run: 
     told = json.loads(run("redact", "--check", "--json", file).out)
     assert (told["kinds"], told["found"][0]["line"]) == ({"github-token": 1}, 1)
     assert run("redact", "/nowhere").code == 3
+    plan = file.with_name("plan.md")
+    plan.write_text("-----BEGIN PRIVATE KEY-----\n" + "MIIEabcdefgh\n" * 3 + "-----END PRIVATE KEY-----\n")
+    assert "MIIE" not in run("redact", plan).out
+    assert run("redact", "--check", plan).out == f"{plan}: private-key × 1\n"
 
 
 def test_rules_of_ones_own_are_read_and_checked(run: Run, config: Path, tmp_path: Path) -> None:

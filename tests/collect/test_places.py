@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -66,3 +67,9 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(PlaceFailed, match="not a directory"):
         open_place(f"file://{tmp_path}/file/below", {})
+
+
+def test_without_the_library_it_is_said_which_one_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "obstore.exceptions", None)
+    with pytest.raises(Usage, match="needs a library"):
+        open_place("file:///tmp", {})

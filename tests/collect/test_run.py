@@ -15,7 +15,7 @@ from tests.faults.world import KEY, World, identity, lines
 from unspool.collect.manifest import read_manifests
 from unspool.collect.places import Place
 from unspool.collect.run import Report, collect, paced, try_out
-from unspool.collect.selection import Choice
+from unspool.collect.selection import Choice, is_refused
 from unspool.errors import PlaceFailed
 
 
@@ -264,6 +264,22 @@ def test_projects_are_chosen_and_nothing_of_others_is_sent(tmp_path: Path, world
     assert Machine(tmp_path / "a", world.root, place, Choice(since=2**62)).collect().segments == 0
     assert Machine(tmp_path / "a", world.root, place).collect().segments == 1
     assert {header.kind for header in headers(place)} == {"session", "history"}
+
+
+def test_what_waits_of_a_project_that_was_excluded_meanwhile_goes_on_waiting(
+    tmp_path: Path, world: World, place: Place
+) -> None:
+    class Down(Place):
+        def put_new(self, name: str, data: bytes) -> bool:
+            raise PlaceFailed("no answer")
+
+    with pytest.raises(PlaceFailed):
+        Machine(tmp_path / "own", world.root, Down(place.url, place._store, place._folder)).collect()
+    choice = Choice(exclude=("project",))
+    excluded = Machine(tmp_path / "own", world.root, place, choice, refuses=lambda path: is_refused(path, choice))
+    assert excluded.collect().segments == 0
+    assert headers(place) == []
+    assert Machine(tmp_path / "own", world.root, place).collect().segments == 2
 
 
 def test_a_side_file_is_sent_whenever_it_has_changed(tmp_path: Path, world: World, place: Place) -> None:

@@ -94,6 +94,8 @@ PLANTED = (
     _plain("assignment", some(2000), "the token={} of a long one"),
     _plain("assignment", "wJalrXUtnFEMI/K7MDENG/bPxRfiCY" + some(10), "AWS Secret Access Key: {}"),
     _plain("assignment", "correcthorse", "database:\n  user: me\n  password: {}\n"),
+    _plain("assignment", "correct horse battery 9 staple", 'passphrase = "{}"'),
+    _plain("assignment", "correct horse battery 8 staple", '{{"db": {{"password": "{}"}}}}'),
     _plain("login", some(12), "machine example.com login me password {}"),
     _plain("login", some(12), "curl -u admin:{} https://example.com"),
     _plain("bearer-token", some(12), "Authorization: Bearer {}"),

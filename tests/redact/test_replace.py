@@ -56,6 +56,7 @@ def test_equal_secrets_have_equal_markers_and_another_key_makes_others() -> None
         'if "-----BEGIN PRIVATE KEY-----" in text: # and not "-----END PRIVATE KEY-----"',
         "task-0123456789abcdefghij disk-usage risk-free",
         "PWD=/home/me/project",
+        'password: "Enter your password", secret="The secret of it", label_password = "Old and new passwords"',
         "docker run -u 1000:1000 image; git push -u origin main",
         "the password is wrong, your password must have ten letters",
         "interface Login {\n  user: string\n  password: string\n}",
@@ -81,6 +82,21 @@ def test_a_private_key_of_which_one_end_is_missing_is_replaced(text: str) -> Non
     changed, counts = redacted(text.format(row))
     assert row not in changed
     assert counts == {"private-key": 1}
+
+
+@pytest.mark.parametrize("planted", PLANTED, ids=IDS)
+def test_colours_of_a_terminal_hide_nothing(planted: Planted) -> None:
+    for colour in ("\x1b[32m", "\x1b[m", "\\x1b[1;31m", "\\u001b[0m"):
+        changed, _ = redacted(planted.text.replace(planted.secret, f"{colour}{planted.secret}\x1b[0m"))
+        if planted.kind not in {
+            "url-password",
+            "bearer-token",
+            "basic-auth",
+            "login",
+            "slack-webhook",
+            "azure-signature",
+        }:
+            assert planted.secret not in changed
 
 
 @given(st.text())

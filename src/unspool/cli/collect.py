@@ -16,7 +16,7 @@ import click
 from unspool.cli import output, reading
 from unspool.cli.collect_system import install, load_credentials, uninstall
 from unspool.cli.faults import fault
-from unspool.collect.selection import OPTIONAL, Candidate, Choice, candidates
+from unspool.collect.selection import OPTIONAL, Candidate, Choice, candidates, is_refused
 from unspool.errors import PlaceFailed, Refused, Usage
 from unspool.paths import config_folder, data_folder, existing, is_text
 from unspool.read.scan import Skipped
@@ -224,6 +224,7 @@ def _planned(asked: _Asked, enrolment: Enrolment) -> Iterator[tuple[Plan, _Colle
                 at=fault(os.environ),
                 pace=paced(asked.rate),
                 outbox=asked.outbox_size,
+                refuses=lambda path: is_refused(path, asked.choice),
             ),
             collected,
         )

@@ -16,7 +16,7 @@ from unspool.cli import output
 from unspool.display import clean
 from unspool.errors import NotFound
 from unspool.paths import data_folder
-from unspool.read.files import read_whole
+from unspool.read.files import MAX_SIDE_FILE, read_whole
 
 if TYPE_CHECKING:
     from unspool.redact.lines import Redacted
@@ -84,10 +84,13 @@ def _is_terminal() -> bool:
 
 
 def _lines(redactor: Redactor, path: Path) -> Iterator[tuple[int, Redacted]]:
-    """Yield the lines of a file after redaction, by number. A file that is one JSON document is one line."""
+    """Yield the lines of a file after redaction, by number. What is no file of lines is one whole, number 0."""
     from unspool.read.text import whole_lines
     from unspool.redact.lines import Redacted, plain, redact_line, suspects
 
+    if path.suffix != ".jsonl":  # a private key goes over many lines
+        yield 0, redact_line(redactor, read_whole(path.resolve(), MAX_SIDE_FILE).removesuffix(b"\n"))
+        return
     number, left_out = 0, list[tuple[int, int]]()
     for piece in whole_lines(path.resolve() if path.exists() else path, left_out=left_out):
         data = piece.data[piece.start : piece.end]
@@ -116,6 +119,7 @@ def _report(redactor: Redactor, files: tuple[Path, ...], as_json: bool) -> None:
         output.write_json({"rules": redactor.version, "lines": lines, "kinds": dict(kinds), "found": found})
         return
     for one in found:
-        output.line(f"{one['file']}:{one['line']}: {one['kind']} × {one['count']} in {one['path'] or 'the line'}")
+        where = f"{one['file']}:{one['line']}" if one["line"] else one["file"]
+        output.line(f"{where}: {one['kind']} × {one['count']}{' in ' if one['path'] else ''}{one['path']}")
     told = ", ".join(f"{kind} {number:,}" for kind, number in kinds.most_common()) or "nothing"
     click.echo(f"{output.amount(lines, 'line')}: {told} to redact (rules {redactor.version})", err=True)

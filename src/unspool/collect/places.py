@@ -184,14 +184,16 @@ class Place:
 
 def open_place(url: str, environment: Mapping[str, str]) -> Place:
     """Open the store that a URL names; a folder is made if there is none."""
-    from obstore.exceptions import BaseError
-    from obstore.store import LocalStore, from_url
-
     parts = urlsplit(url)
     if parts.scheme not in _SCHEMES:
         raise Usage(f"not the URL of an object store: `{url}`", hint=f"write {_URLS}")
     if parts.query or ("@" in parts.netloc and parts.scheme not in {"abfs", "abfss"}):
         raise Usage("a URL must not hold credentials", hint=_CREDENTIALS)
+    try:
+        from obstore.exceptions import BaseError
+        from obstore.store import LocalStore, from_url
+    except ModuleNotFoundError:
+        raise Usage("collecting needs a library", hint="pip install 'unspool[team]'") from None
     if parts.scheme == "file":
         path = Path("" if parts.netloc else unquote(parts.path))
         return Place(url, _folder(url, path, LocalStore), path)

@@ -49,6 +49,8 @@ class Plan(NamedTuple):
     """Told which of `STEPS` was reached."""
     pace: Callable[[int], None] = lambda _: None
     outbox: int = OUTBOX
+    refuses: Callable[[str], bool] = lambda _: False
+    """Tells whether nothing of a file may be sent: what waits of it goes on waiting."""
 
 
 class Report:
@@ -133,7 +135,7 @@ class _Sending:
             return
         outcome = Outcome([], self.taken)
         try:
-            send(plan.state, Sender(plan.place, plan.milliseconds, plan.at, plan.pace), outcome)
+            send(plan.state, Sender(plan.place, plan.milliseconds, plan.at, plan.pace, plan.refuses), outcome)
         finally:
             report.segments += len(outcome.confirmed)
             report.bytes += sum(one.size for one in outcome.confirmed)

@@ -131,6 +131,16 @@ def candidates(database: sqlite3.Connection, root: Path, choice: Choice) -> list
     return sorted(found, key=lambda one: (one.rank, -one.modified, one.path))
 
 
+def is_refused(path: str, choice: Choice) -> bool:
+    """Tell whether nothing of a file may be sent, by the place it has: what waits from before is asked too."""
+    if not (choice.include or choice.exclude):
+        return False
+    parts = Path(path).parts
+    if "projects" not in parts:  # of some session, or of all
+        return SESSION_ID.search("/".join(parts[-2:])) is None
+    return not _is_chosen(next(iter(parts[parts.index("projects") + 1 :]), None), choice)
+
+
 def _project(one: Candidate, projects: Mapping[str | None, str | None]) -> str | None:
     """Return the project of a file: by its place, or by the session it belongs to."""
     if one.project is not None:

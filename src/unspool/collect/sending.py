@@ -21,7 +21,7 @@ from unspool.collect.manifest import Sent
 from unspool.collect.places import Place
 from unspool.collect.segments import FIRST, Name, digest, name, parse_name, unpack_header
 from unspool.collect.state import Span, State, Waiting
-from unspool.errors import PlaceFailed
+from unspool.errors import PlaceFailed, Unreadable
 
 LANES = 8
 """Streams that are sent at once."""
@@ -39,6 +39,8 @@ class Sender(NamedTuple):
     """Told which of `STEPS` was reached."""
     pace: Callable[[int], None]
     """Told how many bytes are about to be sent; waits as long as it must."""
+    refuses: Callable[[str], bool] = lambda _: False
+    """Tells whether nothing of a file may be sent."""
 
 
 class Outcome(NamedTuple):
@@ -61,7 +63,7 @@ class _Lane(NamedTuple):
 def send(state: State, sender: Sender, outcome: Outcome) -> None:
     """Send what waits. A failure is raised in the end, after what was confirmed is noted."""
     with ThreadPoolExecutor(LANES) as pool:
-        for batch in _batches(state.waiting()):
+        for batch in _batches(state.waiting(sender.refuses)):
             streams = [list(one) for _, one in groupby(sorted(batch, key=_by_stream), key=lambda one: one.stream_id)]
             loaded = [[(one, state.data(one.id)) for one in stream] for stream in streams]
             lanes = list(pool.map(lambda stream: _send_stream(sender, stream), loaded))
@@ -88,7 +90,13 @@ def take_over(state: State, place: Place, segment: Waiting) -> None:
     assert parts is not None
     sent, spans = Sent(0, 0, FIRST), dict[int, Span]()
     for header_digest, data in _chain(place, parts):
-        header = unpack_header(data)
+        try:
+            header = unpack_header(data)
+        except Unreadable as error:
+            where = f"segment {sent.sequence + 1} of the stream of `{segment.name}`"
+            raise Unreadable(
+                f"{where} is damaged: {error.message}", hint="the store's own versions may have it"
+            ) from None
         sent = Sent(header.sequence, sent.lines + header.lines, header_digest)
         spans[header.generation] = Span(header.generation, header.end, header.head, header.boundary, "")
     state.adopt(segment.stream_id, sent, spans.values())

@@ -11,7 +11,7 @@ Rules
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -112,12 +112,13 @@ class State:
         change = "UPDATE streams SET sequence = ?, digest = ? WHERE id = ?"
         self.database.execute(change, (segment.sequence, segment.digest, segment.stream_id))
 
-    def waiting(self) -> list[Waiting]:
-        """Return what is to be sent, what matters most first."""
+    def waiting(self, refuses: Callable[[str], bool] = lambda _: False) -> list[Waiting]:
+        """Return what is to be sent, what matters most first; not what is of a file that somebody refuses."""
         names = ", ".join(f"outbox.{name}" for name in Waiting._fields)
-        query = f"""SELECT {names} FROM outbox JOIN streams ON streams.id = stream_id WHERE target_id = ?
+        query = f"""SELECT path, {names} FROM outbox JOIN streams ON streams.id = stream_id WHERE target_id = ?
             ORDER BY priority, outbox.id"""
-        return [Waiting(*row) for row in self.database.execute(query, (self._target,))]
+        rows = self.database.execute(query, (self._target,))
+        return [Waiting(*row) for path, *row in rows if not refuses(path)]
 
     def data(self, id: int) -> bytes:
         """Return the bytes of a segment in the outbox."""

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from unspool.redact.rules import STRONG, compiled
 
-EDITION = 2
+EDITION = 3
 """One more with each change here: the version of the rules depends on it."""
 
 MARKER = re.compile(r"\[redacted:[a-z0-9-]{1,40}:[0-9a-f]{10}\]")
@@ -59,6 +59,8 @@ def is_assigned(name: str, value: str, form: Form) -> bool:
     strong = is_strong(name)
     if _PATH.match(value) and (not strong or "pwd" in name.lower() or value.startswith("http")):
         return False
+    if any(mark.isspace() for mark in value):
+        return strong and _is_phrase(value)
     if value.isdigit():
         return strong and (quoted or not spaced) and len(value) >= 4
     if quoted:
@@ -74,7 +76,7 @@ def is_member(key: str, value: str) -> bool:
     if _PATH.match(value) and (not strong or "pwd" in key.lower() or value.startswith("http")):
         return False
     if any(mark.isspace() for mark in value):
-        return strong and len(value) <= 64 and "pass" in key.lower()
+        return strong and len(value) <= 64 and _is_phrase(value)
     return (strong and len(value) >= 4) or (_is_mixed(value) and not value.isdigit())
 
 
@@ -104,6 +106,11 @@ def is_word(value: str) -> bool:
     if len(rest) < 4 or (rest != value and len(rest) < 8):
         return False
     return not _PLACEHOLDER.search(rest) and rest.lower().strip("_-.:") not in _words() and len(set(rest)) > 1
+
+
+def _is_phrase(value: str) -> bool:
+    """Tell whether several words may be a password, and are not a sentence about one."""
+    return len(value.split()) <= 6 and not re.search(r"(?i)pass|secret|token|[.!?,:;]|\byour?\b|\bthe\b", value)
 
 
 @cache

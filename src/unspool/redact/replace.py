@@ -25,7 +25,7 @@ from typing import Any, NamedTuple, TypeAlias
 from unspool.redact import checks, rules
 from unspool.redact.options import PLAIN, Options
 from unspool.redact.rules import compiled
-from unspool.redact.tokens import TOKENS
+from unspool.redact.tokens import SAFE_LEFT, TOKENS
 
 Counts: TypeAlias = Counter[str]
 _REACH = 64 * 1024
@@ -202,18 +202,19 @@ def _private_keys(text: bytes) -> Iterator[Span]:
 
 
 def _tokens(text: bytes) -> Iterator[Span]:
-    for found in _any_token().finditer(text):
-        start, end = found.span()
+    pattern = _any_token()
+    for found in pattern.finditer(text):
+        start, end = _group(pattern, found, b"anchored", b"free")
         secret = text[start:end]
         kind = next((token.kind for token in TOKENS if compiled(token.pattern).fullmatch(secret)), "token")
-        start += 2 * secret.startswith(b"\\")
         if kind != "openai-key" or any(48 <= byte < 58 for byte in secret):
             yield Span(start, end, kind)
 
 
 @cache
 def _any_token() -> Any:
-    return compiled("|".join(f"(?:{token.pattern})" for token in TOKENS))
+    anchored, free = ("|".join(f"(?:{one.pattern})" for one in TOKENS if one.anchored is so) for so in (True, False))
+    return compiled(f"{SAFE_LEFT}(?P<anchored>{anchored})|(?P<free>{free})")
 
 
 def _is_password(value: str) -> bool:
@@ -242,11 +243,11 @@ def _grouped(kind: str, pattern: Any, check: Callable[[str], bool]) -> _Step:
 def _assignments(pattern: Any) -> _Step:
     def step(text: bytes) -> Iterator[Span]:
         for found in pattern.finditer(text):
-            start, end = _group(pattern, found, b"bare", b"double", b"single")
+            start, end = _group(pattern, found, b"bare", b"phrase", b"words", b"double", b"single")
             first, last = found.span(pattern.groupindex[b"separator"])
             name = _name_before(text, first)
             form = checks.Form(
-                quoted=text[start - 1] in b"\"'",
+                quoted=found[pattern.groupindex[b"bare"]] is None,
                 spaced=text[first:last] != text[first:last].strip(),
                 alone=_is_alone(text, first - len(name), end),
                 follows=text[end : end + 1].decode("utf-8", "replace"),

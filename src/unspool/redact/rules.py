@@ -20,8 +20,8 @@ _KEY = r"(?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----"
 _ROW_END = r"[^A-Za-z0-9+/=]{1,24}(?:[0-9]{1,6}[^A-Za-z0-9+/=]{1,8})?"
 KEY_BEGIN: Final = "-----BEGIN " + _KEY
 KEY_END: Final = "-----END " + _KEY
-KEY_ROW: Final = r"[A-Za-z0-9+/=]{24,}|^(?:\s|\\+[nr]|[0-9→|+-])+[A-Za-z0-9+/=]{8,}"
-"""What tells a key from words about one: a long row, or one that begins right after the mark's line."""
+KEY_ROW: Final = r"""[A-Za-z0-9+/=]{24,}|^[ \t]*(?:[\n\r]|\\+[nr])[^"']"""
+"""What tells a key from words about one: a long row, or that the line ends right after the mark."""
 KEY_CUT: Final = (
     KEY_BEGIN
     + rf"(?:{_ROW_END})?(?:(?:Proc-Type|DEK-Info|Comment|Version)[^\n]{{0,80}}\n\s*)*"
@@ -41,14 +41,17 @@ NAME: Final = (
 STRONG: Final = r"(?i:pass(?:word|wd|phrase|code|wort)|pwd|[_-]pass\b|secret)"
 """Names of what is always a secret: any word may be a password."""
 
-_SEPARATOR = r"""["'`\\\]]*[ \t]*(?:=>|:=|===?|=|:)[ \t]*"""
+_COLOUR = r"(?:(?:\x1b|\\+u001[bB]|\\+x1b|\\+e|\\+033)\[[0-9;]*m)*"
+_SEPARATOR = rf"""["'`\\\]]*{_COLOUR}[ \t]*(?:=>|:=|===?|=|:)[ \t]*{_COLOUR}"""
+_BARE = r"""[^\s"'\\`,;&<>(){}\[\]|$\x1b]"""
 ASSIGNMENT: Final = (
     rf"(?P<name>{NAME})(?P<separator>{_SEPARATOR})"
-    r"""(?:\\*"(?P<double>[^"\\\s]{4,})|\\*'(?P<single>[^'\\\s]{4,})|(?P<bare>[^\s"'\\`,;&<>(){}\[\]|$]{4,}))"""
+    rf"""(?:\\*"{_COLOUR}(?:(?P<phrase>[^"\\\n]{{4,64}})\\*"|(?P<double>[^"\\\s]{{4,}}))"""
+    rf"""|\\*'{_COLOUR}(?:(?P<words>[^'\\\n]{{4,64}})\\*'|(?P<single>[^'\\\s]{{4,}}))|(?P<bare>{_BARE}{{4,}}))"""
 )
 """`password = "…"`, `DB_PASSWORD=…`, `'token': '…'`, `secret: …`, also with the quotes escaped."""
 
-OPTION: Final = rf"""-(?P<name>{NAME})(?P<separator>[ \t]+)["']?(?P<bare>[^\s"'\\`,;&<>(){{}}\[\]|$]{{4,}})"""
+OPTION: Final = rf"""-(?P<name>{NAME})(?P<separator>[ \t]+)["']?{_COLOUR}(?P<bare>{_BARE}{{4,}})"""
 """`--password …` on a command line."""
 
 MEMBER: Final = rf"[A-Za-z0-9_.\s-]*{NAME}"
@@ -75,7 +78,7 @@ HOME: Final = (
 _HINTS: Final = (
     *(token.hint for token in TOKENS),
     "PRIVATE KEY",
-    NAME + _SEPARATOR + r"""(?:\\*["']|[^\s"'\\`,;&<>(){}\[\]|$]{4})""",
+    NAME + _SEPARATOR + rf"""(?:\\*["']|{_BARE}{{4}})""",
     "-" + NAME + r"[ \t]+[^ \t=:]",
     r"(?i:bearer|basic)(?:\s|\\[nrt])+[A-Za-z0-9+/]{8}",
     r"""(?i:auth)["'\\]*\s?[:=]\s?["'\\]*[A-Za-z0-9+/]{4}""",
