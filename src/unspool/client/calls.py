@@ -16,7 +16,6 @@ from itertools import groupby
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
 from unspool.client import events, lines
-from unspool.client.conversation import AGENTS
 from unspool.client.desk import Desk
 from unspool.client.inbox import Done, Inbox, Interrupted
 from unspool.client.person import Permit, Ruling, Wish
@@ -214,9 +213,7 @@ class Calls:
 
     def _call(self, block: Json) -> Call:
         name, given = str(block.get("name", "")), block.get("input")
-        tools = self.bench.tools
-        tool = tools.get(name) or (tools.get(AGENTS[0]) or tools.get(AGENTS[1]) if name in AGENTS else None)
-        return Call(block["id"], name, given if isinstance(given, dict) else {}, tool)
+        return Call(block["id"], name, given if isinstance(given, dict) else {}, self.bench.tools.get(name))
 
 
 def _batches(calls: Sequence[Call]) -> Iterator[list[Call]]:

@@ -23,7 +23,7 @@ from unspool.client.asked import Settings, Start, World
 from unspool.client.backups import Backups
 from unspool.client.branch import branch
 from unspool.client.capabilities import Learned
-from unspool.client.conversation import Conversation, as_blocks, named_as, says_something, text_of
+from unspool.client.conversation import Conversation, as_blocks, says_something, text_of
 from unspool.client.desk import Desk, Place
 from unspool.client.fittings import Fittings
 from unspool.client.history import is_command, remember, typed_as
@@ -93,8 +93,7 @@ class Chat:
         name = (before.slug if before else None) or slug(path.stem)
         there = Envelope(session_id=path.stem, cwd=str(root), branch=branch(root), slug=name)
         writer = Writer(path, there, world.now, world.new_id)
-        tools = {tool.name for tool in fittings.tools}
-        said = Conversation(named_as(before.messages, tools) if before else ())
+        said = Conversation(before.messages if before else ())
         transcript = Transcript(writer, said, world.new_id)
         backups = Backups(place.config / "file-history" / path.stem, root, writer.now)
         if before is not None:
@@ -244,8 +243,7 @@ class Chat:
             changed = rewind.restore(self._backups, self.place.root, rewind.before(entries, uuid))
         if conversation:
             said = [] if point.parent is None else context(entries, point.parent, self.model)
-            tools = {tool.name for tool in self.fittings.tools}
-            self.transcript.go_back(point.parent, named_as((message.json for message in said), tools))
+            self.transcript.go_back(point.parent, [message.json for message in said])
             self._last_prompt = self._last_prompt or point.text
             self._moved = True
             self.restate()

@@ -4,17 +4,16 @@ Rules
   1. What the user's side says in a row is one message; two texts that meet have a line end between them.
   2. The blocks of an answer are one message, calls last. One that says nothing but its thinking is not sent.
   3. Nothing that was added is changed later, so that what the API has cached stays.
+  4. What the system said last stays last: an answer follows it, not the user's words.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable
+from collections.abc import Iterable
 from typing import Any, TypeAlias
 
 Json: TypeAlias = dict[str, Any]
 
-AGENTS = ("Task", "Agent")
-"""The names of the tool that sends agents: until 2.1.62, and since."""
 THINKING = frozenset({"thinking", "redacted_thinking"})
 
 
@@ -31,14 +30,16 @@ class Conversation:
         blocks = [block for block in as_blocks(content) if says_something(block)]
         if not blocks:
             return
-        last = self.messages[-1] if self.messages else None
+        messages = self.messages
+        after = [messages.pop()] if messages and messages[-1]["role"] == "system" else []
+        last = messages[-1] if messages else None
         if last is None or last["role"] != "user":
-            self.messages.append({"role": "user", "content": blocks})
+            messages += [{"role": "user", "content": blocks}, *after]
             return
         said = [*last["content"]]
         if said[-1].get("type") == "text" and blocks[0].get("type") == "text":
             said[-1] = {**said[-1], "text": said[-1]["text"] + "\n"}
-        self.messages[-1] = {"role": "user", "content": [*said, *blocks]}
+        messages[-1:] = [{"role": "user", "content": [*said, *blocks]}, *after]
 
     def say(self, id: str, block: Json) -> None:
         """Add a block of an answer."""
@@ -74,24 +75,6 @@ class Conversation:
             if content:
                 kept.append({**message, "content": content})
         self.become(kept)
-
-
-def named_as(messages: Iterable[Json], tools: Container[str]) -> list[Json]:
-    """Return messages in which the tool that sends agents has the name it goes by here: it has had two."""
-    names = {old: new for old, new in (AGENTS, AGENTS[::-1]) if old not in tools and new in tools}
-    if not names:
-        return [*messages]
-
-    def renamed(block: Json) -> Json:
-        name = names.get(block.get("name", "")) if block.get("type") == "tool_use" else None
-        return block if name is None else {**block, "name": name}
-
-    return [
-        {**message, "content": [renamed(block) for block in message["content"]]}
-        if message["role"] == "assistant"
-        else message
-        for message in messages
-    ]
 
 
 def as_blocks(content: str | list[Json]) -> list[Json]:

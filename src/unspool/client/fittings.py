@@ -27,8 +27,3 @@ class Fittings(NamedTuple):
     """Who can be sent, by name."""
     model_named: Callable[[str], str] = str
     """The model that a short name means."""
-
-
-def definitions(tools: tuple[Tool, ...]) -> list[Json]:
-    """Return tools as a request has them."""
-    return [{"name": one.name, "description": one.description, "input_schema": one.input_schema} for one in tools]

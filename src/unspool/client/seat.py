@@ -12,13 +12,14 @@ from unspool.client.asking import Asking
 from unspool.client.calls import Bench, Calls
 from unspool.client.capabilities import Learned
 from unspool.client.desk import Desk
-from unspool.client.fittings import Fittings, definitions
+from unspool.client.fittings import Fittings
 from unspool.client.inbox import Inbox
 from unspool.client.limits import Limits
 from unspool.client.loop import Loop, Parts
 from unspool.client.replies import Means, Replies
 from unspool.client.request import request
 from unspool.client.room import Room, Walls
+from unspool.client.tools.registry import definitions, understood
 from unspool.client.transcript import Transcript
 from unspool.client.waiting import Waiting
 
@@ -54,7 +55,8 @@ class Seat:
     def sit(self, aftermath: Aftermath, limits: Limits, agent: str | None = None) -> None:
         """Be ready for a turn."""
         around, world = self.around, self.around.world
-        tools = {tool.name: tool for tool in around.fittings.tools}
+        fittings = around.fittings
+        tools = {tool.name: tool for tool in understood(fittings.tools, [*fittings.agents.values()])}
         bench = Bench(tools, self.desk, around.fittings.judge, around.fittings.run, aftermath, agent)
         walls = Walls(self.transcript, self.inbox, world.model, self._whole_request, self.spent, self.written)
         self.room = around.fittings.room(walls)

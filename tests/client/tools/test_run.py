@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from tests.client.tools.calling import call_with, desk_in, problem_of, text_of
 from tests.strategies import json_values
 from unspool.client.desk import Desk
-from unspool.client.tools.registry import definitions, tools
+from unspool.client.tools.registry import definitions, tools, understood
 from unspool.client.tools.run import run
 from unspool.client.tools.tool import Outcome, ToolFailed
 from unspool.errors import Refused
@@ -148,3 +148,13 @@ def test_the_api_takes_the_definitions_and_they_are_short() -> None:
         assert tool["input_schema"]["type"] == "object"
         assert tool["input_schema"]["additionalProperties"] is False
         assert b"$ref" not in msgspec.json.encode(tool)
+
+
+def test_tools_are_understood_under_the_names_of_other_versions_if_they_are_offered() -> None:
+    offered = tools()
+    names = [tool.name for tool in understood(offered, ())]
+    assert set(names) - {tool.name for tool in offered} == {
+        "Agent", "AgentOutputTool", "BashOutput", "KillBash", "KillShell",
+    }  # fmt: skip
+    few = [tool for tool in offered if tool.name not in ("Task", "TaskStop")]
+    assert {"Agent", "KillBash", "KillShell"}.isdisjoint(tool.name for tool in understood(few, ()))

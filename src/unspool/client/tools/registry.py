@@ -37,16 +37,15 @@ def tools(agents: Sequence[Agent] | None = None) -> tuple[Tool, ...]:
     return (*files, *commands, *others, AskUserQuestion(), EnterPlanMode(), ExitPlanMode())
 
 
-def other_names(agents: Sequence[Agent] | None = None) -> tuple[Tool, ...]:
-    """Return tools under names that other versions have for them: understood where a session has them, not offered."""
-    from unspool.client.agents import BUILT_IN
+def understood(offered: Sequence[Tool], agents: Sequence[Agent]) -> tuple[Tool, ...]:
+    """Return the tools that are offered, also under the names that other versions have for them."""
     from unspool.client.tools.kill import TaskStop
     from unspool.client.tools.output import TaskOutput
     from unspool.client.tools.task import Task
 
-    looking = (TaskOutput("BashOutput"), TaskOutput("AgentOutputTool"))
-    stopping = (TaskStop("KillShell"), TaskStop("KillBash"))
-    return (*looking, *stopping, Task(BUILT_IN if agents is None else agents, "Agent"))
+    others = (TaskOutput("BashOutput"), TaskOutput("AgentOutputTool"), TaskStop("KillShell"), TaskStop("KillBash"))
+    kinds = {type(tool) for tool in offered}
+    return (*(other for other in (*others, Task(agents, "Agent")) if type(other) in kinds), *offered)
 
 
 def definitions(tools: Iterable[Tool]) -> list[Json]:
