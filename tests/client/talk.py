@@ -139,7 +139,8 @@ async def opened(
     **settings: Any,
 ) -> Session:
     model = Scripted(script if isinstance(script, Script) else convert(script))
-    world = World(model, there.config, there.work, {}, pause=lambda attempt: 0.0)
+    environment = {"UNSPOOL_HOME": str(there.work.parent / "own")}
+    world = World(model, there.config, there.work, environment, pause=lambda attempt: 0.0)
     asked = Settings(**{"model": MODEL, **settings})
     return Session(await Chat.open(start or Start(), asked, world, person, fittings or fitted()), model)
 
