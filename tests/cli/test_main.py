@@ -170,3 +170,17 @@ def test_a_stream_that_is_closed_leads_nowhere(command: str, closed: str, tmp_pa
         check=False,
     )
     assert (done.returncode, "Traceback" in done.stderr) == (0, False), done.stderr
+
+
+def test_a_reader_that_was_never_there_is_no_error(tmp_path: Path) -> None:
+    session(user("Hello."), assistant("Hello to you.")).save(tmp_path)
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(
+        [sys.executable, "-m", "unspool", "--config-dir", str(tmp_path), "ls"],
+        stdout=writing,
+        stderr=subprocess.PIPE,
+        check=False,
+    )
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (0, b"")

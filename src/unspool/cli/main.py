@@ -87,6 +87,7 @@ def unspool(ctx: click.Context, config_dir: str | None) -> None:
 
 def main() -> NoReturn:
     """Run the command line and exit."""
+    stream = sys.stdout
     try:
         code = unspool.main(prog_name="unspool", standalone_mode=False)
     except UnspoolError as error:
@@ -101,6 +102,10 @@ def main() -> NoReturn:
         code = _complain(_in_our_words(error.format_message()), None, error.exit_code)
     except (click.Abort, KeyboardInterrupt):
         code = 130
+    except SystemExit as end:
+        if sys.stdout is stream:  # else click has put something else there, since nobody reads on
+            raise
+        code = 0 if end.code == 1 else end.code
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else Python complains while it exits
         code = 0
