@@ -43,7 +43,7 @@ from unspool.client.transcript import Transcript
 from unspool.client.writer import FORMAT_VERSION, Envelope, Writer, spelled
 from unspool.errors import NotFound, Unwritable, Usage
 from unspool.graph import models
-from unspool.graph.context import NO_ANSWER, context
+from unspool.graph.context import NO_ANSWER
 
 Json: TypeAlias = dict[str, Any]
 Stream: TypeAlias = AsyncGenerator[events.AnyEvent, None]
@@ -242,8 +242,8 @@ class Chat:
             self._backups.at_prompt()  # so that the way forth is there too
             changed = rewind.restore(self._backups, self.place.root, rewind.before(entries, uuid))
         if conversation:
-            said = [] if point.parent is None else context(entries, point.parent, self.model)
-            self.transcript.go_back(point.parent, [message.json for message in said])
+            said = [] if point.parent is None else rewind.said(entries, point.parent, self.model)
+            self.transcript.go_back(point.parent, said)
             self._last_prompt = self._last_prompt or point.text
             self._moved = True
             self.restate()

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from unspool.api.assembly import Answer
 from unspool.client import lines
+from unspool.client.conversation import THINKING
 from unspool.client.events import Ending
 
 GOES_ON = 3
@@ -35,6 +36,8 @@ def after(answer: Answer, *, called: bool, cuts: int) -> Course:
             lost = any(part.type == "tool_use" for part in answer.unfinished)
             return Course(say=lines.CALL_CUT_SHORT if lost else lines.CUT_SHORT, cut=True)
         case "pause_turn":
+            if all(block.get("type") in THINKING for block in answer.content):  # the same would be asked again
+                return Course("end_turn") if cuts >= GOES_ON else Course(cut=True)
             return Course()
         case reason:
             ending: Ending = "stop_sequence" if reason == "stop_sequence" else "end_turn"

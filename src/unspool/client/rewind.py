@@ -11,13 +11,14 @@ import os
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from unspool.client.backups import Backups, Kept
 from unspool.errors import NotFound, Unwritable
 from unspool.format.entry import Entry
 from unspool.format.notes import Backup, FileHistoryDelta, FileHistorySnapshot
 from unspool.format.records import User
+from unspool.graph.context import context
 from unspool.graph.speakers import Speaker
 from unspool.graph.thread_lines import thread_lines
 from unspool.graph.threads import threads
@@ -56,6 +57,14 @@ def points(entries: Sequence[Entry], backups: Backups) -> list[Point]:
             text = typed_text(record.message.blocks)
             found.append(Point(record.uuid or "", record.parent_uuid, text, tuple(sorted(files))))
     return found
+
+
+def said(entries: Sequence[Entry], leaf: str, model: str) -> list[dict[str, Any]]:
+    """Return what was said up to a line: no more than its lines say, for it is gone on with from there."""
+    found = context(entries, leaf, model)
+    if found and all(block.entry is None for block in found[-1].blocks):
+        found.pop()
+    return [message.json for message in found]
 
 
 def branches(entries: Sequence[Entry]) -> list[Branch]:
