@@ -173,7 +173,10 @@ def test_two_machines_by_mistake_lose_and_double_nothing(tmp_path: Path, world: 
                 world.replace(path)
             case _:
                 world.append(path, chance.randint(1, 4))
-        chance.choice([one, two]).collect() if number % 3 else (one.collect(), two.collect())
+        for machine in (one, two) if number % 3 == 0 else (chance.choice([one, two]),):
+            machine.collect()
+            with machine.planned() as plan:
+                assert plan.state.waiting() == []
         world.synced()
     one.collect()
     two.collect()

@@ -79,6 +79,12 @@ def test_a_member_that_is_called_a_secret_is_one() -> None:
     assert '"HOME": "/root"' in redacted.text
 
 
+def test_a_list_of_secrets_is_found_by_its_name_alone() -> None:
+    line = b'{"a":1,"client_secret":["abcd1234","efgh5678"]}'
+    assert list(suspects(REDACTOR, line)) == [0]
+    assert [hit.path for hit in redact_line(REDACTOR, line).hits] == ["client_secret[0]", "client_secret[1]"]
+
+
 def test_a_line_too_deep_to_follow_is_let_through_by_nobody() -> None:
     line = b"[" * 20_000 + b'"password=hunter2x"' + b"]" * 20_000
     redacted = redact_line(REDACTOR, line)

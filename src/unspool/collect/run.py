@@ -84,6 +84,7 @@ def collect(plan: Plan, report: Report, *, publishes: bool = True) -> None:
     sending.attempt(sending.probe)
     sending.attempt(sending.send)  # what waits from before
     for _ in range(_ROUNDS):
+        sending.taken.clear()
         maker = Maker(plan.state, plan.tools)
         candidates = plan.refresh()
         plan.at("synced")
@@ -94,7 +95,6 @@ def collect(plan: Plan, report: Report, *, publishes: bool = True) -> None:
         report.failed = maker.failed
         if not sending.taken:
             break
-        sending.taken.clear()
     if publishes and plan.state.is_unpublished:
         sending.attempt(lambda: tell(plan))
     if sending.failure:
@@ -129,18 +129,19 @@ class _Sending:
             report.is_probed = True
 
     def send(self) -> None:
-        """Send what waits."""
+        """Send all that waits."""
         plan, report = self._plan, self._report
-        if not plan.state.waiting():
-            return
-        outcome = Outcome([], self.taken)
-        try:
-            send(plan.state, Sender(plan.place, plan.milliseconds, plan.at, plan.pace, plan.refuses), outcome)
-        finally:
-            report.segments += len(outcome.confirmed)
-            report.bytes += sum(one.size for one in outcome.confirmed)
-            report.lines += sum(one.lines for one in outcome.confirmed)
-            report.redactions += sum(one.redactions for one in outcome.confirmed)
+        sender = Sender(plan.place, plan.milliseconds, plan.at, plan.pace, plan.refuses)
+        while plan.state.waiting(plan.refuses):
+            outcome = Outcome([], [])
+            try:
+                send(plan.state, sender, outcome)
+            finally:
+                report.segments += len(outcome.confirmed)
+                report.bytes += sum(one.size for one in outcome.confirmed)
+                report.lines += sum(one.lines for one in outcome.confirmed)
+                report.redactions += sum(one.redactions for one in outcome.confirmed)
+                self.taken += outcome.taken
 
 
 def try_out(plan: Plan, report: Report) -> None:

@@ -82,8 +82,9 @@ class State:
         row = self.database.execute(query, (self._target, name)).fetchone()
         if row is None:
             made = "INSERT INTO streams (target_id, stream, path, digest, sent_digest) VALUES (?, ?, ?, ?, ?)"
-            self.database.execute(made, (self._target, name, path, FIRST, FIRST))
-            row = self.database.execute(query, (self._target, name)).fetchone()
+            row = self.database.execute(
+                f"{made} RETURNING {_STREAM}", (self._target, name, path, FIRST, FIRST)
+            ).fetchone()
         return Stream(*row)
 
     def seen(self) -> set[tuple[str, int, str]]:
@@ -127,12 +128,12 @@ class State:
 
     def confirm(self, segments: Iterable[Waiting], now: int) -> None:
         """Note that the store has segments."""
+        rows = [one._asdict() for one in segments]
         with transaction(self.database):
-            for one in segments:
-                self.database.execute("DELETE FROM outbox WHERE id = ?", (one.id,))
-                change = """UPDATE streams SET sent = :sequence, sent_digest = :digest, sent_lines = sent_lines + :lines
-                    WHERE id = :stream_id AND sent = :sequence - 1"""
-                self.database.execute(change, one._asdict())
+            self.database.executemany("DELETE FROM outbox WHERE id = :id", rows)
+            change = """UPDATE streams SET sent = :sequence, sent_digest = :digest, sent_lines = sent_lines + :lines
+                WHERE id = :stream_id AND sent = :sequence - 1"""
+            self.database.executemany(change, rows)
             change = "UPDATE targets SET unpublished = 1, confirmed = ? WHERE id = ?"
             self.database.execute(change, (now, self._target))
 

@@ -156,6 +156,8 @@ def is_secret_key(key: str) -> bool:
 
 def opens_key(text: str) -> bool:
     """Tell whether a private key begins in a text and does not end in it."""
+    if "PRIVATE KEY" not in text:
+        return False
     data = text.encode("utf-8", "replace")
     begins = [found.end() for found in compiled(rules.KEY_BEGIN).finditer(data)]
     return bool(begins) and compiled(rules.KEY_END).search(data, begins[-1]) is None

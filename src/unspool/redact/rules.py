@@ -78,7 +78,7 @@ HOME: Final = (
 _HINTS: Final = (
     *(token.hint for token in TOKENS),
     "PRIVATE KEY",
-    NAME + _SEPARATOR + rf"""(?:\\*["']|{_BARE}{{4}})""",
+    NAME + _SEPARATOR + rf"""(?:\\*["'[]|{_BARE}{{4}})""",
     "-" + NAME + r"[ \t]+[^ \t=:]",
     r"(?i:bearer|basic)(?:\s|\\[nrt])+[A-Za-z0-9+/]{8}",
     r"""(?i:auth)["'\\]*\s?[:=]\s?["'\\]*[A-Za-z0-9+/]{4}""",
