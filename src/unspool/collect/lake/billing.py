@@ -8,7 +8,7 @@ Rules
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from unspool.collect.lake.counting import Candidate, answer_row, candidate, candidates, counted
@@ -63,9 +63,9 @@ def bill(lake: Lake, made: Sequence[Derived], known: Collection[str], guard: Gua
     if not fresh and not streams & set(known):
         return
     for attempt in range(_ATTEMPTS):
-        billing = _Billing(lake, lined, fresh)
         try:
-            billing.add(guard, is_known=bool(attempt) or bool(streams & set(known)))
+            billing = _Billing(lake, lined, fresh, guard)
+            billing.add(is_known=bool(attempt) or bool(streams & set(known)))
             at("answered")
             billing.count()
             at("counted")
@@ -80,28 +80,27 @@ def bill(lake: Lake, made: Sequence[Derived], known: Collection[str], guard: Gua
 class _Billing:
     """One attempt."""
 
-    def __init__(self, lake: Lake, lined: Sequence[Derived], fresh: list[Candidate]) -> None:
-        self._lake, self._lined, self._fresh = lake, lined, fresh
+    def __init__(self, lake: Lake, lined: Sequence[Derived], fresh: list[Candidate], guard: Guard) -> None:
+        self._lake, self._lined, self._fresh, self._guard = lake, lined, fresh, guard
         self._streams = {one.whose.stream for one in lined}
         homes = sorted({f"{one.whose.org}/{one.whose.device}" for one in lined})
-        for name in ("answers", "responses"):
+        for name in ("responses", "answers"):
             lake.table(name, fresh=True)
         answers, responses = lake.versions("answers"), lake.versions("responses")
+        if not any(_has(answers, marks) for marks in (guard.before, guard.marks)):
+            raise Overtaken("answers")
         self._locks = _Locks(
             {home: answers.get(home, 0) for home in homes}, {home: responses.get(home, 0) for home in homes}
         )
-        self._doubtful: set[str] = set()
+        self._doubtful = set(homes) if guard.is_doubtful else self._locks.doubtful
         self._there: list[Candidate] = []
 
-    def add(self, guard: Guard, *, is_known: bool) -> None:
-        """Write what the streams say."""
-        if self._lake.raised("answers", guard.before) and self._lake.raised("answers", guard.marks):
-            raise Overtaken("answers")
-        self._doubtful = set(self._locks.answers) if guard.is_doubtful else self._locks.doubtful
+    def add(self, *, is_known: bool) -> None:
+        """Write what the streams say, to the snapshot that the locks were read from: nothing is refreshed before."""
         self._there = list(self._looked_up())
         rows = [answer_row(one) for one in self._fresh]
         where = of_streams("answers", self._lined) if is_known else None
-        marks = guard.marks | self._locks.next
+        marks = self._guard.marks | self._locks.next
         self._lake.write("answers", [batch(tables()["answers"], rows)], marks, where)
 
     def count(self) -> None:
@@ -163,6 +162,10 @@ class _Billing:
                     days |= {day(_number(rows[home, id][-1])) for id in ids if (home, id) in rows}
         where = " OR ".join(wheres)
         return where if self._doubtful or not where else f"({where}) AND {one_of('day', days)}"
+
+
+def _has(versions: Mapping[str, int], marks: Mapping[str, int]) -> bool:
+    return all(versions.get(app, 0) == version for app, version in marks.items())
 
 
 def _number(cell: object) -> int:

@@ -4,11 +4,12 @@ Rules
   1. The rows are those that `unspool sql` would have, by the same code: `store/derived.py` and `store/taking.py`.
   2. Lines are rows of `entries` in every generation; so is what was billed. All other rows are of the last generation.
   3. Offsets and lengths are those of the source, also where redaction has changed a line.
-  4. The same segments give the same rows, whoever derives them and when.
+  4. The same segments give the same rows, whoever derives them and when. So a line's row depends on its segment alone.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from functools import cache
 from itertools import groupby
@@ -34,6 +35,7 @@ from unspool.store.taking import Taken, session_row
 MADE_WITH = f"1 {DIGEST[:12]}"
 """Of how rows are derived, and of the prices."""
 
+_TIMESTAMP = re.compile(r'"timestamp":\s?"([0-9T:.Z+-]{10,40})"')
 _ENVELOPE = slice(3, 20)
 """What of a row of `lines` stands in `entries`: from `type` to `entrypoint`."""
 _NO_ENVELOPE = (None,) * 17
@@ -89,7 +91,7 @@ class _Making:
 
     def __init__(self, whose: Whose, last: Header, since: int, out: Rows) -> None:
         self._whose, self._last, self._since, self._out = whose, last, since, out
-        self._day = day_of(micros(last.written)) or 0
+        self._day = 0
         self.days: set[int] = set()
         self.answers: list[tuple[int, Response]] = []
         self.new = self.length = 0
@@ -105,9 +107,9 @@ class _Making:
         gathering, lengths = Gathering(), dict[int, int]()
         taken = Taken(self._last.kind, self._last.source, gathering, lengths)
         derivation = Derivation(self._place, self._emit if is_last else self._look)
-        self._begin(reads[0].segment.header)
         for read in reads:
             header = read.segment.header
+            self._begin(read)
             is_new = header.sequence > self._since
             lines = _lines(read, lengths)
             taken.take([line for _, line in lines])
@@ -128,7 +130,7 @@ class _Making:
         """Take a generation of any other file."""
         for read in reads:
             header = read.segment.header
-            self._begin(header)
+            self._begin(read)
             if header.sequence > self._since:
                 for told in read.segment.lines:
                     self._add_line("side_files", header, told, ())
@@ -136,9 +138,10 @@ class _Making:
             for table, row in side.rows([read.segment for read in reads]):
                 self._put(table, row)
 
-    def _begin(self, header: Header) -> None:
-        """Until a line has a time, the day is that of its segment."""
-        self._day = day_of(micros(header.written)) or self._day
+    def _begin(self, read: Read) -> None:
+        """Begin a segment: its lines before the first with a time are of that one's day, whatever came before it."""
+        written = day_of(micros(read.segment.header.written)) or 0
+        self._day = _first_day(read.segment.lines) or written if self._last.kind in LINED else written
         self.days.add(self._day)
 
     def _entry(self, header: Header, told: Told, *, is_new: bool) -> None:
@@ -152,7 +155,9 @@ class _Making:
         self.new += 1
         self.length += told.length + 1
         row = (
-            *self._whose[:3],
+            header.org,
+            header.user,
+            header.device,
             header.project,
             header.source,
             header.kind,
@@ -214,6 +219,15 @@ def _times() -> dict[str, int]:
     """Return which value of a row is the time that its day is taken from, by table."""
     names = {table: [name for name in parts()[table].names if name not in ("revision", "source_id")] for table in TIMES}
     return {table: names[table].index(time) for table, time in TIMES.items()}
+
+
+def _first_day(lines: Iterable[Told]) -> int | None:
+    """Return the day of the first time that lines tell."""
+    for line in lines:
+        for found in _TIMESTAMP.finditer(line.raw):
+            if (day := day_of(micros(found[1]))) is not None:
+                return day
+    return None
 
 
 def _lines(read: Read, lengths: dict[int, int]) -> list[tuple[Told, Line | LongLine]]:

@@ -34,7 +34,7 @@ CREATE TABLE entries (
   raw TEXT,                        -- the line after redaction
   stream VARCHAR,                  -- what comes of this file on this device: `source_id` in the other tables
   sequence BIGINT,                 -- the segment it came in
-  day DATE                         -- of `timestamp` in UTC; without one, of the line before
+  day DATE                         -- of `timestamp` in UTC; without one, of a line beside it
 );
 
 -- The same for all other files: prompts that were typed, todo lists, plans, statistics. A file that is not made of
