@@ -416,3 +416,15 @@ def test_what_an_endpoint_can_do_is_found_out(chat: Chat) -> None:
     told = dict(line.split("  ", 1) for line in done.out.splitlines()[1:])
     assert {feature: words.strip() for feature, words in told.items()}["counting tokens"] == "yes"
     assert done.code == 0
+
+
+def test_what_is_asked_beside_the_conversation_is_billed_too(chat: Chat) -> None:
+    usage = {"input_tokens": 100, "output_tokens": 10}
+    search = {"type": "tool_use", "name": "WebSearch", "input": {"query": "tides"}}
+    steps = [
+        {"content": [search], "usage": usage},
+        {"content": "Nothing.", "usage": usage},
+        {"content": "So.", "usage": usage},
+    ]
+    told = chat("-p", "Look.", "--allowedTools", "WebSearch", "--output-format", "json", script=steps).object
+    assert (told["result"], told["usage"]["input_tokens"], told["usage"]["output_tokens"]) == ("So.", 300, 30)

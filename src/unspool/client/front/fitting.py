@@ -114,7 +114,8 @@ async def opened(start: Start, settings: Settings, world: World, person: Person 
     )
     chat = await Chat.open(start, asked, world, person, fittings)
     briefing.address(chat.model)
-    chat.desk.web = Online(world.model, lambda: chat.model, world.environment)
+    chat.desk.web = online = Online(world.model, lambda: chat.model, world.environment)
+    online.billed = chat.seat.spent
     chat.desk.hides = rules.hider(chat.desk)
     problems = (*rules.loaded.problems, *known.problems, *customs.problems, *briefing.problems)
     return Led(chat, rules, customs.commands, tuple(known.agents), problems)
