@@ -27,7 +27,7 @@ SCRIPT: dict[str, Any] = {
             {
                 "content": [{"type": "thinking"}, {"type": "tool_use", "name": "Bash", "input": {"command": "ls"}}],
                 "expect": {"result": ["Remember the milk", "one"]},
-                "break": {"how": "cut", "after": 5, "times": 1},
+                "break": {"how": "cut", "after": 3, "times": 1},  # of a block that is whole it may send two copies
             },
             {"content": "About milk.", "expect": {"result": "notes.md", "is_error": False}},
         ],
