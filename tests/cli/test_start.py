@@ -24,7 +24,7 @@ def test_who_wants_to_be_told_of_the_end_is_told() -> None:
 
 
 def test_another_thread_may_finish_its_work() -> None:
-    slow = "import threading, time; threading.Thread(target=lambda: (time.sleep(0.05), print('finished'))).start()"
+    slow = "import threading as t; t.Thread(target=lambda: (t.main_thread().join(), print('finished'))).start()"
     done = run("--version", before=slow)
     assert done.stdout.splitlines()[-1] == "finished"
 
