@@ -9,7 +9,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from tests.claude.program import Place, Program
-from tests.claude.scenarios import DOT, IMAGE, INTERRUPT, RESULT, Run, Scenario, assert_written, typed
+from tests.claude.scenarios import DOT, IMAGE, INTERRUPT, QUESTION, RESULT, Run, Scenario, assert_written, typed
 from tests.claude.server import Json, calls, says, thinks
 from unspool.testing.api import scripted
 
@@ -34,16 +34,6 @@ NOTEBOOK = {
     "nbformat": 4,
     "nbformat_minor": 5,
 }  # fmt: skip
-QUESTION = {
-    "questions": [
-        {
-            "question": "Which colour?",
-            "header": "Colour",
-            "multiSelect": False,
-            "options": [{"label": "Red", "description": "like a fire"}, {"label": "Blue", "description": "like a sea"}],
-        }
-    ]
-}
 SUMMARIZE = "</conversation>"
 FLOOD = 12
 """How many prompts flood a small window."""

@@ -101,6 +101,15 @@ def newest() -> str:
     return _npm("view", PACKAGE, "version").strip()
 
 
+def all_of(versions: Sequence[str]) -> dict[str, Program]:
+    """Return versions by name, `newest` among them; fewer than listed is a failure, not a skip."""
+    last = newest()  # nobody can be asked: skipped
+    try:
+        return {version: installed(last if version == "newest" else version) for version in versions}
+    except pytest.skip.Exception as why:
+        pytest.fail(f"not all of {', '.join(versions)} could be asked: {why}")
+
+
 def installed(version: str) -> Program:
     """Return a version of the program, from npm if it is not there yet; skip the test if it cannot be had."""
     folder = Path(os.environ.get("UNSPOOL_CLAUDE_CACHE") or CHECKOUT / ".claude-code").absolute() / version

@@ -14,6 +14,16 @@ from tests.claude.server import Json, Reply, Script, Server, calls, says, thinks
 
 TOOLS = ("Bash", "Read", "Write", "Edit", "Glob", "Grep", "Task", "Agent", "Skill", "SlashCommand", "TodoWrite")
 DOT = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+QUESTION = {
+    "questions": [
+        {
+            "question": "Which colour?",
+            "header": "Colour",
+            "multiSelect": False,
+            "options": [{"label": "Red", "description": "like a fire"}, {"label": "Blue", "description": "like a sea"}],
+        }
+    ]
+}
 MARKER = "What have we done so far?"
 """The prompt that every session is resumed with."""
 

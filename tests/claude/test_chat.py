@@ -15,7 +15,7 @@ import pytest
 
 import unspool
 from tests.claude import chats
-from tests.claude.program import Place, Program, installed, newest
+from tests.claude.program import Place, Program, all_of
 from tests.claude.scenarios import MARKER, Scenario
 from unspool.edit import invariants, manuscript
 from unspool.edit.readers import predicted, without_surroundings
@@ -40,11 +40,7 @@ class Written(NamedTuple):
 
 @pytest.fixture(scope="module")
 def programs() -> dict[str, Program]:
-    last = newest()  # nobody can be asked: skipped
-    try:
-        return {version: installed(last if version == "newest" else version) for version in VERSIONS}
-    except pytest.skip.Exception as why:
-        pytest.fail(f"not all of {', '.join(VERSIONS)} could be asked: {why}")
+    return all_of(VERSIONS)
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,7 @@ from typing import TypeAlias
 import pytest
 
 import unspool
-from tests.claude.program import Place, Program, installed, newest
+from tests.claude.program import Place, Program, all_of
 from tests.claude.scenarios import Run, Scenario, furnish, play
 from unspool.edit.edits import Planned, apply_edit, plan_edit
 from unspool.edit.planning import Clone, Compress, Fork, Operation, TrimTo
@@ -76,11 +76,7 @@ Written: TypeAlias = Mapping[str, Session]
 
 @pytest.fixture(scope="module")
 def programs() -> dict[str, Program]:
-    last = newest()  # nobody can be asked: skipped
-    try:
-        return {version: installed(last if version == "newest" else version) for version in VERSIONS}
-    except pytest.skip.Exception as why:
-        pytest.fail(f"not all of {', '.join(VERSIONS)} could be asked: {why}")
+    return all_of(VERSIONS)
 
 
 @pytest.fixture(scope="module", params=VERSIONS)

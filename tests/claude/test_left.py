@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import pytest
 
-from tests.claude.program import Program, installed, newest
+from tests.claude.program import Program, all_of
 from tests.client.talk import Session, manuscript, opened, place
 from tests.client.test_loop import LONG, call
 from unspool.client.chat import Chat
@@ -122,11 +122,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 @pytest.fixture(scope="module")
 def programs() -> dict[str, Program]:
-    last = newest()  # nobody can be asked: skipped
-    try:
-        return {version: installed(last if version == "newest" else version) for version in VERSIONS}
-    except pytest.skip.Exception as why:
-        pytest.fail(f"not all of {', '.join(VERSIONS)} could be asked: {why}")
+    return all_of(VERSIONS)
 
 
 @pytest.mark.parametrize("version", VERSIONS)

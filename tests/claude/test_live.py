@@ -19,6 +19,7 @@ from typing import NamedTuple
 import pytest
 
 from tests.claude.program import Place, Program, installed
+from tests.claude.scenarios import QUESTION
 from tests.claude.server import Json, Reply, Script, Server, calls, says
 from tests.claude.terminal import ENTER, ESCAPE, Interface, trust, until
 from unspool.live.board import Board, Event, Kind, Row, Source
@@ -33,16 +34,6 @@ LISTED = (
     "working", "waiting", "question", "permission", "running", "interrupted", "agents", "compacting", "error", "ended",
     "killed",
 )  # fmt: skip
-QUESTION = {
-    "questions": [
-        {
-            "question": "Which colour?",
-            "header": "Colour",
-            "multiSelect": False,
-            "options": [{"label": "Red", "description": "like a fire"}, {"label": "Blue", "description": "like a sea"}],
-        }
-    ]
-}
 
 
 class Way(NamedTuple):

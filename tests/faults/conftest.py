@@ -6,12 +6,15 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
+from tests.faults.s3 import BUCKET, CREDENTIALS, Proxy, proxied, server
 from tests.faults.tally import TALLY, Tally
+from unspool.collect.places import Place, open_place
 
 
 class Ran(NamedTuple):
@@ -67,6 +70,28 @@ def unprivileged(program: Program) -> Program:
     if not shutil.which("setpriv") or subprocess.run([*bound, "true"], capture_output=True, check=False).returncode:
         pytest.skip("root may write everywhere, and `setpriv` cannot take that away here")
     return program.under(*bound)
+
+
+@pytest.fixture(scope="module")
+def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
+    """Start an S3 server; return its port."""
+    with server(tmp_path_factory.mktemp("s3")) as port:
+        yield port
+
+
+@pytest.fixture
+def proxy(port: int) -> Iterator[Proxy]:
+    """Put something between that can lose, delay and refuse."""
+    with proxied(port) as proxy:
+        yield proxy
+
+
+@pytest.fixture
+def place(port: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
+    """The server itself, with nothing between."""
+    for name, value in {**CREDENTIALS, "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}"}.items():
+        monkeypatch.setenv(name, value)
+    return open_place(f"s3://{BUCKET}/{tmp_path.name}", os.environ)
 
 
 @pytest.fixture(scope="session")

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.collect.machine import expected, rows
 from tests.faults.conftest import Program
-from tests.faults.s3 import BUCKET, CREDENTIALS, Proxy, proxied, server
+from tests.faults.s3 import CREDENTIALS, Proxy
 from tests.faults.tally import Tally
 from tests.faults.world import World
-from unspool.collect.places import Place, open_place
+from unspool.collect.places import Place
 from unspool.collect.run import STEPS
 
 ROUNDS = max(int(os.environ.get("UNSPOOL_FAULTS", "0")) // 10, 4)
@@ -24,30 +23,10 @@ FAULTS = (
 )
 
 
-@pytest.fixture(scope="module")
-def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
-    with server(tmp_path_factory.mktemp("s3")) as port:
-        yield port
-
-
-@pytest.fixture
-def proxy(port: int) -> Iterator[Proxy]:
-    with proxied(port) as proxy:
-        yield proxy
-
-
 @pytest.fixture
 def said(proxy: Proxy) -> dict[str, str]:
     """What a process must be told of the server."""
     return {**CREDENTIALS, "AWS_ENDPOINT_URL": f"http://127.0.0.1:{proxy.server_port}", "UNSPOOL_PLACE_TIMEOUT": "2"}
-
-
-@pytest.fixture
-def place(port: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
-    """The server itself, with nothing between."""
-    for name, value in {**CREDENTIALS, "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}"}.items():
-        monkeypatch.setenv(name, value)
-    return open_place(f"s3://{BUCKET}/{tmp_path.name}", os.environ)
 
 
 def test_the_store_keeps_what_was_put_and_notices_who_else_replaces(place: Place) -> None:

@@ -6,44 +6,21 @@ import json
 import os
 import random
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tests.collect.lake.sending import Device
 from tests.faults.conftest import Program
-from tests.faults.s3 import BUCKET, CREDENTIALS, Proxy, proxied, server
+from tests.faults.s3 import CREDENTIALS, Proxy
 from tests.faults.tally import Tally
 from tests.faults.world import World
 from unspool.collect.lake.ingest import STEPS
-from unspool.collect.places import Place, open_place
+from unspool.collect.places import Place
 from unspool.collect.segments import unpack
 
 ROUNDS = max(int(os.environ.get("UNSPOOL_FAULTS", "0")) // 10, 2)
 FAULTS = ("request", "answer", "slow", "500", "503")
 LINES = 'SELECT source, generation, "offset", raw FROM entries'
-
-
-@pytest.fixture(scope="module")
-def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
-    with server(tmp_path_factory.mktemp("s3")) as port:
-        yield port
-
-
-@pytest.fixture
-def proxy(port: int) -> Iterator[Proxy]:
-    with proxied(port) as proxy:
-        yield proxy
-
-
-@pytest.fixture
-def place(port: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
-    """The server itself, with nothing between."""
-    for name, value in {**CREDENTIALS, "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}"}.items():
-        monkeypatch.setenv(name, value)
-    return open_place(f"s3://{BUCKET}/{tmp_path.name}", os.environ)
 
 
 def test_whatever_the_store_does_every_line_is_in_the_lake_once(

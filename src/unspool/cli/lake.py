@@ -10,7 +10,7 @@ import click
 
 from unspool.cli import output
 from unspool.cli.faults import fault
-from unspool.cli.sql_output import FORMATS, complain, write
+from unspool.cli.sql_output import complain, options, write
 from unspool.errors import Unreadable, Usage
 from unspool.paths import data_folder
 
@@ -178,12 +178,7 @@ def verify(ctx: click.Context, url: str, source: str, as_json: bool) -> None:
 @lake.command()
 @click.argument("query", required=False)
 @_LAKE
-@click.option("--format", "form", type=click.Choice(FORMATS), default="table", show_default=True, help="Of the rows.")
-@click.option("-o", "--output", "target", metavar="FILE", help="Write to a new file instead of stdout.")
-@click.option(
-    "--timeout", metavar="SECONDS", type=click.FloatRange(min=0), default=60, show_default=True,
-    help="End a query that takes longer; 0: any time it takes.",
-)  # fmt: skip
+@options
 @output.json_option
 @click.pass_context
 def sql(

@@ -7,18 +7,13 @@ import sys
 import click
 
 from unspool.cli import columns, output, reading
-from unspool.cli.sql_output import FORMATS, complain, write
+from unspool.cli.sql_output import complain, options, write
 from unspool.errors import UnspoolError, Usage
 
 
 @click.command()
 @click.argument("query", required=False)
-@click.option("--format", "form", type=click.Choice(FORMATS), default="table", show_default=True, help="Of the rows.")
-@click.option("-o", "--output", "target", metavar="FILE", help="Write to a new file instead of stdout.")
-@click.option(
-    "--timeout", metavar="SECONDS", type=click.FloatRange(min=0), default=60, show_default=True,
-    help="End a query that takes longer; 0: any time it takes.",
-)  # fmt: skip
+@options
 @reading.options
 @output.json_option
 @output.folders_option

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from itertools import chain, islice
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -26,6 +26,8 @@ from unspool.store.wire import ARROW
 if TYPE_CHECKING:
     from unspool.store.query import Engine
 
+F = TypeVar("F", bound=Callable[..., Any])
+
 FORMATS = ("table", "csv", "json", "ndjson", "parquet")
 _HELD = 8 * 1024 * 1024
 """Bytes that are held back until it is likely that there will be an end."""
@@ -34,6 +36,17 @@ _MEASURED = 10_000
 _UNBOUND = 1 << 30
 _LEAST = 8
 _NUMBERS = ("INT", "DECIMAL", "DOUBLE", "FLOAT", "UHUGEINT")
+
+
+def options(command: F) -> F:
+    """Add `--format`, `--output` and `--timeout`."""
+    words = "End a query that takes longer; 0: any time it takes."
+    seconds = click.FloatRange(min=0)
+    timeout = click.option("--timeout", metavar="SECONDS", type=seconds, default=60, show_default=True, help=words)
+    target = click.option("-o", "--output", "target", metavar="FILE", help="Write to a new file instead of stdout.")
+    forms = click.Choice(FORMATS)
+    form = click.option("--format", "form", type=forms, default="table", show_default=True, help="Of the rows.")
+    return form(target(timeout(command)))
 
 
 def write(engine: Engine, query: str, form: str, target: str | None) -> None:

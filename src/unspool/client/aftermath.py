@@ -7,7 +7,6 @@ Rules
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -19,15 +18,13 @@ from unspool.client.backups import Backups
 from unspool.client.branch import branch
 from unspool.client.calls import Call
 from unspool.client.desk import Desk
+from unspool.client.tools.bash import pull_request
 from unspool.client.tools.tool import Outcome
 from unspool.client.transcript import Transcript
 from unspool.client.writer import make_folder
 from unspool.errors import Unwritable
 
 Json: TypeAlias = dict[str, Any]
-
-_PULL_REQUEST = re.compile(r"https://[\w.-]+/([\w.-]+/[\w.-]+)/pull/(\d+)")
-_MAKES_ONE = re.compile(r"\bgh\s+pr\s+create\b")
 
 
 class Aftermath:
@@ -80,11 +77,10 @@ class Aftermath:
     def _link(self, call: Call, outcome: Outcome) -> None:
         """Note a pull request that a call has made."""
         command = call.input.get("command")
-        if outcome.is_error or not isinstance(command, str) or not _MAKES_ONE.search(command):
+        if outcome.is_error or not isinstance(command, str) or not isinstance(outcome.content, str):
             return
-        found = _PULL_REQUEST.search(outcome.content if isinstance(outcome.content, str) else "")
-        if found:
-            about = {"prNumber": int(found[2]), "prUrl": found[0], "prRepository": found[1]}
+        if made := pull_request(command, outcome.content):
+            about = dict(zip(("prNumber", "prUrl", "prRepository"), made, strict=True))
             id = {"sessionId": self._session.writer.envelope.session_id}
             self._session.writer.note({"type": "pr-link", **id, **about}, timed=True, named=False)
 

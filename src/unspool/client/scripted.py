@@ -13,20 +13,20 @@ from typing import Any
 
 import msgspec
 
+from unspool.api.assembly import CUT
 from unspool.api.count import Count, estimated
 from unspool.api.endpoint import Endpoint
 from unspool.api.events import AnyEvent, Begun, Broken, Json, Waiting, decode
 from unspool.api.refusals import refusal
 from unspool.api.retry import PATIENT, Patience, again, wait
 from unspool.testing.events import events, message
-from unspool.testing.exchanges import error
+from unspool.testing.exchanges import error, worded
 from unspool.testing.judge import MESSAGES, Asked, Verdict, judge
 from unspool.testing.play import Cast, Play
-from unspool.testing.script import Failure, Script
+from unspool.testing.script import Script
 from unspool.testing.strict import Memory
 
 _ENDPOINT = Endpoint(base_url="script:", key="none")
-_CUT = "the answer ends before its end"
 
 
 class Scripted:
@@ -86,7 +86,8 @@ class Scripted:
             await asyncio.sleep(0.01)
         if step.error is None or not verdict.cast.fails:
             return None
-        return _worded(step.error)
+        words, said = worded(step.error)
+        return step.error.status, msgspec.json.encode(error(step.error.status, words, "req_0", step.error.type)), said
 
     async def _say(self, cast: Cast, body: Json, request_id: str) -> AsyncGenerator[AnyEvent, None]:
         step = cast.step
@@ -100,16 +101,13 @@ class Scripted:
             if breaks is not None and number == breaks.after:
                 if breaks.how == "stall":
                     await asyncio.sleep(breaks.seconds)
-                if breaks.how == "error":
-                    yield Broken(reason=breaks.message, kind=breaks.type)
-                else:
-                    yield Broken(reason="an event is not what it should be" if breaks.how == "malformed" else _CUT)
+                match breaks.how:
+                    case "error":
+                        yield Broken(reason=breaks.message, kind=breaks.type)
+                    case "malformed":
+                        yield decode("{not json")
+                    case _:
+                        yield Broken(reason=CUT)
                 return
             event: Any = decode(msgspec.json.encode(said).decode())
             yield msgspec.structs.replace(event, request_id=request_id) if isinstance(event, Begun) else event
-
-
-def _worded(failure: Failure) -> tuple[int, bytes, dict[str, str]]:
-    words = failure.message or ("Overloaded" if failure.status == 529 else "as the script has it")
-    more = {} if failure.retry_after is None else {"retry-after": f"{failure.retry_after:g}"}
-    return failure.status, msgspec.json.encode(error(failure.status, words, "req_0", failure.type)), more

@@ -6,7 +6,8 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 
 from unspool.paths import project_name
-from unspool.prices.responses import Counted, Counting
+from unspool.prices.answers import Response
+from unspool.prices.responses import Counting
 from unspool.prices.table import Price
 from unspool.store.billed import milliseconds
 from unspool.store.pricing import Pricing, priced
@@ -33,27 +34,21 @@ def counted(
         files.setdefault(response.id, set()).add(path)
     pricing = Pricing(prices)
     for one in counting.counted():
-        place = places[one.response.id, one.source, one.response.offset]
-        yield _row(one, place, len(files[one.response.id]), pricing)
+        best = one.response
+        source, generation, project = places[best.id, one.source, best.offset]
+        yield 0, source, best.id, generation, True, *cells(best, project, len(files[best.id]), pricing)
 
 
-def _row(
-    counted: Counted[str], place: tuple[int, int, str | None], copies: int, pricing: Pricing
-) -> tuple[object, ...]:
-    one = counted.response
+def cells(one: Response, project: str | None, copies: int, pricing: Pricing) -> tuple[object, ...]:
+    """Return what a row says of a response, from `offset` on; `project` is its folder's key."""
     time = milliseconds(one.timestamp)
     found = priced(one, pricing)
     return (
-        0,
-        place[0],
-        one.id,
-        place[1],
-        True,
         one.offset,
         None if time is None else time * 1000,
         one.session_id,
         one.agent_id,
-        project_name(one.cwd, place[2]),
+        project_name(one.cwd, project),
         one.cwd,
         one.branch,
         one.version,

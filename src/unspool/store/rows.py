@@ -9,7 +9,7 @@ Rules
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -335,8 +335,19 @@ def _row(place: _Place, response: Response, key: str | None, pricing: Pricing) -
 def response_of(row: Sequence[Any]) -> Response:
     """Return what a row of `answers` was made from."""
     cell = dict(zip(NAMES, row, strict=False))
-    return Response(
+    return response_from(
+        cell,
         id=cell["id"],
+        counted_at=cell["timestamp"] if cell["counted_at"] is None else cell["counted_at"] or None,
+        sidechain=bool(cell["marks"] & _SIDECHAIN),
+        retold=bool(cell["marks"] & _RETOLD),
+        at_home=bool(cell["marks"] & _AT_HOME),
+    )
+
+
+def response_from(cell: Mapping[str, Any], **rest: Any) -> Response:
+    """Return a response by the names that columns have; the rest is said otherwise from table to table."""
+    return Response(
         model=cell["model"],
         session_id=cell["session_id"],
         agent_id=cell["agent_id"],
@@ -356,10 +367,7 @@ def response_of(row: Sequence[Any]) -> Response:
         service_tier=cell["service_tier"],
         inference_geo=cell["inference_geo"],
         offset=cell["offset"],
-        counted_at=cell["timestamp"] if cell["counted_at"] is None else cell["counted_at"] or None,
-        sidechain=bool(cell["marks"] & _SIDECHAIN),
-        retold=bool(cell["marks"] & _RETOLD),
-        at_home=bool(cell["marks"] & _AT_HOME),
+        **rest,
     )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from unspool.testing.demands import is_secret
-from unspool.testing.script import Json
+from unspool.testing.script import Failure, Json
 
 HIDDEN = "(hidden)"
 TYPES = {
@@ -49,6 +49,12 @@ class Exchange(msgspec.Struct, frozen=True, kw_only=True):
 def hidden(headers: Mapping[str, str]) -> dict[str, str]:
     """Return headers without what is secret."""
     return {name.lower(): HIDDEN if is_secret(name) else value for name, value in headers.items()}
+
+
+def worded(failure: Failure) -> tuple[str, dict[str, str]]:
+    """Return the words of a failure in a script, and the headers it comes with."""
+    words = failure.message or ("Overloaded" if failure.status == 529 else "as the script has it")
+    return words, {} if failure.retry_after is None else {"retry-after": f"{failure.retry_after:g}"}
 
 
 def error(status: int, words: str, request_id: str, kind: str | None = None) -> Json:

@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 
 from unspool.testing.events import events, framed, message
-from unspool.testing.exchanges import Exchange, error, hidden
+from unspool.testing.exchanges import Exchange, error, hidden, worded
 from unspool.testing.judge import LARGEST, Asked, Verdict, judge
 from unspool.testing.play import Cast, Play
 from unspool.testing.script import Failure, Json, Script
@@ -173,8 +173,7 @@ class _Conversation(BaseHTTPRequestHandler):
                 self._whole(200, {"input_tokens": estimated if given is None else given}, request_id)
 
     def _fail(self, failure: Failure, request_id: str) -> None:
-        words = failure.message or ("Overloaded" if failure.status == 529 else "as the script has it")
-        more = {} if failure.retry_after is None else {"retry-after": f"{failure.retry_after:g}"}
+        words, more = worded(failure)
         self._whole(failure.status, error(failure.status, words, request_id, failure.type), request_id, more)
 
     def _perform(self, cast: Cast, body: Json, request_id: str) -> None:

@@ -114,11 +114,8 @@ def pull_request(command: str, output: str) -> tuple[int, str, str] | None:
     """Return number, address and repository of the pull request that a command has made, if it has."""
     if not re.search(r"\bgh\s+pr\s+create\b", command):
         return None
-    made = re.findall(r"https://[\w.-]+/([\w.-]+/[\w.-]+)/pull/(\d+)", output)
-    if not made:
-        return None
-    found = re.findall(r"https://[\w.-]+/[\w.-]+/[\w.-]+/pull/\d+", output)
-    return int(made[-1][1]), found[-1], made[-1][0]
+    made = [*re.finditer(r"https://[\w.-]+/([\w.-]+/[\w.-]+)/pull/(\d+)", output)]
+    return (int(made[-1][2]), made[-1][0], made[-1][1]) if made else None
 
 
 async def _started(command: str, desk: Desk, capture: Capture) -> Process:

@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 from unspool.collect.lake.derive import Derived
 from unspool.collect.lake.rows import day_of
 from unspool.collect.lake.tables import bucket, tables
-from unspool.paths import project_name
 from unspool.prices.answers import Response
 from unspool.prices.responses import Counting
-from unspool.store.billed import milliseconds
-from unspool.store.pricing import Pricing, priced
+from unspool.store.pricing import Pricing
+from unspool.store.recount import cells
+from unspool.store.rows import response_from
 
 
 class Candidate(NamedTuple):
@@ -92,27 +92,9 @@ def answer_row(one: Candidate) -> tuple[object, ...]:
 def candidate(row: tuple[Any, ...]) -> Candidate:
     """Return what a row of `answers` was made from."""
     cell = dict(zip(tables()["answers"].names, row, strict=True))
-    response = Response(
+    response = response_from(
+        cell,
         id=cell["response_id"],
-        model=cell["model"],
-        session_id=cell["session_id"],
-        agent_id=cell["agent_id"],
-        timestamp=cell["timestamp"],
-        cwd=cell["cwd"],
-        branch=cell["branch"],
-        version=cell["version"],
-        input=cell["input_tokens"],
-        output=cell["output_tokens"],
-        cache_read=cell["cache_read_tokens"],
-        cache_write_5m=cell["cache_write_5m_tokens"],
-        cache_write_1h=cell["cache_write_1h_tokens"],
-        web_searches=cell["web_searches"],
-        final=cell["final"],
-        size=cell["size"],
-        speed=cell["speed"],
-        service_tier=cell["service_tier"],
-        inference_geo=cell["inference_geo"],
-        offset=cell["offset"],
         counted_at=cell["counted_at"],
         sidechain=cell["is_sidechain"],
         retold=cell["retold"],
@@ -138,41 +120,8 @@ def counted(found: Iterable[Candidate], pricing: Pricing) -> dict[tuple[str, str
 
 
 def _row(place: Candidate, one: Response, copies: int, pricing: Pricing) -> tuple[object, ...]:
-    time = milliseconds(one.timestamp)
-    micros = None if time is None else time * 1000
-    found = priced(one, pricing)
-    return (
-        place.org,
-        place.user,
-        place.device,
-        place.stream,
-        one.id,
-        place.generation,
-        one.offset,
-        micros,
-        one.session_id,
-        one.agent_id,
-        project_name(one.cwd, place.project),
-        one.cwd,
-        one.branch,
-        one.version,
-        one.model,
-        one.input,
-        one.output,
-        one.cache_read,
-        one.cache_write_5m,
-        one.cache_write_1h,
-        one.web_searches,
-        found.cost_micros,
-        found.unpriced_tokens,
-        one.final,
-        found.estimated_output_tokens,
-        found.estimated_cost_micros,
-        copies,
-        one.sidechain,
-        one.retold,
-        one.speed,
-        one.service_tier,
-        one.inference_geo,
-        day_of(micros) or 0,
-    )
+    told = cells(one, place.project, copies, pricing)
+    micros = told[1]
+    assert micros is None or isinstance(micros, int)
+    day = day_of(micros) or 0
+    return place.org, place.user, place.device, place.stream, one.id, place.generation, *told, day
