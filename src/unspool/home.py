@@ -213,7 +213,7 @@ class Home:
     def session(self, name: str) -> Session:
         """Return the session a person means: the beginning of its id, its file, an agent's id, or its title."""
         sources = list(self.tree.of(Kind.SESSION))
-        found = [source for source in sources if str(source.path) == name or source.path.stem == name]
+        found = [source for source in sources if name in {source.place, source.path.stem}]
         found = found or [source for source in sources if (source.session_id or "").startswith(name)]
         found = found or self._by_agent(name)
         if not found and (file := _named_file(name)):

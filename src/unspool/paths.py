@@ -46,7 +46,7 @@ def absolute(path: Path | str) -> Path:
     return Path(os.path.abspath(path))  # noqa: PTH100 - `Path.absolute` keeps `..`, `Path.resolve` follows links
 
 
-def is_text(path: Path) -> bool:
+def is_text(path: Path | str) -> bool:
     """Tell whether a path can be written down as text: on Linux it may be any bytes."""
     try:
         str(path).encode()

@@ -48,7 +48,7 @@ def sums(own: Path, root: Path, wanted: Wanted = EXACT) -> list[Sum]:
 
 def from_files(root: Path, wanted: Wanted = EXACT) -> list[Sum]:
     sources = scan(root).of(Kind.SESSION, Kind.AGENT)
-    return sorted(FileLedger(text_of_file(one.path, one.project) for one in sources).sums(wanted), key=repr)
+    return sorted(FileLedger(text_of_file(one.place, one.project) for one in sources).sums(wanted), key=repr)
 
 
 ORDERS = [

@@ -116,7 +116,7 @@ def ledgers(own: Path, root: Path) -> Iterator[tuple[Ledger, list[Json], Ledger,
         lines = FileLedger(texts(database, root, lambda: Archive(archive)))
         store: Ledger = StoreLedger(database, root, lambda: lines)
         sources = scan(root).of(Kind.SESSION, Kind.AGENT)
-        plain: Ledger = FileLedger([text_of_file(source.path, source.project) for source in sources])
+        plain: Ledger = FileLedger([text_of_file(source.place, source.project) for source in sources])
         costs = cost_by_session(plain)
         rows = [
             {**counts.row(one), "cost_micros": costs.get(one.id, 0), "gone": False}

@@ -43,7 +43,7 @@ PLAN = b"# Ship it\n## Scope\n- [x] decide\n## Phase 1\n### Phase 1a: now\n- [ ]
 
 
 def source(kind: Kind, path: str = "/c/file", **more: Any) -> Source:
-    return Source(Path(path), kind, more.pop("size", 3), more.pop("modified", 1_794_793_892_963_400_500), **more)
+    return Source(path, kind, more.pop("size", 3), more.pop("modified", 1_794_793_892_963_400_500), **more)
 
 
 def empty() -> sqlite3.Connection:

@@ -40,7 +40,7 @@ def restore(session: str, dry_run: bool, as_json: bool, config_dir: str | None) 
             if not dry_run:
                 size = write_new(source.path, pieces, within=opened.root)
                 _known_again(opened, source.path)
-            written.append({"path": str(source.path), "kind": source.kind.value, "bytes": size})
+            written.append({"path": source.place, "kind": source.kind.value, "bytes": size})
     if as_json:
         output.write_json({"session": found.id, "files": written, "dry_run": dry_run})
         return

@@ -68,7 +68,7 @@ def agents(session: Session) -> list[Json]:
             "description": agent.description,
             "call": agent.call.id if agent.call else None,
             "linked_by": agent.linked_by,
-            "path": str(source.path),
+            "path": source.place,
         }
         for agent, source in zip(session.agents, session.agent_sources, strict=True)
     ]

@@ -17,8 +17,9 @@ import os
 import stat
 from collections.abc import Collection, Iterator
 from enum import Enum
+from operator import attrgetter
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from unspool.paths import AGENT_ID, SESSION_ID
 from unspool.read.files import reason
@@ -53,7 +54,8 @@ LINE_KINDS = frozenset({Kind.SESSION, Kind.AGENT, Kind.JOURNAL, Kind.HISTORY})
 class Source(NamedTuple):
     """A file, and what its place says about it."""
 
-    path: Path
+    place: str
+    """Its path. Of most files no more is asked than that, and a `Path` of each would take half of a scan."""
     kind: Kind
     size: int
     modified: int
@@ -64,6 +66,11 @@ class Source(NamedTuple):
     agent_id: str | None = None
     device: int = 0
     inode: int = 0
+
+    @property
+    def path(self) -> Path:
+        """Its path."""
+        return Path(self.place)
 
 
 class Skipped(NamedTuple):
@@ -92,6 +99,10 @@ class Stamp(NamedTuple):
     modified: int
     device: int
     inode: int
+
+
+Known: TypeAlias = tuple[str, int, int, int, int]
+"""The path of a file, and its stamp."""
 
 
 class Look(NamedTuple):
@@ -130,51 +141,85 @@ _SESSION_FOLDERS = {"subagents", "tool-results", "workflows"}
 def scan(root: Path) -> Tree:
     """Return what a folder or file holds. The root is taken as it is: resolve it first."""
     found = look(root, {})
-    return Tree(root, tuple(sorted(found.changed, key=lambda source: str(source.path))), tuple(sorted(found.skipped)))
+    return Tree(root, tuple(sorted(found.changed, key=attrgetter("place"))), tuple(sorted(found.skipped)))
 
 
-def look(root: Path, known: dict[str, Stamp]) -> Look:
+def look(root: Path, known: dict[str, Known]) -> Look:
     """Return what has changed in a tree. A file that has not costs one question to the system.
 
     What is found is taken out of `known`: what is left in the end is missing.
     """
     if not root.is_dir():
         return _look_at_file(root, known)
-    changed: list[Source] = []
-    skipped: list[Skipped] = []
-    unchanged, take = 0, known.pop
+    looking = _Looking(root, known)
     pending = [(str(root), _root_folder(root))]
     while pending:
-        path, folder = pending.pop()
-        children = _children(path, skipped)
+        pending += looking.folder(*pending.pop())
+    return Look(looking.changed, looking.skipped, known.keys(), looking.unchanged)
+
+
+class _Looking:
+    """Looks at folders, one after the other."""
+
+    def __init__(self, root: Path, known: dict[str, Known]) -> None:
+        self._root, self._known = root, known
+        self.changed: list[Source] = []
+        self.skipped: list[Skipped] = []
+        self.unchanged = 0
+
+    def folder(self, path: str, folder: _Folder) -> list[tuple[str, _Folder]]:
+        """Look at the files of a folder; return the folders in it."""
+        try:
+            descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC) if _BY_DESCRIPTOR else None
+        except OSError as error:
+            self.skipped.append(Skipped(Path(path), reason(error)))
+            return []
+        try:
+            with os.scandir(path if descriptor is None else descriptor) as listing:
+                children = list(listing)
+            return self._children(path, folder, children)
+        except OSError as error:
+            self.skipped.append(Skipped(Path(path), reason(error)))
+            return []
+        finally:
+            if descriptor is not None:
+                os.close(descriptor)
+
+    def _children(self, path: str, folder: _Folder, children: list[os.DirEntry[str]]) -> list[tuple[str, _Folder]]:
         folder = _recognised(folder, path.rpartition(os.sep)[2], children)
+        inside = path.rstrip(os.sep) + os.sep
+        known, inner = self._known, list[tuple[str, _Folder]]()
+        unchanged, take = 0, known.pop
         for child in children:
-            stamp = take(child.path, None)
-            if stamp is not None and _is_same(child, stamp):
-                unchanged += 1
-                continue
-            match _visit(child, folder, root):
-                case _Folder() as inner:
-                    pending.append((child.path, inner))
+            place = inside + child.name
+            before = take(place, None)
+            if before is not None:
+                try:
+                    now = child.stat(follow_symlinks=False)
+                except OSError:
+                    pass
+                else:
+                    if (place, now.st_size, now.st_mtime_ns, now.st_dev, now.st_ino) == before:
+                        unchanged += 1
+                        continue
+            match _visit(child, place, folder, self._root):
+                case _Folder() as found:
+                    inner.append((place, found))
                 case Source() as source:
-                    changed.append(source)
+                    self.changed.append(source)
                     continue
                 case Skipped() as left_out:
-                    skipped.append(left_out)
+                    self.skipped.append(left_out)
                 case None:
                     pass
-            if stamp is not None:  # something is there, but not the file
-                known[child.path] = stamp
-    return Look(changed, skipped, known.keys(), unchanged)
+            if before is not None:  # something is there, but not the file
+                known[place] = before
+        self.unchanged += unchanged
+        return inner
 
 
-def _children(path: str, skipped: list[Skipped]) -> list[os.DirEntry[str]]:
-    try:
-        with os.scandir(path) as listing:
-            return list(listing)
-    except OSError as error:
-        skipped.append(Skipped(Path(path), reason(error)))
-        return []
+_BY_DESCRIPTOR = os.scandir in os.supports_fd
+"""Whether the files of an open folder can be asked for by their names alone, which the system finds faster."""
 
 
 def config_around(root: Path) -> Path | None:
@@ -187,19 +232,11 @@ def config_around(root: Path) -> Path | None:
     return None
 
 
-def _look_at_file(path: Path, known: dict[str, Stamp]) -> Look:
-    status = path.lstat()
-    source = _source(str(path), status, _Folder(), Kind.SESSION)
-    is_same = source is None or stamp_of(status) == known.pop(str(path), None)
-    return Look([] if is_same or source is None else [source], [], known.keys(), int(is_same))
-
-
-def _is_same(child: os.DirEntry[str], stamp: Stamp) -> bool:
-    try:
-        now = child.stat(follow_symlinks=False)
-    except OSError:
-        return False
-    return (now.st_size, now.st_mtime_ns, now.st_dev, now.st_ino) == stamp
+def _look_at_file(path: Path, known: dict[str, Known]) -> Look:
+    status, folder = path.lstat(), _Folder()
+    is_same = (str(path), *stamp_of(status)) == known.pop(str(path), None)
+    source = _source(str(path), path.name, _kind(path.name, folder) or Kind.SESSION, status, folder)
+    return Look([] if is_same else [source], [], known.keys(), int(is_same))
 
 
 def stamp_of(status: os.stat_result) -> Stamp:
@@ -207,19 +244,21 @@ def stamp_of(status: os.stat_result) -> Stamp:
     return Stamp(status.st_size, status.st_mtime_ns, status.st_dev, status.st_ino)
 
 
-def _visit(child: os.DirEntry[str], folder: _Folder, root: Path) -> _Folder | Source | Skipped | None:
+def _visit(child: os.DirEntry[str], place: str, folder: _Folder, root: Path) -> _Folder | Source | Skipped | None:
     try:
-        status = child.stat(follow_symlinks=False)
-        if stat.S_ISLNK(status.st_mode):
-            return _link(Path(child.path), root)
-        if stat.S_ISDIR(status.st_mode):
+        if child.is_dir(follow_symlinks=False):
             return _inner(folder, child.name)
-        source = _source(child.path, status, folder)
+        if child.is_symlink():
+            return _link(Path(place), root)
+        kind = _kind(child.name, folder)
+        if kind is None:
+            return None
+        status = child.stat(follow_symlinks=False)
     except OSError as error:
-        return Skipped(Path(child.path), reason(error))
-    if source and not stat.S_ISREG(status.st_mode):
-        return Skipped(source.path, "not a regular file")
-    return source
+        return Skipped(Path(place), reason(error))
+    if not stat.S_ISREG(status.st_mode):
+        return Skipped(Path(place), "not a regular file")
+    return _source(place, child.name, kind, status, folder)
 
 
 def _link(path: Path, root: Path) -> Skipped | None:
@@ -282,28 +321,15 @@ def _inner(folder: _Folder, name: str) -> _Folder | None:
             return _Folder("tree", folder.project)
 
 
-def _source(place: str, status: os.stat_result, folder: _Folder, otherwise: Kind | None = None) -> Source | None:
-    name = place.rpartition(os.sep)[2]
-    kind = _kind(name, folder) or otherwise
-    if kind is None:
-        return None
+def _source(place: str, name: str, kind: Kind, status: os.stat_result, folder: _Folder) -> Source:
     session_id, agent_id = folder.session_id, None
-    if kind is Kind.AGENT or kind is Kind.AGENT_META:
+    if kind is Kind.SESSION:
+        session_id = name.rpartition(".")[0] or name
+    elif kind is Kind.AGENT or kind is Kind.AGENT_META:
         stem = name.removeprefix("agent-").removesuffix(".meta.json").removesuffix(".jsonl")
         agent_id = stem if AGENT_ID.fullmatch(stem) else None
-    elif kind is Kind.SESSION:
-        session_id = name.rpartition(".")[0] or name
-    return Source(
-        path=Path(place),
-        kind=kind,
-        size=status.st_size,
-        modified=status.st_mtime_ns,
-        project=folder.project,
-        session_id=session_id,
-        agent_id=agent_id,
-        device=status.st_dev,
-        inode=status.st_ino,
-    )
+    size, modified, device, inode = stamp_of(status)
+    return Source(place, kind, size, modified, folder.project, session_id, agent_id, device, inode)
 
 
 def _kind(name: str, folder: _Folder) -> Kind | None:

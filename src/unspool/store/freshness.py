@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from unspool.read.files import reason
-from unspool.read.scan import Look, Skipped, Stamp, look
+from unspool.read.scan import Known, Look, Skipped, look
 
 
 class Freshness(NamedTuple):
@@ -35,7 +35,7 @@ def compare(database: sqlite3.Connection, root: Path) -> Freshness:
     # Most files of a home are asked for, and row by row they are read twice as fast as by the index.
     plainly = "NOT INDEXED" if any(row.path == str(root) for row in homes(database)) else ""
     query = f"SELECT path, size, modified, device, inode FROM sources {plainly} WHERE {WITHIN} AND gone IS NULL"
-    known: dict[str, Stamp] = {row[0]: row[1:] for row in database.execute(query, within(root))}
+    known: dict[str, Known] = {row[0]: row for row in database.execute(query, within(root))}
     found = _look(root, known)
     missing = set(found.missing)
     if found.skipped and missing:  # what lies in a folder that cannot be read has not gone
@@ -45,7 +45,7 @@ def compare(database: sqlite3.Connection, root: Path) -> Freshness:
     return Freshness(found, sorted(missing), edition)
 
 
-def _look(root: Path, known: dict[str, Stamp]) -> Look:
+def _look(root: Path, known: dict[str, Known]) -> Look:
     """Look at a folder; one that has gone is empty, one that cannot be reached says nothing."""
     try:
         root.lstat()

@@ -88,7 +88,7 @@ _decode_state = msgspec.msgpack.Decoder(Gathering).decode
 
 def task(source: Source, **fields: Any) -> Task:
     """Return what is to be read of a source."""
-    return Task(str(source.path), source.kind.value, **fields)
+    return Task(source.place, source.kind.value, **fields)
 
 
 def batches(task: Task) -> Iterator[Batch]:
@@ -186,9 +186,10 @@ class _Reading:
             is_last=is_last,
             text=self._text,
         )
-        self._rows = Taken(self._task.kind, self._task.named or self._task.path, self._gathering)
-        self._start, self._bytes_read = offset, 0
-        self._change, self._is_first = Change.GROWN, False
+        if not is_last:
+            self._rows = Taken(self._task.kind, self._task.named or self._task.path, self._gathering)
+            self._start, self._bytes_read = offset, 0
+            self._change, self._is_first = Change.GROWN, False
         return batch
 
     def _position(self, offset: int) -> Position:

@@ -187,7 +187,7 @@ def leaving(tree: Tree, folder: Path, now: datetime, *, ask: bool = True) -> lis
     has = _archived(folder, [source for _, _, source in found]) if ask else {}
     return sorted(
         (
-            Leaving(source.session_id or source.path.stem, str(source.path), when, kept, has.get(str(source.path)))
+            Leaving(source.session_id or source.path.stem, source.place, when, kept, has.get(source.place))
             for when, kept, source in found
         ),
         key=lambda one: (one.when, one.path),
@@ -378,19 +378,19 @@ def _config(path: Path) -> Path | None:
 
 def _archived(folder: Path, sources: list[Source]) -> dict[str, bool]:
     """Return which files the archive has, all of them, as they are now."""
-    found = {str(source.path): False for source in sources}
+    found = {source.place: False for source in sources}
     with _reading(folder, ARCHIVE) as database:
         if database is None:
             return found
         for source in sources:
             with suppress(UnicodeEncodeError):  # a name that is not text is not archived
-                found[str(source.path)] = _has(database, source)
+                found[source.place] = _has(database, source)
     return found
 
 
 def _has(archive: sqlite3.Connection, source: Source) -> bool:
     query = "SELECT id, modified FROM sources WHERE path = ? ORDER BY generation DESC LIMIT 1"
-    row = archive.execute(query, (str(source.path),)).fetchone()
+    row = archive.execute(query, (source.place,)).fetchone()
     if row is None or row[1] != source.modified:
         return False
     return bool(archive.execute(_LENGTH, (row[0],)).fetchone()[0] >= source.size)

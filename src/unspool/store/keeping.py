@@ -72,9 +72,9 @@ class KeptReader(Reader):
 def kept_tree(database: sqlite3.Connection, root: Path) -> Tree:
     """Return what a folder holds and what it held."""
     tree = scan(root) if root.exists() else Tree(root, ())
-    there = {str(source.path) for source in tree.sources}
-    gone = [source for source in gone_sources(database, root) if str(source.path) not in there]
-    return tree._replace(sources=tuple(sorted([*tree.sources, *gone], key=lambda source: str(source.path))))
+    there = {source.place for source in tree.sources}
+    gone = [source for source in gone_sources(database, root) if source.place not in there]
+    return tree._replace(sources=tuple(sorted([*tree.sources, *gone], key=lambda source: source.place)))
 
 
 def session_tree(database: sqlite3.Connection, root: Path, id: str) -> Tree:
@@ -86,7 +86,7 @@ def session_tree(database: sqlite3.Connection, root: Path, id: str) -> Tree:
         FROM sources
         WHERE {WITHIN} AND (session_id = :id OR id IN (SELECT source_id FROM agents WHERE session_id = :id))"""
     rows = database.execute(query, {**within(root), "id": id})
-    found = {path: Source(Path(path), Kind(kind), *rest) for path, kind, *rest in rows}
+    found = {path: Source(path, Kind(kind), *rest) for path, kind, *rest in rows}
     sessions = [source for source in found.values() if source.kind is Kind.SESSION and source.session_id == id]
     if not sessions:
         whole = scan(root) if root.exists() else Tree(root, ())
@@ -94,8 +94,8 @@ def session_tree(database: sqlite3.Connection, root: Path, id: str) -> Tree:
     for session in sessions:
         folder = session.path.with_suffix("")
         if folder.is_dir() and not folder.is_symlink():
-            found |= {str(source.path): source._replace(session_id=id) for source in scan(folder).sources}
-    return Tree(root, tuple(sorted(found.values(), key=lambda source: str(source.path))))
+            found |= {source.place: source._replace(session_id=id) for source in scan(folder).sources}
+    return Tree(root, tuple(sorted(found.values(), key=lambda source: source.place)))
 
 
 def gone_sources(database: sqlite3.Connection, root: Path) -> Iterator[Source]:
@@ -104,7 +104,7 @@ def gone_sources(database: sqlite3.Connection, root: Path) -> Iterator[Source]:
         FROM sources
         WHERE {WITHIN} AND gone IS NOT NULL ORDER BY path"""
     for path, kind, *rest in database.execute(query, within(root)):
-        yield Source(Path(path), Kind(kind), *rest)
+        yield Source(path, Kind(kind), *rest)
 
 
 def texts(database: sqlite3.Connection, root: Path, archive: Callable[[], Archive]) -> Iterator[Text]:
@@ -113,7 +113,7 @@ def texts(database: sqlite3.Connection, root: Path, archive: Callable[[], Archiv
         WHERE {WITHIN} AND kind IN ('{Kind.SESSION.value}', '{Kind.AGENT.value}') ORDER BY path"""
     for path, project, generation, gone in database.execute(query, within(root)).fetchall():
         if not gone:
-            yield text_of_file(Path(path), project)
+            yield text_of_file(path, project)
         for number in range(1, generation + bool(gone)):
             try:
                 about = archive().find(path, number)

@@ -146,7 +146,7 @@ def _as_archived(batch: Batch, about: Archived, size: int) -> Batch:
 
 def _source(about: Archived, size: int) -> Source:
     return Source(
-        path=Path(about.path),
+        place=about.path,
         kind=Kind(about.kind),
         size=size,
         modified=about.modified,

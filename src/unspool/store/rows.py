@@ -92,7 +92,7 @@ class Writer:
         known = Known(
             id=self._last_id,
             home_id=home_id,
-            path=str(source.path),
+            path=source.place,
             kind=source.kind.value,
             project=source.project,
             session_id=source.session_id,

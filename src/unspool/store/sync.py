@@ -156,7 +156,7 @@ class _Work:
         self._wishes.begin(total)
         if self._wishes.fresh is not None and total <= _LITTLE:
             tasks = [(size, replace(task, keep=True)) for size, task in tasks]
-        self._lines(tasks, {str(source.path): source for source in sources})
+        self._lines(tasks, {source.place: source for source in sources})
         self._side_files(others)
         now = int(time.time() * 1000)
         with transaction(self._database):
@@ -167,7 +167,7 @@ class _Work:
         self._wishes.at("missed")
 
     def _has_a_name(self, source: Source) -> bool:
-        if not is_text(source.path):
+        if not is_text(source.place):
             self.failed.append(Skipped(source.path, "its name is not text"))
             return False
         return True
@@ -201,14 +201,14 @@ class _Work:
             rows: Iterable[tuple[object, ...]] = self._database.execute(query, within(self._root))
         else:
             query = f"SELECT {COLUMNS} FROM sources WHERE path = ?"
-            rows = (row for s in sources for row in self._database.execute(query, (str(s.path),)))
+            rows = (row for s in sources for row in self._database.execute(query, (s.place,)))
         self._known = {row[2]: Known(*row) for row in rows}  # type: ignore[misc,arg-type]
 
     def _tasks(self, sources: list[Source]) -> Iterator[tuple[int, Task]]:
         """Yield what is to be read, with how many bytes that is."""
-        asked = {str(source.path) for source in sources}
+        asked = {source.place for source in sources}
         for source in sources:
-            known = self._known.get(str(source.path))
+            known = self._known.get(source.place)
             if known is None or known.offset == 0:
                 yield source.size, task(source, archived=self._wishes.archive)
             else:
@@ -296,7 +296,7 @@ class _Work:
         self.lines += sum(batch.lines for batch in portion)
 
     def _added(self, source: Source) -> Known:
-        home = home_around(self._homes, str(source.path))
+        home = home_around(self._homes, source.place)
         assert home is not None
         return self.writer.source(source, home.id)
 
@@ -343,12 +343,12 @@ class _Work:
             self._wishes.at("read")
             with transaction(self._database):
                 for source, _ in portion:
-                    if str(source.path) not in self._known:
-                        self._known[str(source.path)] = self._added(source)
+                    if source.place not in self._known:
+                        self._known[source.place] = self._added(source)
                 self._keep_whole(portion)
                 self._wishes.at("archived")
                 for source, data in portion:
-                    self.writer.side_file(self._known[str(source.path)], source, data)
+                    self.writer.side_file(self._known[source.place], source, data)
                 self._wishes.at("written")
             self._wishes.at("committed")
             self.changed += len(portion)
@@ -367,7 +367,7 @@ class _Work:
         with transaction(self._archive.database):
             for source, data in kept:
                 stamp = Stamp(source.size, source.modified, source.device, source.inode)
-                about = self._about(self._known[str(source.path)], 1, stamp)
+                about = self._about(self._known[source.place], 1, stamp)
                 self._archive.put(about, frames_of(data), 0, len(data), is_first=True)
 
 

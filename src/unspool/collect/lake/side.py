@@ -52,7 +52,7 @@ def _whole(header: Header, kind: Kind, data: bytes) -> Iterator[Row]:
         return
     written = micros(header.written) or 0
     place = (header.project, header.session, header.agent)
-    source = Source(_NOWHERE / header.source, kind, header.end, written * 1000, *place)
+    source = Source(str(_NOWHERE / header.source), kind, header.end, written * 1000, *place)
     for table, values in side_rows.rows(source, data):
         match table:
             case "todos":

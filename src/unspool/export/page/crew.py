@@ -231,7 +231,7 @@ class Crew:
         return next(((prefix, index) for prefix, index in indexes if call in index.calls), None)
 
     def _path(self, id: str) -> str:
-        return next((str(source.path) for source in self.sources if _id(source) == id), "")
+        return next((source.place for source in self.sources if _id(source) == id), "")
 
     def _whole(self, source: Source) -> _Look:
         """Return what all lines of an agent tell."""
