@@ -21,6 +21,7 @@ Rules:
    last column, where `h\ti\td\te` shows only the `e`; with a space before it, it can only cover that space.
 6. Cleaning twice changes nothing more: nothing that comes out is the start of anything taken out.
 7. Time grows with the length of the text: no sequence is tried over characters another one was tried over.
+8. Most text is harmless, which is seen without the patterns: they are made when something is not.
 
 What stays: ZWJ, ZWNJ, variation selectors, combining marks, Hangul fillers and right-to-left letters, because
 scripts and emoji need them. None moves the cursor back or erases anything. They can still be many or blank,
@@ -29,6 +30,26 @@ is plain text here: a printer that reads markup must be told not to.
 """
 
 import re
+from functools import cache
+
+_UNSAFE = (
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f"
+    # Default_Ignorable_Code_Point of Unicode without what scripts and emoji need, and what reorders a line.
+    r"\xad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff\ufff0-\ufffb"
+    r"\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e00ff\U000e01f0-\U000e0fff]"
+)
+
+# 8192, because one piece of an image in the kitty protocol is 4096 characters and its keys. No control
+# character inside: a terminal ends or cancels the string there, and rule 7 rests on it.
+_STRING = r"[^\x00-\x1f\x7f-\x9f]{0,8192}+(?:[\x07\x9c]|\x1b\\)"
+_PARAMETERS = r"[0-?]*+[ -/]*+[@-~]"
+# Each alternative starts with a single character, which lets `re` skip quickly to the next candidate.
+_SEQUENCE = (
+    rf"\x1b\[{_PARAMETERS}|\x9b{_PARAMETERS}"
+    rf"|\x1b[PX\]^_]{_STRING}|\x90{_STRING}|\x98{_STRING}|\x9d{_STRING}|\x9e{_STRING}|\x9f{_STRING}"
+    r"|\x1b[ -/]++[0-~]|\x1b[0-Z\\-~]"
+)
+_TAB_AFTER_LETTER = r"\t(?<=[^ \t\n]\t)"
 
 
 def clean(text: str) -> str:
@@ -46,43 +67,38 @@ def clean_json(text: str) -> str:
 
     In valid JSON such characters occur only inside strings; raw line ends and tabs only outside of them.
     """
-    if _UNSAFE.search(text):
+    if not _is_harmless(text.replace("\n", "")):
         text = text.replace("\r\n", "\n").replace("\r", " ")
         text = text.translate({ord(character): _escaped(character) for character in set(text)})
     return _space_before_tab(text)
 
 
-_UNSAFE = re.compile(
-    r"[\x00-\x08\x0b-\x1f\x7f-\x9f"
-    # Default_Ignorable_Code_Point of Unicode without what scripts and emoji need, and what reorders a line.
-    r"\xad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff\ufff0-\ufffb"
-    r"\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e00ff\U000e01f0-\U000e0fff]"
-)
+def _is_harmless(text: str) -> bool:
+    """Tell whether no terminal obeys or hides any of it. Whatever Unicode calls printable is so."""
+    return text.isprintable() or not _unsafe().search(text)
 
-# 8192, because one piece of an image in the kitty protocol is 4096 characters and its keys. No control
-# character inside: a terminal ends or cancels the string there, and rule 7 rests on it.
-_STRING = r"[^\x00-\x1f\x7f-\x9f]{0,8192}+(?:[\x07\x9c]|\x1b\\)"
-_PARAMETERS = r"[0-?]*+[ -/]*+[@-~]"
-# Each alternative starts with a single character, which lets `re` skip quickly to the next candidate.
-_SEQUENCE = re.compile(
-    rf"\x1b\[{_PARAMETERS}|\x9b{_PARAMETERS}"
-    rf"|\x1b[PX\]^_]{_STRING}|\x90{_STRING}|\x98{_STRING}|\x9d{_STRING}|\x9e{_STRING}|\x9f{_STRING}"
-    r"|\x1b[ -/]++[0-~]|\x1b[0-Z\\-~]"
-)
-_TAB_AFTER_LETTER = re.compile(r"\t(?<=[^ \t\n]\t)")
+
+@cache
+def _unsafe() -> re.Pattern[str]:
+    return re.compile(_UNSAFE)
+
+
+@cache
+def _sequence() -> re.Pattern[str]:
+    return re.compile(_SEQUENCE)
 
 
 def _show(text: str) -> str:
-    if not _UNSAFE.search(text):
+    if _is_harmless(text):
         return text
     # What removal brings together is no danger: no control character survives the next step.
-    text = _SEQUENCE.sub("", text).replace("\r\n", "\n")
+    text = _sequence().sub("", text).replace("\r\n", "\n")
     # A table of all characters, safe ones too: `translate` is slowest for those it does not find.
     return text.translate({ord(character): _shown(character) for character in set(text)})
 
 
 def _shown(character: str) -> str:
-    if not _UNSAFE.match(character):
+    if not _unsafe().match(character):
         return character
     if character < " ":
         return chr(0x2400 + ord(character))
@@ -90,7 +106,7 @@ def _shown(character: str) -> str:
 
 
 def _escaped(character: str) -> str:
-    if not _UNSAFE.match(character):
+    if not _unsafe().match(character):
         return character
     code = ord(character)
     if code < 0x10000:
@@ -100,4 +116,4 @@ def _escaped(character: str) -> str:
 
 
 def _space_before_tab(text: str) -> str:
-    return _TAB_AFTER_LETTER.sub(" \t", text)
+    return re.sub(_TAB_AFTER_LETTER, " \t", text) if "\t" in text else text

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from unspool.prices.candidates import candidates
 from unspool.prices.responses import Counting
 from unspool.prices.tally import Tally
+from unspool.prices.texts import take_text
 
 FILE = "/c/projects/-w/s1.jsonl"
 
@@ -61,8 +62,8 @@ def test_every_line_that_could_bill_is_found_whole_and_in_order(lines: list[byte
 
 
 def _could_bill(line: bytes) -> bool:
-    """Tell whether a line has a key `usage` and the word that an answer has."""
-    return all(re.search(rb'(?<!\\)"%b"' % word, line) for word in (b"usage", b"assistant"))
+    """Tell whether a line has a key `usage`."""
+    return re.search(rb'(?<!\\)"usage"', line) is not None
 
 
 @pytest.mark.parametrize("answer", [WRITTEN, SPACED, REORDERED], ids=["written", "spaced", "reordered"])
@@ -77,7 +78,7 @@ def test_an_answer_between_two_long_lines_of_a_user_counts_though_no_line_end_is
     text = user(100_000) + answer + user(100_000) + b"\n"
     counting = Counting[str]()
     tally = Tally(counting, FILE, FILE)
-    tally.take_text(0, text, 0, len(text))
+    take_text(tally, 0, text, 0, len(text))
     tally.finish()
     assert [(one.input, one.output) for _, one in counting.billed()] == [(1, 2)]
 

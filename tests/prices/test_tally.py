@@ -14,6 +14,7 @@ from unspool.prices.answers import Dropped, Response
 from unspool.prices.entries import of_entry, take_entry
 from unspool.prices.responses import Counted, Counting, unique
 from unspool.prices.tally import Tally
+from unspool.prices.texts import take_text
 
 FILE = "/c/projects/-w/s1.jsonl"
 
@@ -97,7 +98,7 @@ def test_text_is_counted_as_its_entries_are(lines: list[bytes], before: int) -> 
     text = b"".join(line + b"\n" for line in lines)
     counting = Counting[str]()
     tally = Tally(counting, FILE, FILE)
-    tally.take_text(-before, b"x" * before + text, before, before + len(text))
+    take_text(tally, -before, b"x" * before + text, before, before + len(text))
     tally.finish()
     counted, dropped = the_long_way(text)
     assert ordered(list(counting.counted())) == ordered(counted)

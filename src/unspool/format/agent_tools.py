@@ -1,7 +1,5 @@
 """Agents: inputs and results of the tools that start agents, talk to them, and give them skills and tools."""
 
-from __future__ import annotations
-
 from typing import Any, TypeAlias
 
 from msgspec import field

@@ -3,8 +3,6 @@
 The set is open and grows with every version: a kind not listed here is an `Other` that keeps its value.
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from msgspec import field

@@ -4,8 +4,6 @@ A decoded message holds `AnyBlock`s. The set is open: a block of a type not list
 content list that is not an object, is an `Other` that keeps its value.
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
@@ -101,12 +99,12 @@ class ToolResult(Block, frozen=True, tag="tool_result"):
     is_error: bool | None = None
 
     @property
-    def content(self) -> str | tuple[AnyBlock, ...]:
+    def content(self) -> "str | tuple[AnyBlock, ...]":
         """The text, or blocks. Decoded each time."""
         return _content(self.encoded_content)
 
     @property
-    def blocks(self) -> tuple[AnyBlock, ...]:
+    def blocks(self) -> "tuple[AnyBlock, ...]":
         """The content as blocks, whichever way it was written."""
         return as_blocks(self.content)
 

@@ -5,8 +5,6 @@ Rules
   2. The result of creating a file has no patch: all its lines were added.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import msgspec

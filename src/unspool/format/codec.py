@@ -7,8 +7,6 @@ Rules
   3. The common line costs one call of the typed decoder; all else is `recover`'s business.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 
 import msgspec

@@ -1,7 +1,5 @@
 """Entries: the bytes of a line and what they mean; and what is left of a file besides them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
 

@@ -1,7 +1,5 @@
 """Files: inputs and results of the tools that read, write and search them."""
 
-from __future__ import annotations
-
 from typing import Any, TypeAlias
 
 from msgspec import field

@@ -7,8 +7,6 @@ Rules
   3. Only what need not be asked further is told from the type: who wants more of a line decodes it whole.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import msgspec

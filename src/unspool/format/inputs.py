@@ -8,8 +8,6 @@ Rules
   2. Models write `"10"` for 10 and `"true"` for true, and newer versions let them. So do we.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, Final, TypeAlias, get_args
 

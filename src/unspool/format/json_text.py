@@ -7,8 +7,6 @@ Rules
   3. Time is linear in the bytes passed over.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from typing import NamedTuple

@@ -5,8 +5,6 @@ attachment. Here such a line still gives a record: an unknown block is an `Other
 default, and the caller learns which.
 """
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Any, Final, TypeVar, get_args
 

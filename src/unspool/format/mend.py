@@ -4,8 +4,6 @@ JavaScript writes a lone surrogate as an escape, a crash can leave half of a UTF
 U+FFFD; the bytes they came from are kept by whoever holds the line.
 """
 
-from __future__ import annotations
-
 import re
 
 _SURROGATES = re.compile(

@@ -1,7 +1,5 @@
 """The Messages API's part of a line: role, content and what was used."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from unspool.format.blocks import AnyBlock, as_blocks

@@ -5,8 +5,6 @@ Rules
   2. Most are written again and again (over thirty times in one file); the last one counts.
 """
 
-from __future__ import annotations
-
 from typing import Any, TypeAlias
 
 import msgspec

@@ -7,8 +7,6 @@ Rules
   3. A new key goes to the end of its object, a new element to the end of its list.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Final, TypeAlias
 

@@ -3,8 +3,6 @@
 PNG, JPEG, GIF and WebP are what the Messages API takes. Nothing is decoded beyond the header.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 _FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}

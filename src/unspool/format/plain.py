@@ -6,8 +6,6 @@ Rules
      the bytes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias, TypedDict
 

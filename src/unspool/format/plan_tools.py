@@ -1,7 +1,5 @@
 """Plans: inputs and results of the tools that keep lists, hand in plans, ask, and wait for a time."""
 
-from __future__ import annotations
-
 from typing import Any, TypeAlias
 
 from msgspec import field

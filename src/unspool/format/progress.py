@@ -1,7 +1,5 @@
 """What a `progress` line tells: the `data` of long-running tools, hooks and sub-agents (2.1.12 to 2.1.81)."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec

@@ -7,8 +7,6 @@ Rules
      open must not swallow the rest of a plan.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from typing import NamedTuple

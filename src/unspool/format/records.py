@@ -5,8 +5,6 @@ What is bulky and read by few stays encoded (`msgspec.Raw`) until someone asks: 
 sub-agents said in progress lines, whole API requests.
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec

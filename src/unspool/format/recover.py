@@ -14,8 +14,6 @@
 | nothing but white space                | a blank                                                                |
 """
 
-from __future__ import annotations
-
 import re
 from typing import Any, NamedTuple
 

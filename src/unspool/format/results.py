@@ -10,8 +10,6 @@ Rules
   3. A result whose call is not in the file is known by its fields where no other tool writes them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import cache

@@ -4,8 +4,6 @@ People write these files by hand, so rule 1 of `sidecars.py` matters here: one w
 Keys are what is known of 2.1.x; the file may hold more.
 """
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 import msgspec
@@ -153,7 +151,7 @@ class Settings(CamelShape, frozen=True):
     respect_gitignore: bool | None = None
     claude_md_excludes: tuple[str, ...] = ()
 
-    def masked(self) -> Settings:
+    def masked(self) -> "Settings":
         """Return a copy that is safer to show: what may hold a secret keeps its name and loses its value.
 
         Commands of hooks and of the status line stay readable: a secret inside one is for `redact` to find.

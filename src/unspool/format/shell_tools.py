@@ -4,8 +4,6 @@ Here and in the other `*_tools.py`: what all versions write has an empty default
 `None` where it is absent.
 """
 
-from __future__ import annotations
-
 from typing import Any, TypeAlias
 
 from msgspec import field

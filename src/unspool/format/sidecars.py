@@ -10,8 +10,6 @@ Rules
   3. `sessions/<pid>.<hash>.key` holds a token of the program's own. It is nowhere here, on purpose.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec

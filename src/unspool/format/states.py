@@ -3,8 +3,6 @@
 Most were seen only in the program, not in files: the names are its own, the fields those it writes.
 """
 
-from __future__ import annotations
-
 from typing import Any, TypeAlias
 
 from unspool.format.envelope import Record

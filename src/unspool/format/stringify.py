@@ -1,7 +1,5 @@
 """Values as JSON text, as JavaScript writes it."""
 
-from __future__ import annotations
-
 import msgspec
 
 _SURROGATE = "[\ud800-\udfff]"

@@ -1,7 +1,5 @@
 """What the API says that a response used. Apart from `message.py`: who only adds up needs no blocks."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from unspool.format.shape import Shape

@@ -1,7 +1,5 @@
 """Elsewhere: inputs and results of the tools that reach the web, MCP servers, artifacts, worktrees."""
 
-from __future__ import annotations
-
 from typing import Any, TypeAlias
 
 from msgspec import field

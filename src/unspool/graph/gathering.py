@@ -123,7 +123,8 @@ class Gathering(msgspec.Struct, omit_defaults=True):
         self.see(line)
         if kind == "assistant":
             self.answer(place, line)
-            self._blocks(line.message.content)
+            if type(content := line.message.content) is tuple:
+                self._blocks(content)
         elif kind == "user":
             self._glance_at_prompt(place, line)
         return True
@@ -137,11 +138,9 @@ class Gathering(msgspec.Struct, omit_defaults=True):
             has_result = self._blocks(content)
         self.prompt(place, line, texts, has_result=has_result)
 
-    def _blocks(self, content: str | tuple[GlanceBlock, ...]) -> bool:
+    def _blocks(self, content: tuple[GlanceBlock, ...]) -> bool:
         """Look at blocks; tell whether one is the result of a tool."""
         has_result = False
-        if isinstance(content, str):
-            return has_result
         for block in content:
             kind = block.type
             if kind == "tool_use":
@@ -156,13 +155,17 @@ class Gathering(msgspec.Struct, omit_defaults=True):
 
     def see(self, record: Glance | AnyRecord) -> None:
         """Look at what lines of all types have."""
-        if record.timestamp:
-            self._time(record.timestamp)
-        if record.uuid:
+        if stamp := record.timestamp:
+            last = self.last
+            if last and stamp[:_MINUTE] == last[:_MINUTE] and stamp >= last and stamp[-1] == last[-1] == "Z":
+                self.last, self.is_behind = stamp, True  # in the same minute: no pause, and read when it is asked for
+            else:
+                self._time(stamp)
+        if uuid := record.uuid:
             if self.uuids is not None:
-                self.uuids.add(record.uuid)
+                self.uuids.add(uuid)
             elif self.summaries:
-                self.own.update(leaf for leaf, _ in self.summaries if leaf == record.uuid)
+                self.own.update(leaf for leaf, _ in self.summaries if leaf == uuid)
 
     def written_down(self) -> Gathering:
         """Return it without the uuids, which would be a tenth of a store."""
@@ -272,10 +275,6 @@ class Gathering(msgspec.Struct, omit_defaults=True):
         return "warm-up" if self.starts_warm else None
 
     def _time(self, stamp: str) -> None:
-        last = self.last
-        if last and stamp[:_MINUTE] == last[:_MINUTE] and stamp >= last and stamp[-1] == last[-1] == "Z":
-            self.last, self.is_behind = stamp, True  # in the same minute: no pause, and to be read when it is asked for
-            return
         self._catch_up()
         moment = _moment(stamp)
         if moment is None:

@@ -141,7 +141,7 @@ def run_of(answer: Answer, line: Buffer, offset: int) -> Run | Dropped:
         return Dropped(offset, "no usage", time)
     final = message.stop_reason is not None
     id = message.id or answer.uuid or _digest(line)
-    return Run(answer, offset, id, time, time, final, 0 if final else content_size(line), [])
+    return Run(answer, offset, id, time, time, final, 0 if final else content_size(len(line)), [])
 
 
 def response(run: Run, home: str) -> Response:
@@ -151,6 +151,7 @@ def response(run: Run, home: str) -> Response:
     assert usage is not None
     writes, writes_1h = _cache_writes(usage.cache_creation_input_tokens, usage.cache_creation)
     session, agent = answer.session_id or answer.session_id_again, answer.agent_id
+    at_home = session == home or (agent is not None and f"agent-{agent}" == home)
     fresh, output, read = usage.input_tokens, usage.output_tokens, usage.cache_read_input_tokens
     searches = usage.server_tool_use
     return Response(  # in the order of its fields: by name it takes three times as long
@@ -163,7 +164,7 @@ def response(run: Run, home: str) -> Response:
         final, 0 if final else run.size,
         usage.speed, usage.service_tier, usage.inference_geo,
         run.offset, answer.timestamp or None, bool(answer.is_sidechain), False,
-        not answer.forked_from and home in (session, f"agent-{agent}"),
+        at_home and not answer.forked_from,
     )  # fmt: skip
 
 
@@ -180,9 +181,9 @@ def _tamed(number: int) -> int:
     return min(max(number, 0), MOST)
 
 
-def content_size(line: Buffer) -> int:
-    """Return about how many bytes the content of an answer's line has: what it has besides varies by some fifty."""
-    return max(len(line) - _ENVELOPE, 0)
+def content_size(length: int) -> int:
+    """Return about how many bytes of an answer's line are content: what it has besides varies by some fifty."""
+    return length - _ENVELOPE if length > _ENVELOPE else 0
 
 
 _ENVELOPE = 800

@@ -2,29 +2,25 @@
 
 Rules
   1. The outcome is that of `entries.of_entry` and `Counting.add` for every line.
-  2. Of text only the lines that can bill something are decoded (`candidates.py`).
-  3. Lines of one answer that follow each other are made one before a `Response` is made of them.
-  4. What the narrow decoder refuses, and every progress line, goes the long way.
+  2. Lines of one answer that follow each other are made one before a `Response` is made of them.
 """
 
 from __future__ import annotations
 
 from typing import Generic
 
-from unspool.format.shape import UNDECODABLE, Buffer
+from unspool.format.shape import Buffer
 from unspool.prices.answers import (
     Answer,
     Dropped,
     Response,
     Run,
-    billed_line,
     content_size,
     is_plain,
     response,
     run_of,
     stem,
 )
-from unspool.prices.candidates import candidates
 from unspool.prices.responses import Counting, S
 
 
@@ -38,34 +34,10 @@ class Tally(Generic[S]):
         """The answer whose lines are being taken."""
         self.dropped: list[Dropped] = []
 
-    def take_text(self, offset: int, data: bytes, start: int, stop: int) -> None:
-        """Take the whole lines from `start` to `stop` in what was read at `offset`; most need not be decoded."""
-        view, take = memoryview(data), self.take
-        for begin, end in candidates(data, start, stop):
-            line = view[begin:end]
-            try:
-                answer = billed_line(line)
-            except UNDECODABLE:
-                self._the_long_way(line, offset + begin)
-                continue
-            if answer.type == "assistant":
-                take(answer, line, offset + begin)
-            elif answer.type == "progress":
-                self._the_long_way(line, offset + begin)
-
-    def _the_long_way(self, line: Buffer, offset: int) -> None:
-        from unspool.format.codec import decode
-        from unspool.format.entry import Entry
-        from unspool.prices.entries import of_entry
-
-        for item in decode(line, offset):
-            if isinstance(item, Entry) and (found := of_entry(item, self.file)) is not None:
-                self.add(found)
-
     def take(self, answer: Answer, line: Buffer, offset: int) -> None:
         """Take an answer's line."""
-        run = self._run
-        if run is None or answer.message.id != run.id or not _goes_on(answer, run):
+        run, message = self._run, answer.message
+        if run is None or message.id != run.id or not _goes_on(answer, run):
             self.finish()
             found = run_of(answer, line, offset)
             if isinstance(found, Run):
@@ -73,7 +45,6 @@ class Tally(Generic[S]):
             else:
                 self.dropped.append(found)
             return
-        message = answer.message
         usage, most = message.usage, run.answer.message.usage
         assert usage is not None
         assert most is not None
@@ -86,7 +57,7 @@ class Tally(Generic[S]):
         if message.stop_reason is not None:
             run.final = True
         else:
-            run.size += content_size(line)
+            run.size += content_size(len(line))
 
     def finish(self) -> None:
         """Count the lines that were taken last: call it when there are no more."""

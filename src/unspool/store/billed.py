@@ -6,7 +6,7 @@ here: a warm report needs no more.
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
@@ -114,7 +114,8 @@ def milliseconds(timestamp: str | None) -> int | None:
     """Return a time since 1970; nothing for what is none. Without an offset it is taken as UTC."""
     try:
         time = datetime.fromisoformat(timestamp or "")
-        return ((time if time.tzinfo else time.replace(tzinfo=UTC)) - _EPOCH) // timedelta(milliseconds=1)
+        since = (time if time.tzinfo else time.replace(tzinfo=UTC)) - _EPOCH
+        return since.days * DAY + since.seconds * 1000 + since.microseconds // 1000
     except (ValueError, OverflowError):
         return None
 

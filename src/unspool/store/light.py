@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from functools import cached_property
-from pathlib import Path
 from typing import NamedTuple
 
 from unspool.errors import UnspoolError
@@ -18,9 +17,13 @@ from unspool.prices.cost import explain
 from unspool.prices.responses import Counting
 from unspool.prices.table import Price
 from unspool.prices.tally import Tally
-from unspool.read.text import Lines, whole_lines
+from unspool.prices.texts import take_text
+from unspool.read.text import Limits, Lines, whole_lines
 from unspool.store.billed import KEYS, Explained, Limit, Line, Sum, Wanted, fits_project, milliseconds
 from unspool.store.pricing import Pricing, together
+
+_LIMITS = Limits(piece=4 * 1024 * 1024)
+"""Most files are read at once."""
 
 
 class Text(NamedTuple):
@@ -108,7 +111,7 @@ class FileLedger:
             tally = Tally(counting, text.file, text.file)
             with suppress(UnspoolError):  # a file that cannot be read costs no other; `unspool doctor` names it
                 for lines in text.lines:
-                    tally.take_text(*lines)
+                    take_text(tally, *lines)
             tally.finish()
             dropped += [(text.file, one) for one in tally.dropped]
         limits = [Limit(milliseconds(one.timestamp), one.notice) for _, one in dropped if one.notice]
@@ -122,9 +125,9 @@ class _Read(NamedTuple):
     projects: dict[str, str | None]
 
 
-def text_of_file(path: Path, project: str | None) -> Text:
+def text_of_file(path: str, project: str | None) -> Text:
     """Return the lines of a file on disk."""
-    return Text(str(path), project, whole_lines(path))
+    return Text(path, project, whole_lines(path, _LIMITS))
 
 
 def _quarter(timestamp: str | None) -> str:

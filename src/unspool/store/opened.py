@@ -58,7 +58,7 @@ class Opened:
         from unspool.store.light import FileLedger, text_of_file
 
         sources = scan(self.root).of(Kind.SESSION, Kind.AGENT)
-        return FileLedger((text_of_file(source.path, source.project) for source in sources), self.settings.prices)
+        return FileLedger((text_of_file(source.place, source.project) for source in sources), self.settings.prices)
 
     def _from_lines(self) -> Ledger:
         from unspool.store.keeping import texts

@@ -100,7 +100,7 @@ class Taken:
                 seen = glance(line.data) if type(line) is Line else None
             except UNDECODABLE:
                 seen = None
-            if seen is None or (seen.data and _may_bill(seen.data, line)) or not gather(line.offset, seen):
+            if seen is None or (seen.data and _tells_of_agent(seen.data, line)) or not gather(line.offset, seen):
                 self.take_items(self.decoded([line]))
                 continue
             self.lines += 1
@@ -114,7 +114,7 @@ class Taken:
                 answer = billed_line(line.data) if type(line) is Line else None
             except UNDECODABLE:
                 answer = None
-            if answer is None or answer.type == "progress":
+            if answer is None or (answer.type == "progress" and _has_usage(line)):
                 self.take_items(self.decoded([line]))
                 continue
             self.lines += 1
@@ -125,7 +125,7 @@ class Taken:
 
     def _bill(self, answer: Glance | BilledLine, line: Line | LongLine) -> None:
         assert type(line) is Line
-        length = self._lengths.get(line.offset)
+        length = self._lengths.get(line.offset) if self._lengths else None
         if length is not None and (answer.message.id or answer.uuid):  # its size counts, and it is known by an id
             self.tally.take(answer, bytes(length), line.offset)
         else:
@@ -166,6 +166,11 @@ def session_row(facts: Facts, session_id: str, project_key: str | None) -> tuple
     )
 
 
-def _may_bill(told: Label, line: Line | LongLine) -> bool:
+def _tells_of_agent(told: Label, line: Line | LongLine) -> bool:
     """Tell whether a progress line may repeat an agent's answer."""
-    return told.type == "agent_progress" and (type(line) is not Line or b'"usage"' in bytes(line.data))
+    return told.type == "agent_progress" and _has_usage(line)
+
+
+def _has_usage(line: Line | LongLine) -> bool:
+    """Tell whether a line may bill something. Asked of few: what tells of a hook or a command bills nothing."""
+    return type(line) is not Line or b'"usage"' in bytes(line.data)
