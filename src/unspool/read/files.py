@@ -26,6 +26,15 @@ _ONE_FILE = "name one file that you may read"
 @contextmanager
 def open_regular(path: Path | str) -> Iterator[int]:
     """Open a regular file for reading; the file descriptor is closed at the end."""
+    descriptor, _ = regular(path)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def regular(path: Path | str) -> tuple[int, os.stat_result]:
+    """Open a regular file for reading; return the file descriptor, which is the caller's to close, and what it is."""
     try:
         descriptor = os.open(path, _FLAGS)
     except (FileNotFoundError, NotADirectoryError):
@@ -34,12 +43,11 @@ def open_regular(path: Path | str) -> Iterator[int]:
         if Path(path).is_symlink():
             raise Refused(f"not following a link: `{path}`", hint="name the file it leads to") from None
         raise Unreadable(f"cannot read `{path}`: {reason(error)}", hint=_ONE_FILE) from None
-    try:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise Unreadable(f"not a regular file: `{path}`", hint=_ONE_FILE)
-        yield descriptor
-    finally:
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode):
         os.close(descriptor)
+        raise Unreadable(f"not a regular file: `{path}`", hint=_ONE_FILE)
+    return descriptor, status
 
 
 def read_whole(path: Path, limit: int) -> bytes:

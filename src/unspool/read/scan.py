@@ -202,20 +202,43 @@ class _Looking:
                     if (place, now.st_size, now.st_mtime_ns, now.st_dev, now.st_ino) == before:
                         unchanged += 1
                         continue
-            match _visit(child, place, folder, self._root):
-                case _Folder() as found:
+            if child.is_dir(follow_symlinks=False):
+                if (found := _inner(folder, child.name)) is not None:
                     inner.append((place, found))
-                case Source() as source:
-                    self.changed.append(source)
-                    continue
-                case Skipped() as left_out:
-                    self.skipped.append(left_out)
-                case None:
-                    pass
+            elif (source := self._file(child, place, folder)) is not None:
+                self.changed.append(source)
+                continue
             if before is not None:  # something is there, but not the file
                 known[place] = before
         self.unchanged += unchanged
         return inner
+
+    def _file(self, child: os.DirEntry[str], place: str, folder: _Folder) -> Source | None:
+        """Return a file that is to be read."""
+        try:
+            if child.is_symlink():
+                self._link(Path(place))
+                return None
+            kind = _kind(child.name, folder)
+            if kind is None:
+                return None
+            status = child.stat(follow_symlinks=False)
+        except OSError as error:
+            self.skipped.append(Skipped(Path(place), reason(error)))
+            return None
+        if not stat.S_ISREG(status.st_mode):
+            self.skipped.append(Skipped(Path(place), "not a regular file"))
+            return None
+        return _source(place, child.name, kind, status, folder)
+
+    def _link(self, path: Path) -> None:
+        try:
+            target = path.resolve(strict=True)
+        except (OSError, RuntimeError):
+            self.skipped.append(Skipped(path, "a link that leads nowhere"))
+            return
+        if not target.is_relative_to(self._root) and (target.is_dir() or path.suffix == ".jsonl"):
+            self.skipped.append(Skipped(path, "a link out of the tree"))
 
 
 _BY_DESCRIPTOR = os.scandir in os.supports_fd
@@ -242,33 +265,6 @@ def _look_at_file(path: Path, known: dict[str, Known]) -> Look:
 def stamp_of(status: os.stat_result) -> Stamp:
     """Return what the system says of a file."""
     return Stamp(status.st_size, status.st_mtime_ns, status.st_dev, status.st_ino)
-
-
-def _visit(child: os.DirEntry[str], place: str, folder: _Folder, root: Path) -> _Folder | Source | Skipped | None:
-    try:
-        if child.is_dir(follow_symlinks=False):
-            return _inner(folder, child.name)
-        if child.is_symlink():
-            return _link(Path(place), root)
-        kind = _kind(child.name, folder)
-        if kind is None:
-            return None
-        status = child.stat(follow_symlinks=False)
-    except OSError as error:
-        return Skipped(Path(place), reason(error))
-    if not stat.S_ISREG(status.st_mode):
-        return Skipped(Path(place), "not a regular file")
-    return _source(place, child.name, kind, status, folder)
-
-
-def _link(path: Path, root: Path) -> Skipped | None:
-    try:
-        target = path.resolve(strict=True)
-    except (OSError, RuntimeError):
-        return Skipped(path, "a link that leads nowhere")
-    if target.is_relative_to(root) or not (target.is_dir() or path.suffix == ".jsonl"):
-        return None
-    return Skipped(path, "a link out of the tree")
 
 
 def _root_folder(root: Path) -> _Folder:
@@ -328,8 +324,8 @@ def _source(place: str, name: str, kind: Kind, status: os.stat_result, folder: _
     elif kind is Kind.AGENT or kind is Kind.AGENT_META:
         stem = name.removeprefix("agent-").removesuffix(".meta.json").removesuffix(".jsonl")
         agent_id = stem if AGENT_ID.fullmatch(stem) else None
-    size, modified, device, inode = stamp_of(status)
-    return Source(place, kind, size, modified, folder.project, session_id, agent_id, device, inode)
+    size, modified = status.st_size, status.st_mtime_ns
+    return Source(place, kind, size, modified, folder.project, session_id, agent_id, status.st_dev, status.st_ino)
 
 
 def _kind(name: str, folder: _Folder) -> Kind | None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from unspool.errors import Unreadable
-from unspool.read.files import open_regular, reason
+from unspool.read.files import reason, regular
 from unspool.read.lines import MAX_LINE
 
 
@@ -46,9 +46,10 @@ def whole_lines(
 
     Those that are too long are left out; where they are and how long goes into the list, if there is one.
     """
-    with open_regular(path) as file:
+    file, status = regular(path)
+    try:
         reached, held, length = start, list[bytes](), 0
-        size = os.fstat(file).st_size  # no more is asked for than there is: making room for it takes time
+        size = status.st_size  # no more is asked for than there is: making room for it takes time
         while reached < size and (data := read_at(file, reached, min(limits.piece, size - reached), path)):
             first = data.find(b"\n") + 1 if length else 0
             end = data.rfind(b"\n") + 1
@@ -70,6 +71,8 @@ def whole_lines(
             yield Lines(reached - length, line, 0, len(line))
         elif length and left_out is not None:
             left_out.append((reached - length, length))
+    finally:
+        os.close(file)
 
 
 def read_at(file: int, offset: int, length: int, path: Path | str) -> bytes:
