@@ -115,55 +115,33 @@ Answer: TypeAlias = "Assistant | BilledLine | Glance"
 billed_line: Callable[[Buffer], BilledLine] = msgspec.json.Decoder(BilledLine).decode
 
 
-class Run(msgspec.Struct, gc=False):
-    """Lines of one answer that follow each other, made one: the line that counts, and what all of them say."""
+def billed(answer: Answer, line: Buffer, offset: int, home: str) -> Response | Dropped:
+    """Return what an answer's line says of a response, or why nothing was billed.
 
-    answer: Answer
-    offset: int
-    """Of the line that counts."""
-    id: str
-    timestamp: str | None
-    """Of the earliest line."""
-    last: str | None
-    """Of the last line."""
-    final: bool
-    size: int
-    others: list[int]
-    """The offsets of the other lines."""
-
-
-def run_of(answer: Answer, line: Buffer, offset: int) -> Run | Dropped:
-    """Return a line of an answer as the beginning of a run, or why nothing was billed."""
+    `home` is the name of its file without the ending.
+    """
     message, time = answer.message, answer.timestamp or None
+    usage = message.usage
     if message.model == SYNTHETIC:
         return Dropped(offset, "synthetic", time, _notice(line))
-    if message.usage is None:
+    if usage is None:
         return Dropped(offset, "no usage", time)
     final = message.stop_reason is not None
-    id = message.id or answer.uuid or _digest(line)
-    return Run(answer, offset, id, time, time, final, 0 if final else content_size(len(line)), [])
-
-
-def response(run: Run, home: str) -> Response:
-    """Return what a run of lines says of a response; `home` is the name of their file without the ending."""
-    answer, final = run.answer, run.final
-    message, usage = answer.message, answer.message.usage
-    assert usage is not None
     writes, writes_1h = _cache_writes(usage.cache_creation_input_tokens, usage.cache_creation)
     session, agent = answer.session_id or answer.session_id_again, answer.agent_id
     at_home = session == home or (agent is not None and f"agent-{agent}" == home)
     fresh, output, read = usage.input_tokens, usage.output_tokens, usage.cache_read_input_tokens
     searches = usage.server_tool_use
     return Response(  # in the order of its fields: by name it takes three times as long
-        run.id, answer.request_id, message.model, session, agent, run.timestamp,
+        message.id or answer.uuid or _digest(line), answer.request_id, message.model, session, agent, time,
         answer.cwd, answer.git_branch, answer.version,
         fresh if 0 <= fresh <= MOST else _tamed(fresh),
         output if 0 <= output <= MOST else _tamed(output),
         read if 0 <= read <= MOST else _tamed(read),
         writes, writes_1h, _tamed(searches.web_search_requests) if searches else 0,
-        final, 0 if final else run.size,
+        final, 0 if final else content_size(len(line)),
         usage.speed, usage.service_tier, usage.inference_geo,
-        run.offset, answer.timestamp or None, bool(answer.is_sidechain), False,
+        offset, time, bool(answer.is_sidechain), False,
         at_home and not answer.forked_from,
     )  # fmt: skip
 

@@ -13,7 +13,7 @@ from unspool.format.codec import decode
 from unspool.format.entry import Entry
 from unspool.format.progress import AgentProgress
 from unspool.format.records import Assistant, Progress
-from unspool.prices.answers import Dropped, Response, Run, response, run_of, stem
+from unspool.prices.answers import Dropped, Response, billed, stem
 from unspool.prices.responses import S, unique
 from unspool.prices.tally import Tally
 
@@ -28,8 +28,7 @@ def of_entry(entry: Entry, file: str = "") -> Response | Dropped | None:
     """Return what one line says of a response; nothing if it is no answer. `file` is its file's path or name."""
     match entry.record:
         case Assistant() as answer:
-            found = run_of(answer, entry.raw, entry.offset)
-            return response(found, stem(file)) if isinstance(found, Run) else found
+            return billed(answer, entry.raw, entry.offset, stem(file))
         case Progress(data=AgentProgress() as data) as told:
             return _retold(entry.offset, told, data, stem(file))
         case _:
@@ -63,7 +62,7 @@ def _retold(offset: int, told: Progress, data: AgentProgress, home: str) -> Resp
                 git_branch=told.git_branch,
                 version=told.version,
             )
-            found = run_of(told_again, line, offset)
-            return replace(response(found, home), retold=True) if isinstance(found, Run) else found
+            found = billed(told_again, line, offset, home)
+            return replace(found, retold=True) if isinstance(found, Response) else found
         case _:
             return None

@@ -9,18 +9,10 @@ from __future__ import annotations
 
 from typing import Generic
 
+from msgspec.structs import force_setattr
+
 from unspool.format.shape import Buffer
-from unspool.prices.answers import (
-    Answer,
-    Dropped,
-    Response,
-    Run,
-    content_size,
-    is_plain,
-    response,
-    run_of,
-    stem,
-)
+from unspool.prices.answers import Answer, Dropped, Response, billed, content_size, is_plain, stem
 from unspool.prices.responses import Counting, S
 
 
@@ -30,40 +22,36 @@ class Tally(Generic[S]):
     def __init__(self, counting: Counting[S], source: S, file: str) -> None:
         self._counting, self._source, self.file = counting, source, file
         self._home = stem(file)
-        self._run: Run | None = None
-        """The answer whose lines are being taken."""
+        self._open: Response | None = None
+        """The response whose lines are being taken: nobody else has it yet."""
+        self._answer: Answer
+        """The line of it that counts."""
+        self._last: str | None
+        """The time of its last line."""
+        self._others: list[int]
+        """Where its other lines are."""
         self.dropped: list[Dropped] = []
 
     def take(self, answer: Answer, line: Buffer, offset: int) -> None:
         """Take an answer's line."""
-        run, message = self._run, answer.message
-        if run is None or message.id != run.id or not _goes_on(answer, run):
-            self.finish()
-            found = run_of(answer, line, offset)
-            if isinstance(found, Run):
-                self._run = found
-            else:
-                self.dropped.append(found)
-            return
-        usage, most = message.usage, run.answer.message.usage
-        assert usage is not None
-        assert most is not None
-        if usage.output_tokens > most.output_tokens:
-            run.others.append(run.offset)
-            run.answer, run.offset = answer, offset
+        open = self._open
+        if open is not None:
+            if answer.message.id == open.id and self._goes_on(answer):
+                self._go_on(open, answer, line, offset)
+                return
+            self._counting.add(self._source, open, self._others)
+            self._open = None
+        found = billed(answer, line, offset, self._home)
+        if isinstance(found, Dropped):
+            self.dropped.append(found)
         else:
-            run.others.append(offset)
-        run.last = answer.timestamp
-        if message.stop_reason is not None:
-            run.final = True
-        else:
-            run.size += content_size(len(line))
+            self._open, self._answer, self._last, self._others = found, answer, found.timestamp, []
 
     def finish(self) -> None:
         """Count the lines that were taken last: call it when there are no more."""
-        run, self._run = self._run, None
-        if run is not None:
-            self._counting.add(self._source, response(run, self._home), run.others)
+        if self._open is not None:
+            self._counting.add(self._source, self._open, self._others)
+            self._open = None
 
     def add(self, found: Response | Dropped) -> None:
         """Take what a line says."""
@@ -72,23 +60,42 @@ class Tally(Generic[S]):
         else:
             self.dropped.append(found)
 
+    def _goes_on(self, answer: Answer) -> bool:
+        """Tell whether a line is one more of a response: only its output and its content are new, and it came later."""
+        before, time, earlier = self._answer, answer.timestamp, self._last
+        if not time or not earlier or time < earlier or not is_plain(time):
+            return False
+        if not self._others and not is_plain(earlier):  # with others, it has been looked at
+            return False
+        usage, most = answer.message.usage, before.message.usage
+        return (
+            usage is not None
+            and most is not None
+            and (usage == most or usage.output_tokens != most.output_tokens)
+            and answer.message.model == before.message.model
+            and answer.is_sidechain == before.is_sidechain
+            and answer.session_id == before.session_id
+            and answer.agent_id == before.agent_id
+            and answer.forked_from == before.forked_from
+        )
 
-def _goes_on(answer: Answer, run: Run) -> bool:
-    """Tell whether a line is one more of a run: nothing but its output and its content is new, and it came later."""
-    before = run.answer
-    usage, most = answer.message.usage, before.message.usage
-    time, earlier = answer.timestamp, run.last
-    if not time or not earlier or time < earlier or not is_plain(time):
-        return False
-    if not run.others and not is_plain(earlier):  # with others, it has been looked at
-        return False
-    return (
-        usage is not None
-        and most is not None
-        and (usage.output_tokens != most.output_tokens or usage == most)
-        and answer.message.model == before.message.model
-        and answer.is_sidechain == before.is_sidechain
-        and answer.session_id == before.session_id
-        and answer.agent_id == before.agent_id
-        and answer.forked_from == before.forked_from
-    )
+    def _go_on(self, open: Response, answer: Answer, line: Buffer, offset: int) -> None:
+        final = open.final or answer.message.stop_reason is not None
+        size = 0 if final else open.size + content_size(len(line))
+        usage, most = answer.message.usage, self._answer.message.usage
+        assert usage is not None
+        assert most is not None
+        self._last = answer.timestamp
+        if usage.output_tokens > most.output_tokens:
+            more = billed(answer, line, offset, self._home)
+            assert isinstance(more, Response)
+            self._others.append(open.offset)
+            self._open, self._answer = more, answer
+            force_setattr(more, "timestamp", open.timestamp)
+            open = more
+        else:
+            self._others.append(offset)
+        if final != open.final:
+            force_setattr(open, "final", final)
+        if size != open.size:
+            force_setattr(open, "size", size)
