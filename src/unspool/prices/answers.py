@@ -9,8 +9,6 @@ Rules
   5. Where no stop reason says that the output is final, about the size of the content is kept to estimate it from.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from functools import cache

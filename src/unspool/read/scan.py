@@ -11,8 +11,6 @@ Rules
      the user's files, and the program's own folders.
 """
 
-from __future__ import annotations
-
 import os
 import stat
 from collections.abc import Collection, Iterator

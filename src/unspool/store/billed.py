@@ -4,8 +4,6 @@ A `Ledger` answers from the store or straight from the files; the reports do not
 here: a warm report needs no more.
 """
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -85,7 +83,7 @@ class Line(NamedTuple):
     why: str
     id: str | None = None
     """What the response is known by."""
-    response: Response | None = None
+    response: "Response | None" = None
     cost_micros: int = 0
 
 

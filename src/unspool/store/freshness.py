@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from unspool.read.files import reason
-from unspool.read.scan import Known, Look, Skipped, look
+from unspool.read.scan import Kind, Known, Look, Skipped, look
 
 
 class Freshness(NamedTuple):
@@ -69,6 +69,10 @@ def within(root: Path) -> dict[str, str]:
     """Return what `WITHIN` asks for."""
     folder = str(root).rstrip(os.sep) + os.sep
     return {"root": str(root), "first": folder, "after": folder[:-1] + chr(ord(os.sep) + 1)}
+
+
+SEARCHED = frozenset({Kind.SESSION.value, Kind.AGENT.value, Kind.JOURNAL.value})
+"""Kinds of files whose lines are indexed."""
 
 
 def unindexed(database: sqlite3.Connection, root: Path) -> int:

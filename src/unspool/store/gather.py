@@ -10,8 +10,6 @@ Rules
   5. Memory is bounded by the size of a batch and the longest line held.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from typing import Any

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from unspool.errors import NotFound
 from unspool.read.files import open_regular
 from unspool.read.scan import Kind, Tree
-from unspool.store.freshness import WITHIN, within
+from unspool.store.freshness import SEARCHED, WITHIN, within
 
 if TYPE_CHECKING:  # a search that the index answers reads some lines of files, and nothing else
     from unspool.read.text import Lines
@@ -29,8 +29,6 @@ PIECE: Final = 1024 * 1024
 LONGEST: Final = 64 * 1024 * 1024
 """Bytes of a line that is held at most: `read.lines.MAX_LINE`."""
 
-SEARCHED: Final = frozenset({Kind.SESSION.value, Kind.AGENT.value, Kind.JOURNAL.value})
-"""Kinds of files whose lines are indexed."""
 _KINDS: Final = (*sorted(SEARCHED), Kind.TOOL_RESULT.value)
 
 

@@ -21,8 +21,8 @@ from unspool.prices.responses import Counting
 from unspool.read.position import Change
 from unspool.read.scan import Source
 from unspool.store.billed import milliseconds
+from unspool.store.freshness import SEARCHED
 from unspool.store.gather import Batch
-from unspool.store.haystacks import SEARCHED
 from unspool.store.pricing import Pricing, priced
 from unspool.store.repeats import Repeats, repeats_in
 from unspool.store.taking import session_row
