@@ -134,6 +134,8 @@ _NOT_SESSIONS = frozenset(
      "skills", "statsig", "telemetry", "uploads"}
 )  # fmt: skip
 _SESSION_FOLDERS = {"subagents", "tool-results", "workflows"}
+_BY_NAME = frozenset({"tree", "projects", "project", "subagents"})
+"""Where a file's name says what it is. Most files are there."""
 
 
 def scan(root: Path) -> Tree:
@@ -327,6 +329,8 @@ def _source(place: str, name: str, kind: Kind, status: os.stat_result, folder: _
 
 
 def _kind(name: str, folder: _Folder) -> Kind | None:
+    if folder.place in _BY_NAME:
+        return _kind_by_name(name)
     stem, _, ending = name.rpartition(".")
     suffix = f".{ending}" if stem else ""
     match folder.place:
