@@ -2,7 +2,8 @@
 
 Rules
   1. The outcome is that of `entries.of_entry` and `Counting.add` for every line.
-  2. Lines of one answer that follow each other are made one before a `Response` is made of them.
+  2. A `Response` is made of the first line of an answer. The lines that follow it and say the same are added to it
+     before it is counted; most answers are then counted once.
 """
 
 from __future__ import annotations

@@ -44,35 +44,44 @@ def whole_lines(
 ) -> Iterator[Lines]:
     """Yield the lines of a file from a line's start on, many at a time.
 
-    Those that are too long are left out; where they are and how long goes into the list, if there is one.
+    One that is longer than a piece comes by itself: it is looked through for its end, and then read again at once, so
+    that it is held once. Those that are too long are left out; where they are and how long goes into the list, if there
+    is one.
     """
     file, status = regular(path)
     try:
-        reached, held, length = start, list[bytes](), 0
-        size = status.st_size  # no more is asked for than there is: making room for it takes time
+        reached, size = start, status.st_size  # no more is asked for than there is: making room for it takes time
         while reached < size and (data := read_at(file, reached, min(limits.piece, size - reached), path)):
-            first = data.find(b"\n") + 1 if length else 0
             end = data.rfind(b"\n") + 1
-            if first:
+            if not end and reached + len(data) < size:
+                del data
+                length = _length(file, reached, size, path)
                 if length <= limits.line:
-                    line = b"".join([*held, data[:first]])
-                    yield Lines(reached - length, line, 0, len(line))
+                    yield _line(file, reached, length, path)
                 elif left_out is not None:
-                    left_out.append((reached - length, length + first))
-            if end > first:
-                yield Lines(reached, data, first, end)
-            if end:
-                held, length = [], 0
-            length += len(data) - end
-            held = [*held, data[end:]] if length <= limits.line else []
-            reached += len(data)
-        if held and length:
-            line = b"".join(held)
-            yield Lines(reached - length, line, 0, len(line))
-        elif length and left_out is not None:
-            left_out.append((reached - length, length))
+                    left_out.append((reached, length))
+                reached += length
+                continue
+            end = end or len(data)  # the last line may have no end
+            yield Lines(reached, data, 0, end)
+            reached += end
     finally:
         os.close(file)
+
+
+def _length(file: int, offset: int, size: int, path: Path | str) -> int:
+    """Return how long the line is that begins there, its end included."""
+    reached = offset
+    while reached < size and (data := read_at(file, reached, min(LIMITS.piece, size - reached), path)):
+        if end := data.find(b"\n") + 1:
+            return reached + end - offset
+        reached += len(data)
+    return reached - offset
+
+
+def _line(file: int, offset: int, length: int, path: Path | str) -> Lines:
+    data = read_at(file, offset, length, path)
+    return Lines(offset, data, 0, len(data))
 
 
 def read_at(file: int, offset: int, length: int, path: Path | str) -> bytes:

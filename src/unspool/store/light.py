@@ -112,6 +112,7 @@ class FileLedger:
             with suppress(UnspoolError):  # a file that cannot be read costs no other; `unspool doctor` names it
                 for lines in text.lines:
                     take_text(tally, *lines)
+                    del lines  # it may be one of many megabytes: it is not held while the next one is read
             tally.finish()
             dropped += [(text.file, one) for one in tally.dropped]
         limits = [Limit(milliseconds(one.timestamp), one.notice) for _, one in dropped if one.notice]
