@@ -35,7 +35,7 @@ class LineBuffer:
         self.offset = offset
         """Where the unfinished line begins: everything before it has been returned."""
         self._max_line = max_line
-        self._held: list[bytes] = []
+        self._held = bytearray()
         self._length = 0
         """Bytes of the unfinished line so far, held or not."""
 
@@ -68,14 +68,14 @@ class LineBuffer:
     def _hold(self, data: bytes) -> None:
         self._length += len(data)
         if self._length > self._max_line:
-            self._held.clear()
+            self._held = bytearray()
         else:
-            self._held.append(data)
+            self._held += data
 
     def _take(self) -> list[Line | LongLine]:
         line: Line | LongLine = LongLine(self.offset, self._length)
         if self._length <= self._max_line:
-            line = Line(self.offset, memoryview(b"".join(self._held)))
+            line = Line(self.offset, memoryview(self._held))
         self.offset += self._length
-        self._held, self._length = [], 0
+        self._held, self._length = bytearray(), 0
         return [line]
