@@ -68,10 +68,12 @@ def test_a_menu_takes_effect_at_once_and_keeps_the_rest_of_the_address(tabs: Tab
 def test_without_a_script_a_button_filters_and_a_link_leads_on(tabs: Tabs, served: Served) -> None:
     page = entered(tabs, served, script=False).go(f"{served.address}/sessions?limit=3")
     assert page.locator("#rows tr").count() == 3
-    page.click("#next")
+    with page.expect_navigation():
+        page.click("#next")
     assert "offset=3" in page.url
     page.fill("input[name=q]", "tide")
-    page.click("form.filters button")
+    with page.expect_navigation():
+        page.click("form.filters button")
     assert page.locator("#rows tr").count() == len(served.get("/sessions.json?q=tide").json["rows"]) == 1
 
 

@@ -9,8 +9,8 @@ Rules
   5. Where no stop reason says that the output is final, about the size of the content is kept to estimate it from.
 """
 
-import re
 from collections.abc import Callable
+from datetime import UTC, datetime
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
@@ -25,7 +25,6 @@ if TYPE_CHECKING:  # to read what was billed, the types of all lines need not be
 
 
 SYNTHETIC = "<synthetic>"
-_PLAIN = re.compile(r"\d{4}-[01]\d-[0-3]\dT[0-2]\d:[0-5]\d:[0-5]\d\.\d{3}Z", re.ASCII)
 MOST = 10**9
 """Tokens. No response has more; a number beyond is damage, and sums must stay within 64 bits."""
 
@@ -198,9 +197,13 @@ def _digest(line: Buffer) -> str:
     return hashlib.sha256(bytes(line).strip()).hexdigest()
 
 
-def is_plain(timestamp: str) -> bool:
-    """Tell whether a time is as the program writes it, in UTC: such times sort as they are."""
-    return _PLAIN.fullmatch(timestamp) is not None
+def moment(timestamp: str | None) -> datetime | None:
+    """Return a time; nothing for what is none. Without an offset it is taken as UTC."""
+    try:
+        time = datetime.fromisoformat(timestamp or "")
+    except ValueError:
+        return None
+    return time if time.tzinfo else time.replace(tzinfo=UTC)
 
 
 def stem(file: str) -> str:

@@ -17,17 +17,14 @@ Rules
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import UTC, datetime, timedelta
 from typing import Generic, NamedTuple, TypeAlias, TypeVar
 
 from msgspec.structs import replace
 
-from unspool.prices.answers import Response, is_plain
+from unspool.prices.answers import Response, moment
 
 S = TypeVar("S", bound=int | str)
 """What a caller calls its sources: numbers or paths."""
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Counted(NamedTuple, Generic[S]):
@@ -133,17 +130,10 @@ def _rank(response: Response) -> tuple[bool, int, int, bool, bool]:
 
 
 def _is_earlier(timestamp: str | None, other: str | None) -> bool:
-    """Compare times. As the program writes them (`2026-01-05T09:00:00.000Z`) they sort as they are."""
-    if timestamp and other and is_plain(timestamp) and is_plain(other):
-        return timestamp < other
-    return _time(timestamp) < _time(other)
-
-
-def _time(timestamp: str | None) -> tuple[bool, int, str]:
-    """Return what sorts timestamps by time, whatever their offset; those that are none come last."""
-    try:
-        time = datetime.fromisoformat(timestamp or "")
-    except ValueError:
-        return True, 0, timestamp or ""
-    aware = time if time.tzinfo else time.replace(tzinfo=UTC)
-    return False, (aware - _EPOCH) // timedelta(microseconds=1), timestamp or ""
+    """Compare times, whatever their offset; those that are none come last. Of one moment, what is written decides."""
+    if timestamp == other:
+        return False
+    time, other_time = moment(timestamp), moment(other)
+    if time is None or other_time is None or time == other_time:
+        return (time is None, timestamp or "") < (other_time is None, other or "")
+    return time < other_time

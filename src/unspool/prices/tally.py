@@ -8,12 +8,13 @@ Rules
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Generic
 
 from msgspec.structs import force_setattr
 
 from unspool.format.shape import Buffer
-from unspool.prices.answers import Answer, Dropped, Response, billed, content_size, is_plain, stem
+from unspool.prices.answers import Answer, Dropped, Response, billed, content_size, moment, stem
 from unspool.prices.responses import Counting, S
 
 
@@ -29,6 +30,8 @@ class Tally(Generic[S]):
         """The line of it that counts."""
         self._last: str | None
         """The time of its last line."""
+        self._moment: datetime | None
+        """The same, if it has been looked at."""
         self._others: list[int]
         """Where its other lines are."""
         self.dropped: list[Dropped] = []
@@ -46,7 +49,8 @@ class Tally(Generic[S]):
         if isinstance(found, Dropped):
             self.dropped.append(found)
         else:
-            self._open, self._answer, self._last, self._others = found, answer, found.timestamp, []
+            self._open, self._answer, self._others = found, answer, []
+            self._last, self._moment = answer.timestamp, None
 
     def finish(self) -> None:
         """Count the lines that were taken last: call it when there are no more."""
@@ -63,11 +67,12 @@ class Tally(Generic[S]):
 
     def _goes_on(self, answer: Answer) -> bool:
         """Tell whether a line is one more of a response: only its output and its content are new, and it came later."""
-        before, time, earlier = self._answer, answer.timestamp, self._last
-        if not time or not earlier or time < earlier or not is_plain(time):
-            return False
-        if not self._others and not is_plain(earlier):  # with others, it has been looked at
-            return False
+        before = self._answer
+        if answer.timestamp != self._last:
+            now, last = moment(answer.timestamp), self._moment or moment(self._last)
+            if now is None or last is None or now <= last:
+                return False
+            self._moment = now
         usage, most = answer.message.usage, before.message.usage
         return (
             usage is not None

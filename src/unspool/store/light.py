@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from datetime import UTC
 from functools import cached_property
 from typing import NamedTuple
 
 from unspool.errors import UnspoolError
 from unspool.paths import project_name
-from unspool.prices.answers import Dropped, Response, is_plain
+from unspool.prices.answers import Dropped, Response, moment
 from unspool.prices.cost import explain
 from unspool.prices.responses import Counting
 from unspool.prices.table import Price
@@ -50,9 +51,13 @@ class FileLedger:
         if wanted.exact:
             return [self._row(*one) for one in chosen]
         told = [key for key in KEYS if key in wanted.keys]
-        groups: dict[tuple[str | None, ...], tuple[str, list[Response]]] = {}
+        groups: dict[tuple[object, ...], tuple[str, list[Response]]] = {}
         for source, one in chosen:
-            key: tuple[str | None, ...] = (_quarter(one.timestamp), one.model)
+            written = one.timestamp or ""
+            time = moment(written)
+            key: tuple[object, ...] = (written, one.model)
+            if time is not None and time.tzinfo is UTC:  # others stand alone
+                key = (written[:_HOUR], time.minute // 15, one.model)  # the day, as it is written, decides on the price
             if told:
                 of = self._project(source, one) if "project" in told else None
                 key += tuple(of if name == "project" else getattr(one, KEYS[name]) for name in told)
@@ -131,14 +136,7 @@ def text_of_file(path: str, project: str | None) -> Text:
     return Text(path, project, whole_lines(path, _LIMITS))
 
 
-def _quarter(timestamp: str | None) -> str:
-    """Return what times of the same quarter of an hour share, as the program writes them; others stand alone."""
-    if timestamp and is_plain(timestamp):
-        return timestamp[:14] + _QUARTERS[timestamp[14:16]]
-    return timestamp or ""
-
-
-_QUARTERS = {f"{minute:02}": str(minute // 15) for minute in range(60)}
+_HOUR = len("2026-01-05T09:")
 
 
 def _in_time(time: int | None, wanted: Wanted) -> bool:
