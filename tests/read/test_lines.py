@@ -43,5 +43,5 @@ def test_a_line_too_long_is_not_held() -> None:
     buffer = LineBuffer(max_line=10)
     for _ in range(100):
         assert buffer.feed(b"x" * 1000) == []
-        assert sum(map(len, buffer._held)) <= 10
+        assert len(buffer._held) <= 10
     assert buffer.feed(b"\nab\n") == [LongLine(0, 100_001), Line(100_001, memoryview(b"ab\n"))]
