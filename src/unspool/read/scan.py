@@ -169,18 +169,17 @@ class _Looking:
 
     def folder(self, path: str, folder: _Folder) -> list[tuple[str, _Folder]]:
         """Look at the files of a folder; return the folders in it."""
+        descriptor: int | None = None
         try:
-            descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC) if _BY_DESCRIPTOR else None
-        except OSError as error:
-            self.skipped.append(Skipped(Path(path), reason(error)))
-            return []
-        try:
+            if _BY_DESCRIPTOR:
+                descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             with os.scandir(path if descriptor is None else descriptor) as listing:
                 children = list(listing)
-            return self._children(path, folder, children)
         except OSError as error:
             self.skipped.append(Skipped(Path(path), reason(error)))
-            return []
+            children = []
+        try:
+            return self._children(path, folder, children)
         finally:
             if descriptor is not None:
                 os.close(descriptor)
@@ -202,20 +201,22 @@ class _Looking:
                     if (place, now.st_size, now.st_mtime_ns, now.st_dev, now.st_ino) == before:
                         unchanged += 1
                         continue
-            if child.is_dir(follow_symlinks=False):
-                if (found := _inner(folder, child.name)) is not None:
+            match self._visit(child, place, folder):
+                case _Folder() as found:
                     inner.append((place, found))
-            elif (source := self._file(child, place, folder)) is not None:
-                self.changed.append(source)
-                continue
+                case Source() as source:
+                    self.changed.append(source)
+                    continue
             if before is not None:  # something is there, but not the file
                 known[place] = before
         self.unchanged += unchanged
         return inner
 
-    def _file(self, child: os.DirEntry[str], place: str, folder: _Folder) -> Source | None:
-        """Return a file that is to be read."""
+    def _visit(self, child: os.DirEntry[str], place: str, folder: _Folder) -> _Folder | Source | None:
+        """Return a folder that is to be entered, or a file that is to be read."""
         try:
+            if child.is_dir(follow_symlinks=False):
+                return _inner(folder, child.name)
             if child.is_symlink():
                 self._link(Path(place))
                 return None
