@@ -1,7 +1,8 @@
-"""Nothing of whoever runs the tests is read or written."""
+"""Nothing of whoever runs the tests is read or written, and nothing depends on how they are run."""
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,3 +17,10 @@ def nobody(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         patch.setenv("UNSPOOL_HOME", str(place / "unspool"))
         patch.setenv("CLAUDE_CONFIG_DIR", str(place / "claude"))
         yield place
+
+
+@pytest.fixture(scope="session", autouse=True)
+def interruptible() -> None:
+    """Let this process and its children be interrupted: in the background of a shell they would ignore it."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
