@@ -10,7 +10,7 @@ Rules
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -24,6 +24,7 @@ from unspool.edit.undisturbed import undisturbed
 from unspool.errors import NotFound, Refused
 from unspool.format.blocks import ToolUse
 from unspool.format.entry import Entry
+from unspool.format.moments import moment
 from unspool.format.notes import CustomTitle, FileHistory, FileHistoryDelta, FileHistorySnapshot
 from unspool.format.records import Assistant, Progress, User
 from unspool.graph import models
@@ -156,12 +157,7 @@ def _parent(lines: Sequence[Entry]) -> str | None:
 
 
 def _newest(entries: Iterable[Entry]) -> datetime | None:
-    newest = max((entry.record.timestamp for entry in entries if entry.record.timestamp), default=None)
-    try:
-        found = datetime.fromisoformat(newest) if newest else None
-    except ValueError:
-        return None
-    return found if found is None or found.tzinfo else found.replace(tzinfo=UTC)
+    return moment(max((entry.record.timestamp for entry in entries if entry.record.timestamp), default=None))
 
 
 def _ids(entries: Iterable[Entry]) -> Iterable[str]:

@@ -10,7 +10,6 @@ Rules
 """
 
 from collections.abc import Callable
-from datetime import UTC, datetime
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
@@ -195,15 +194,6 @@ def _digest(line: Buffer) -> str:
     import hashlib  # only for lines that no program of Anthropic's wrote
 
     return hashlib.sha256(bytes(line).strip()).hexdigest()
-
-
-def moment(timestamp: str | None) -> datetime | None:
-    """Return a time; nothing for what is none. Without an offset it is taken as UTC."""
-    try:
-        time = datetime.fromisoformat(timestamp or "")
-    except ValueError:
-        return None
-    return time if time.tzinfo else time.replace(tzinfo=UTC)
 
 
 def stem(file: str) -> str:

@@ -21,7 +21,8 @@ from typing import Generic, NamedTuple, TypeAlias, TypeVar
 
 from msgspec.structs import replace
 
-from unspool.prices.answers import Response, moment
+from unspool.format.moments import moment
+from unspool.prices.answers import Response
 
 S = TypeVar("S", bound=int | str)
 """What a caller calls its sources: numbers or paths."""

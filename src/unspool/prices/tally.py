@@ -13,8 +13,9 @@ from typing import Generic
 
 from msgspec.structs import force_setattr
 
+from unspool.format.moments import moment
 from unspool.format.shape import Buffer
-from unspool.prices.answers import Answer, Dropped, Response, billed, content_size, moment, stem
+from unspool.prices.answers import Answer, Dropped, Response, billed, content_size, stem
 from unspool.prices.responses import Counting, S
 
 
@@ -39,12 +40,10 @@ class Tally(Generic[S]):
     def take(self, answer: Answer, line: Buffer, offset: int) -> None:
         """Take an answer's line."""
         open = self._open
-        if open is not None:
-            if answer.message.id == open.id and self._goes_on(answer):
-                self._go_on(open, answer, line, offset)
-                return
-            self._counting.add(self._source, open, self._others)
-            self._open = None
+        if open is not None and answer.message.id == open.id and self._goes_on(answer):
+            self._go_on(open, answer, line, offset)
+            return
+        self.finish()
         found = billed(answer, line, offset, self._home)
         if isinstance(found, Dropped):
             self.dropped.append(found)

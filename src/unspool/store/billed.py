@@ -7,6 +7,8 @@ here: a warm report needs no more.
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from unspool.format.moments import moment
+
 if TYPE_CHECKING:
     from unspool.prices.answers import Response
 
@@ -110,12 +112,11 @@ class Ledger(Protocol):
 
 def milliseconds(timestamp: str | None) -> int | None:
     """Return a time since 1970; nothing for what is none. Without an offset it is taken as UTC."""
-    try:
-        time = datetime.fromisoformat(timestamp or "")
-        since = (time if time.tzinfo else time.replace(tzinfo=UTC)) - _EPOCH
-        return since.days * DAY + since.seconds * 1000 + since.microseconds // 1000
-    except (ValueError, OverflowError):
+    time = moment(timestamp)
+    if time is None:
         return None
+    since = time - _EPOCH
+    return since.days * DAY + since.seconds * 1000 + since.microseconds // 1000
 
 
 def fits_project(wanted: str | None, *names: str | None) -> bool:

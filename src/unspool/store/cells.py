@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 from datetime import UTC, date, datetime, timedelta
 
+from unspool.format.moments import moment
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _BAD = re.compile("[\0\ud800-\udfff]")
@@ -25,13 +27,8 @@ def micros(timestamp: str | None) -> int | None:
     >>> micros("1970-01-01T00:00:01.5Z")
     1500000
     """
-    if not timestamp:
-        return None
-    try:
-        time = datetime.fromisoformat(timestamp)
-        return ((time if time.tzinfo else time.replace(tzinfo=UTC)) - _EPOCH) // _MICROSECOND
-    except (ValueError, OverflowError):
-        return None
+    time = moment(timestamp)
+    return None if time is None else (time - _EPOCH) // _MICROSECOND
 
 
 def days(text: str | None) -> int | None:

@@ -14,7 +14,7 @@ import re
 import sqlite3
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from datetime import UTC, datetime, tzinfo
+from datetime import datetime, tzinfo
 from fnmatch import translate
 from functools import cached_property, lru_cache
 from operator import attrgetter
@@ -22,6 +22,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 
+from unspool.format.moments import moment
 from unspool.store.billed import fits_project
 
 HAS: Final = {"error": "errors", "image": "images", "agent": "agents", "compaction": "compactions", "pr": "prs"}
@@ -239,15 +240,6 @@ def _in_time(since: datetime | None, until: datetime | None) -> Test:
         )
 
     return test
-
-
-def moment(text: str | None) -> datetime | None:
-    """Return a time as a session has it; nothing for what is none. Without an offset it is taken as UTC."""
-    try:
-        found = datetime.fromisoformat(text or "")
-    except ValueError:
-        return None
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
 
 
 def _month(text: str, zone: tzinfo | None) -> str:

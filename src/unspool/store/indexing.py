@@ -16,7 +16,6 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping
-from datetime import UTC, datetime
 from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
@@ -216,7 +215,7 @@ class _Work:
             begins = begins or may_begin
             if compacts and digesting:
                 taken.digest.compactions.append(at)
-            time = _time(timestamp) if found else None
+            time = milliseconds(timestamp) if found else None
             for number, kind, text, call, tool, target, failed in found:
                 if call and digesting:
                     taken.told(kind, call, tool, target, line if not failed else None)
@@ -322,12 +321,3 @@ class _Taken:
         if len(calls) > _CALLS:
             del calls[next(iter(calls))]
         return tool, target
-
-
-def _time(stamp: str | None) -> int | None:
-    """Return when a line was written; of every line, so the quick way for those that are as the program writes them."""
-    try:
-        moment = datetime.fromisoformat(stamp or "")
-        return round(moment.timestamp() * 1000) if moment.tzinfo is UTC else milliseconds(stamp)
-    except (ValueError, OverflowError):
-        return None

@@ -12,8 +12,9 @@ from functools import cached_property
 from typing import NamedTuple
 
 from unspool.errors import UnspoolError
+from unspool.format.moments import moment
 from unspool.paths import project_name
-from unspool.prices.answers import Dropped, Response, moment
+from unspool.prices.answers import Dropped, Response
 from unspool.prices.cost import explain
 from unspool.prices.responses import Counting
 from unspool.prices.table import Price
