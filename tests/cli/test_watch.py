@@ -296,3 +296,17 @@ def test_the_board_can_be_scrolled(world: World, terminal: Terminal) -> None:
     terminal.see("Fix it")
     terminal.press("\x1b[5~")
     terminal.see("Working (30)")
+
+
+def test_every_key_counts_however_many_come_at_once(world: World, terminal: Terminal) -> None:
+    for number in range(30):
+        world.save(user(f"Session {number:02}"), id=f"00000000-0000-4000-8000-0000000001{number:02}")
+    terminal.see("Working (30)")
+    terminal.press("jjj\x1b[B\x1bOB\x1b[1;5Cjé")  # six lines down; an arrow to the right and a letter mean nothing
+    until(lambda: "Session 03" in terminal.screen.display[1], lambda: terminal.text)
+    terminal.press(100 * "j" + "\x1b[5~")  # below the end there is nothing to go back from
+    terminal.see("Working (30)")
+    terminal.press("\x1b")
+    terminal.press("[6")
+    terminal.press("~q")
+    assert terminal.process.wait(10) == 0

@@ -3,11 +3,13 @@
 Rules
   1. The alternate screen is used, and left whatever happens: an error, a signal, Ctrl-C.
   2. Only lines that have changed are written again. What is written was made safe by whoever made it.
+  3. Every key counts, however many come at once. A key's bytes may come in two pieces; what is no key of ours is none.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import select
 import shutil
 import signal
@@ -20,7 +22,19 @@ from types import FrameType, TracebackType
 from typing import Any
 
 _ENTER, _LEAVE = "\x1b[?1049h\x1b[?25l\x1b[2J", "\x1b[?25h\x1b[?1049l"
-_KEYS = {b"\x1b[A": "up", b"\x1b[B": "down", b"\x1b[5~": "page up", b"\x1b[6~": "page down", b"\x1b": "escape"}
+_KEYS = {
+    b"\x1b[A": "up",
+    b"\x1bOA": "up",
+    b"\x1b[B": "down",
+    b"\x1bOB": "down",
+    b"\x1b[5~": "page up",
+    b"\x1b[6~": "page down",
+    b"\x1b": "escape",
+}
+_KEY = re.compile(rb"\x1b\[[0-?]*[ -/]*[@-~]|\x1bO[@-~]|[\xc0-\xff][\x80-\xbf]+|.", re.DOTALL)
+_TORN = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*|O)?\Z")
+_REST_SECONDS = 0.05
+"""How long the rest of a key's bytes may take; after an Esc nothing comes."""
 
 
 class Screen:
@@ -62,24 +76,29 @@ class Screen:
         return shutil.get_terminal_size((80, 24))
 
     def wake(self) -> None:
-        """Let `key` return at once, from any thread."""
+        """Let `keys` return at once, from any thread."""
         with suppress(OSError):  # full, which wakes as well; or closed
             os.write(self._waker, b"!")
 
-    def key(self, seconds: float) -> str | None:
-        """Wait for a key, or until woken or for so long; return what was pressed."""
+    def keys(self, seconds: float) -> list[str]:
+        """Wait for keys, or until woken or for so long; return what was pressed, in order."""
         watched = [self._wake, *([self._input] if self._input is not None else [])]
         ready, _, _ = select.select(watched, [], [], seconds)
         if self._wake in ready:
             with suppress(OSError):
                 os.read(self._wake, 4096)
         if self._input is None or self._input not in ready:
-            return None
-        data = os.read(self._input, 32)
+            return []
+        data = os.read(self._input, 4096)
         if not data:  # nobody types any more
             self._input = None
-            return None
-        return _KEYS.get(data, data[:1].decode("latin-1"))
+            return []
+        while _TORN.search(data) and select.select([self._input], [], [], _REST_SECONDS)[0]:
+            more = os.read(self._input, 4096)
+            if not more:
+                break
+            data += more
+        return [_KEYS.get(key, key.decode(errors="replace")) for key in _KEY.findall(data)]
 
     def show(self, lines: Sequence[str]) -> None:
         """Show lines, as many as fit."""

@@ -149,6 +149,8 @@ class _Terminal:
         self._failure: list[BaseException] = []
         self._first = 0
         """The first line that is shown below the summary."""
+        self._last = 0
+        """What it can be at most: the lines from there on fill the screen."""
 
     def run(self) -> None:
         """Show the board until somebody leaves."""
@@ -160,7 +162,8 @@ class _Terminal:
             try:
                 while not self._over.is_set():
                     self._draw(screen.size, screen.show)
-                    self._press(screen.key(1.0), screen.size[1])
+                    for key in screen.keys(1.0):
+                        self._press(key, screen.size[1])
             finally:
                 self._over.set()
                 thread.join()
@@ -183,11 +186,12 @@ class _Terminal:
         now = _now()
         rows = self._watch.board.rows(now)
         made = drawing.lines(rows, now, width)
-        self._first = max(0, min(self._first, len(made) - (height - 1)))
+        self._last = max(0, len(made) - (height - 1))
+        self._first = min(self._first, self._last)
         head = drawing.summary(rows, now, self._watch.mode.words, self._watch.board.unread)
         show([click.style(cut(head, width), reverse=True), *made[self._first : self._first + height - 1]])
 
-    def _press(self, key: str | None, height: int) -> None:
+    def _press(self, key: str, height: int) -> None:
         match key:
             case "q" | "Q":
                 self._over.set()
@@ -201,3 +205,4 @@ class _Terminal:
                 self._first -= height - 2
             case _:
                 pass
+        self._first = max(0, min(self._first, self._last))
