@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from unspool.prices.answers import Response
-from unspool.prices.cost import cost, dollars, explain
+from unspool.prices.cost import bill, cost, dollars, estimated_output, explain
 from unspool.prices.override import override
 from unspool.prices.table import Price, price, prices
 
@@ -186,3 +186,24 @@ def test_cost_is_additive_but_for_rounding(of: Price, one: dict[str, int], other
 @given(known, counts, st.sampled_from(KINDS), st.integers(1, 10**6))
 def test_more_tokens_never_cost_less(of: Price, fields: dict[str, int], kind: str, more: int) -> None:
     assert cost(response(**{**fields, kind: fields[kind] + more}), of) >= cost(response(**fields), of)
+
+
+early = st.fixed_dictionaries({"final": st.booleans(), "size": st.integers(0, 10**6)})
+
+
+@given(known | st.none(), st.lists(st.tuples(counts, speeds, early), max_size=5))
+def test_a_bill_is_the_sum_of_the_bills_of_each(of: Price | None, parts: list[tuple[dict[str, Any], ...]]) -> None:
+    asked = [response(**{name: value for part in one for name, value in part.items()}) for one in parts]
+    apart = [bill((one,), of) for one in asked]
+    assert bill(asked, of) == tuple(map(sum, zip(bill((), of), *apart, strict=True)))
+
+
+@given(known, counts, speeds, early)
+def test_what_a_response_probably_cost_is_its_cost_with_the_output_it_probably_had(
+    of: Price, fields: dict[str, int], speed: dict[str, str], rest: dict[str, Any]
+) -> None:
+    asked = response(**{**fields, **speed, **rest})
+    whole = replace(asked, output=estimated_output(asked), final=True)
+    made = bill((asked,), of)
+    assert (made.estimated_output_tokens, made.estimated_cost_micros) == (whole.output, cost(whole, of))
+    assert made.estimated_responses == (not asked.final)

@@ -106,6 +106,9 @@ class BilledLine(CamelShape, frozen=True):
     forked_from: object = None
 
 
+Told: TypeAlias = tuple[str | None, bool, int]
+"""What all lines of an answer say: the earliest time, whether it is final, and about how much content they have."""
+
 Answer: TypeAlias = "Assistant | BilledLine | Glance"
 
 billed_line: Callable[[Buffer], BilledLine] = msgspec.json.Decoder(BilledLine).decode
@@ -116,26 +119,35 @@ def billed(answer: Answer, line: Buffer, offset: int, home: str) -> Response | D
 
     `home` is the name of its file without the ending.
     """
+    message = answer.message
+    if message.model == SYNTHETIC:
+        return Dropped(offset, "synthetic", answer.timestamp or None, _notice(line))
+    if message.usage is None:
+        return Dropped(offset, "no usage", answer.timestamp or None)
+    final = message.stop_reason is not None
+    told = (answer.timestamp, final, 0 if final else content_size(len(line)))
+    return response(answer, message.id or answer.uuid or _digest(line), offset, home, told)
+
+
+def response(answer: Answer, id: str, offset: int, home: str, told: Told) -> Response:
+    """Return the response that a line with usage tells of."""
     message, time = answer.message, answer.timestamp or None
     usage = message.usage
-    if message.model == SYNTHETIC:
-        return Dropped(offset, "synthetic", time, _notice(line))
-    if usage is None:
-        return Dropped(offset, "no usage", time)
-    final = message.stop_reason is not None
+    assert usage is not None
+    earliest, final, size = told
     writes, writes_1h = _cache_writes(usage.cache_creation_input_tokens, usage.cache_creation)
     session, agent = answer.session_id or answer.session_id_again, answer.agent_id
     at_home = session == home or (agent is not None and f"agent-{agent}" == home)
     fresh, output, read = usage.input_tokens, usage.output_tokens, usage.cache_read_input_tokens
     searches = usage.server_tool_use
     return Response(  # in the order of its fields: by name it takes three times as long
-        message.id or answer.uuid or _digest(line), answer.request_id, message.model, session, agent, time,
+        id, answer.request_id, message.model, session, agent, earliest or None,
         answer.cwd, answer.git_branch, answer.version,
         fresh if 0 <= fresh <= MOST else _tamed(fresh),
         output if 0 <= output <= MOST else _tamed(output),
         read if 0 <= read <= MOST else _tamed(read),
         writes, writes_1h, _tamed(searches.web_search_requests) if searches else 0,
-        final, 0 if final else content_size(len(line)),
+        final, size,
         usage.speed, usage.service_tier, usage.inference_geo,
         offset, time, bool(answer.is_sidechain), False,
         at_home and not answer.forked_from,

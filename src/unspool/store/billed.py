@@ -44,7 +44,10 @@ class Wanted(NamedTuple):
 
 
 class Sum(NamedTuple):
-    """Responses that are alike, added up. What is not asked for (`Wanted.keys`) may be None."""
+    """Responses that are alike, added up: what they share, and their bill (`prices/cost.py`).
+
+    What is not asked for (`Wanted.keys`) may be None.
+    """
 
     time: int | None
     """Milliseconds since 1970, of the earliest line; of several responses any moment of their quarter of an hour."""
@@ -55,7 +58,6 @@ class Sum(NamedTuple):
     model: str | None
     responses: int
     estimated_responses: int
-    """Those whose output may be a count from the beginning of the stream."""
     input_tokens: int
     output_tokens: int
     cache_read_tokens: int
@@ -65,9 +67,7 @@ class Sum(NamedTuple):
     cost_micros: int
     unpriced_tokens: int
     estimated_output_tokens: int
-    """The output as it probably was: of final responses what was counted, of the others from the size of their text."""
     estimated_cost_micros: int
-    """The cost with that output."""
 
 
 class Limit(NamedTuple):

@@ -10,7 +10,7 @@ from unspool.prices.answers import Response
 from unspool.prices.responses import Counting
 from unspool.prices.table import Price
 from unspool.store.billed import milliseconds
-from unspool.store.pricing import Pricing, priced
+from unspool.store.pricing import Pricing
 from unspool.store.rows import ANSWER, NAMES, response_of
 
 _SOURCE, _GENERATION = (NAMES.index(name) for name in ("source_id", "generation"))
@@ -42,7 +42,7 @@ def counted(
 def cells(one: Response, project: str | None, copies: int, pricing: Pricing) -> tuple[object, ...]:
     """Return what a row says of a response, from `offset` on; `project` is its folder's key."""
     time = milliseconds(one.timestamp)
-    found = priced(one, pricing)
+    found = pricing.bill((one,))
     return (
         one.offset,
         None if time is None else time * 1000,

@@ -23,7 +23,7 @@ from unspool.read.scan import Source
 from unspool.store.billed import milliseconds
 from unspool.store.freshness import SEARCHED
 from unspool.store.gather import Batch
-from unspool.store.pricing import Pricing, priced
+from unspool.store.pricing import Pricing
 from unspool.store.repeats import Repeats, repeats_in
 from unspool.store.taking import session_row
 
@@ -297,7 +297,7 @@ _SIDECHAIN, _RETOLD, _AT_HOME = 1, 2, 4
 
 def _row(place: _Place, response: Response, key: str | None, pricing: Pricing) -> tuple[object, ...]:
     """Return a row of `answers`."""
-    found = priced(response, pricing)
+    found = pricing.bill((response,))
     marks = response.sidechain * _SIDECHAIN + response.retold * _RETOLD + response.at_home * _AT_HOME
     return (
         response.id,
