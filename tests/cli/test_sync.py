@@ -150,12 +150,12 @@ def test_a_store_of_a_newer_unspool_is_refused_and_made_again_if_asked(
     done(run("sync", "--config-dir", world.root))
     world.synced()
     with closing(sqlite3.connect(own / "store.db", isolation_level=None)) as database:
-        database.execute("PRAGMA user_version = 4")
+        database.execute("PRAGMA user_version = 5")
     refused = run("ls", "--config-dir", world.root)
     assert (refused.code, refused.out) == (5, "")
     assert refused.err.replace(str(own), "OWN").splitlines() == snapshot(
         [
-            "unspool: `OWN/store.db` was made by a newer unspool (tables 4, this one knows 3)",
+            "unspool: `OWN/store.db` was made by a newer unspool (tables 5, this one knows 4)",
             "hint: upgrade unspool; `unspool sync --rebuild` makes it again from the files and the archive; "
             "`--no-store` does without it",
         ]

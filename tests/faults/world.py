@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 from unspool.store.archive import Archive
 from unspool.store.database import open_archive, open_store
+from unspool.store.freshness import known_stamps
 from unspool.store.indexing import Indexing, behind, index
 from unspool.store.listing import listed
 from unspool.store.sync import Report, Wishes, sync
@@ -324,6 +325,10 @@ def check_integrity(folder: Path) -> None:
             assert database.execute("PRAGMA foreign_key_check").fetchall() == []
             if name == "store.db":
                 database.execute("INSERT INTO words (words) VALUES ('integrity-check')")
+                stamps = "SELECT path, size, modified, device, inode FROM sources WHERE gone IS NULL"
+                known = known_stamps(database, Path("/"))
+                packed = {(path + name, *stamp) for path, names in known.items() for name, stamp in names.items()}
+                assert packed == set(database.execute(stamps))
 
 
 def check(world: World, folder: Path, fresh: Path) -> None:

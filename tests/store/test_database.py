@@ -14,7 +14,7 @@ import pytest
 import unspool.store
 from unspool.errors import Refused, Unreadable, UnspoolError, Unwritable
 from unspool.store.database import STORE, VERSIONS, is_locked, locked, open_archive, open_store, telling, transaction
-from unspool.store.freshness import unindexed
+from unspool.store.freshness import known_stamps, unindexed
 
 
 def modes(folder: Path) -> set[int]:
@@ -38,7 +38,7 @@ def test_a_store_that_was_not_finished_is_finished(tmp_path: Path) -> None:
 
 
 def test_a_store_of_a_newer_unspool_is_left_as_it_is_and_named(tmp_path: Path) -> None:
-    for open_it, knows in ((open_store, 3), (open_archive, 1)):
+    for open_it, knows in ((open_store, 4), (open_archive, 1)):
         with closing(open_it(tmp_path)) as database:
             database.execute("PRAGMA user_version = 99")
         with pytest.raises(Refused, match=rf"made by a newer unspool \(tables 99, this one knows {knows}\)") as refused:
@@ -150,3 +150,17 @@ def test_a_store_without_an_index_gets_one_that_knows_what_it_lacks(tmp_path: Pa
         assert database.execute("SELECT source_id FROM unindexed").fetchall() == [(1,), (2,)]
         assert database.execute("SELECT count(*) FROM words WHERE words MATCH 'a'").fetchone() == (0,)
         assert unindexed(database, Path("/c")) == 18
+
+
+def test_a_store_without_stamps_by_folder_knows_that_it_lacks_them(tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "store.db", isolation_level=None)) as old:
+        for name in ("schema.sql", "search.sql", "digests.sql"):
+            old.executescript((Path(unspool.store.__file__).parent / name).read_text())
+        old.execute("INSERT INTO homes VALUES (1, '/c', NULL)")
+        for number, gone in enumerate(("NULL", "7"), 1):
+            rest = f"NULL, NULL, NULL, 1, 9, 8, 7, 6, 9, x'', x'', 0, 1, {gone}"
+            old.execute(f"INSERT INTO sources VALUES (?, 1, ?, 'session', {rest})", (number, f"/c/{number}"))
+        old.execute("PRAGMA user_version = 3")
+    with closing(open_store(tmp_path)) as database:
+        assert database.execute("PRAGMA user_version").fetchone() == (VERSIONS[STORE],)
+        assert known_stamps(database, Path("/c")) == {"/c/": {"1": (9, 8, 7, 6)}}

@@ -167,14 +167,21 @@ def append(path: Path, data: bytes) -> None:
         file.write(data)
 
 
-def test_a_store_of_the_version_before_is_filled_without_indexing_anything_again(tmp_path: Path) -> None:
+def make_older(database: sqlite3.Connection) -> None:
+    """Make a store of the version that had no digests."""
+    for trigger in ("sources_added", "sources_changed"):
+        database.execute(f"DROP TRIGGER {trigger}")
+    for table in (*TABLES, "stamps", "unstamped"):
+        database.execute(f"DROP TABLE {table}")
+    database.execute("PRAGMA user_version = 2")
+
+
+def test_a_store_of_a_version_before_is_filled_without_indexing_anything_again(tmp_path: Path) -> None:
     write(tmp_path / "config")
     synced(tmp_path / "own", tmp_path / "config")
     before = rows(tmp_path / "own")
     with closing(sqlite3.connect(tmp_path / "own" / STORE, isolation_level=None)) as old:
-        for table in TABLES:
-            old.execute(f"DROP TABLE {table}")
-        old.execute("PRAGMA user_version = 2")
+        make_older(old)
         passages = old.execute("SELECT * FROM passages").fetchall()
     with closing(open_store(tmp_path / "own")) as database:
         assert database.execute("PRAGMA user_version").fetchone() == (VERSIONS[STORE],)
@@ -195,9 +202,7 @@ def test_a_line_that_was_torn_when_it_was_indexed_is_digested_once(tmp_path: Pat
     path.write_bytes(b"".join(whole[:2]) + whole[2].rstrip(b"\n"))
     synced(tmp_path / "own", tmp_path / "config")
     with closing(sqlite3.connect(tmp_path / "own" / STORE, isolation_level=None)) as old:
-        for table in TABLES:
-            old.execute(f"DROP TABLE {table}")
-        old.execute("PRAGMA user_version = 2")
+        make_older(old)
     append(path, b"".join(whole[3:]))
     synced(tmp_path / "own", tmp_path / "config")
     synced(tmp_path / "fresh", tmp_path / "config")

@@ -54,6 +54,38 @@ def test_a_file_that_is_missing_is_gone_and_one_in_another_folder_is_not(world: 
     assert compared(tmp_path, tmp_path / "config-2").gone == []
 
 
+def stamped(tmp_path: Path) -> tuple[int, int]:
+    """Return how many files are known by their folder, and how many one by one."""
+    with closing(open_store(tmp_path / "own")) as database:
+        together = sum(names.count("/") + 1 for (names,) in database.execute("SELECT names FROM stamps"))
+        return together, *database.execute("SELECT count(*) FROM unstamped").fetchone()
+
+
+def test_many_files_are_known_by_their_folder_and_those_that_change_one_by_one(world: World, tmp_path: Path) -> None:
+    for _ in range(58):
+        world.create()
+    synced(tmp_path / "own", world.root)
+    assert stamped(tmp_path) == (60, 0)
+    first, second, *_ = world.paths
+    world.append(first, 1)
+    world.delete(second)
+    for root in (world.root, world.root / "projects", first.parent):
+        found = compared(tmp_path, root)
+        assert [source.path for source in found.look.changed] == [first]
+        assert (found.gone, found.look.unchanged) == ([str(second)], 58)
+    assert [source.path for source in compared(tmp_path, first).look.changed] == [first]
+    synced(tmp_path / "own", world.root)
+    assert stamped(tmp_path) == (60, 2)
+    for root, unchanged in ((world.root, 59), (first.parent, 59), (first, 1)):
+        found = compared(tmp_path, root)
+        assert (found.is_fresh, found.look.unchanged) == (True, unchanged)
+    for _ in range(3):
+        world.create()
+    synced(tmp_path / "own", world.root)
+    assert stamped(tmp_path) == (62, 0)
+    assert compared(tmp_path, world.root).is_fresh
+
+
 def test_a_folder_that_has_gone_takes_its_files_with_it(world: World, tmp_path: Path) -> None:
     paths = list(map(str, world.paths))
     world.root.rename(tmp_path / "moved")

@@ -99,8 +99,8 @@ class Stamp(NamedTuple):
     inode: int
 
 
-Known: TypeAlias = tuple[str, int, int, int, int]
-"""The path of a file, and its stamp."""
+Known: TypeAlias = dict[str, dict[str, tuple[int, ...]]]
+"""The stamps of files, by their folder, with a separator at the end, and their name."""
 
 
 class Look(NamedTuple):
@@ -144,7 +144,7 @@ def scan(root: Path) -> Tree:
     return Tree(root, tuple(sorted(found.changed, key=attrgetter("place"))), tuple(sorted(found.skipped)))
 
 
-def look(root: Path, known: dict[str, Known]) -> Look:
+def look(root: Path, known: Known) -> Look:
     """Return what has changed in a tree. A file that has not costs one question to the system.
 
     What is found is taken out of `known`: what is left in the end is missing.
@@ -155,13 +155,18 @@ def look(root: Path, known: dict[str, Known]) -> Look:
     pending = [(str(root), _root_folder(root))]
     while pending:
         pending += looking.folder(*pending.pop())
-    return Look(looking.changed, looking.skipped, known.keys(), looking.unchanged)
+    return Look(looking.changed, looking.skipped, paths_of(known), looking.unchanged)
+
+
+def paths_of(known: Known) -> list[str]:
+    """Return the paths of files that are known."""
+    return [folder + name for folder, names in known.items() for name in names]
 
 
 class _Looking:
     """Looks at folders, one after the other."""
 
-    def __init__(self, root: Path, known: dict[str, Known]) -> None:
+    def __init__(self, root: Path, known: Known) -> None:
         self._root, self._known = root, known
         self.changed: list[Source] = []
         self.skipped: list[Skipped] = []
@@ -187,20 +192,21 @@ class _Looking:
     def _children(self, path: str, folder: _Folder, children: list[os.DirEntry[str]]) -> list[tuple[str, _Folder]]:
         folder = _recognised(folder, path.rpartition(os.sep)[2], children)
         inside = path.rstrip(os.sep) + os.sep
-        known, inner = self._known, list[tuple[str, _Folder]]()
+        known, inner = self._known.get(inside, {}), list[tuple[str, _Folder]]()
         unchanged, take = 0, known.pop
         for child in children:
-            place = inside + child.name
-            before = take(place, None)
+            name = child.name
+            before = take(name, None)
             if before is not None:
                 try:
                     now = child.stat(follow_symlinks=False)
                 except OSError:
                     pass
                 else:
-                    if (place, now.st_size, now.st_mtime_ns, now.st_dev, now.st_ino) == before:
+                    if (now.st_size, now.st_mtime_ns, now.st_dev, now.st_ino) == before:
                         unchanged += 1
                         continue
+            place = inside + name
             match self._visit(child, place, folder):
                 case _Folder() as found:
                     inner.append((place, found))
@@ -208,7 +214,7 @@ class _Looking:
                     self.changed.append(source)
                     continue
             if before is not None:  # something is there, but not the file
-                known[place] = before
+                known[name] = before
         self.unchanged += unchanged
         return inner
 
@@ -256,11 +262,12 @@ def config_around(root: Path) -> Path | None:
     return None
 
 
-def _look_at_file(path: Path, known: dict[str, Known]) -> Look:
+def _look_at_file(path: Path, known: Known) -> Look:
     status, folder = path.lstat(), _Folder()
-    is_same = (str(path), *stamp_of(status)) == known.pop(str(path), None)
+    names = known.get(str(path.parent).rstrip(os.sep) + os.sep, {})
+    is_same = stamp_of(status) == names.pop(path.name, None)
     source = _source(str(path), path.name, _kind(path.name, folder) or Kind.SESSION, status, folder)
-    return Look([] if is_same else [source], [], known.keys(), int(is_same))
+    return Look([] if is_same else [source], [], paths_of(known), int(is_same))
 
 
 def stamp_of(status: os.stat_result) -> Stamp:

@@ -19,14 +19,14 @@ from typing import Final
 from unspool.errors import Refused, Unreadable, UnspoolError, Unwritable
 
 STORE, ARCHIVE, LOCK = "store.db", "archive.db", "sync.lock"
-VERSIONS: Final = {STORE: 3, ARCHIVE: 1}
+VERSIONS: Final = {STORE: 4, ARCHIVE: 1}
 """Of the tables. A database of an earlier version is brought to this one by `_MIGRATIONS`; a later one is refused."""
 
 PATIENCE = 600.0
 """Seconds to wait for another process."""
 
-_SCRIPTS: Final = ("schema.sql", "search.sql", "digests.sql")
-_MIGRATIONS: Final = {(STORE, 1): "search.sql", (STORE, 2): "digests.sql"}
+_SCRIPTS: Final = ("schema.sql", "search.sql", "digests.sql", "stamps.sql")
+_MIGRATIONS: Final = {(STORE, 1): "search.sql", (STORE, 2): "digests.sql", (STORE, 3): "stamps.sql"}
 """The script that brings the tables of a version to the next."""
 
 _REBUILD = "`unspool sync --rebuild` makes it again from the files and the archive; `--no-store` does without it"

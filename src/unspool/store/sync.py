@@ -31,6 +31,7 @@ from unspool.store.freshness import WITHIN, Freshness, compare, edition_of, home
 from unspool.store.gather import Batch, Task, task
 from unspool.store.pricing import Pricing
 from unspool.store.rows import COLUMNS, OTHERS, Known, Writer
+from unspool.store.stamps import pack
 from unspool.store.workers import Failed, gathered
 
 STEPS = ("refilled", "looked", "read", "archived", "written", "counted", "committed", "missed", "done")
@@ -164,6 +165,7 @@ class _Work:
             self._database.executemany(mark, [(now, path) for path in freshness.gone])
             if self._is_whole(home):
                 self._database.execute("UPDATE homes SET synced = ? WHERE id = ?", (now, home))
+            pack(self._database)
         self._wishes.at("missed")
 
     def _has_a_name(self, source: Source) -> bool:
