@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from msgspec.structs import astuple
+
 from unspool.prices.answers import Response
 from unspool.prices.cost import Bill, bill
 from unspool.prices.table import Price, price
@@ -37,5 +39,5 @@ def together(responses: Sequence[Response], project: str | None, pricing: Pricin
     first = responses[0]
     return Sum(
         milliseconds(first.timestamp), first.session_id, first.agent_id, project, first.branch, first.model,
-        *pricing.bill(responses),
+        *astuple(pricing.bill(responses)),
     )  # fmt: skip
