@@ -86,6 +86,18 @@ def test_many_files_are_known_by_their_folder_and_those_that_change_one_by_one(w
     assert compared(tmp_path, world.root).is_fresh
 
 
+def test_stamps_that_are_damaged_are_made_again(world: World, tmp_path: Path) -> None:
+    for _ in range(4):
+        world.create()
+    synced(tmp_path / "own", world.root)
+    with closing(open_store(tmp_path / "own")) as database:
+        database.execute("UPDATE stamps SET stamps = substr(stamps, 2)")
+    assert len(compared(tmp_path, world.root).look.changed) == 6
+    assert synced(tmp_path / "own", world.root).lines_parsed == 0
+    assert compared(tmp_path, world.root).is_fresh
+    assert stamped(tmp_path) == (6, 0)
+
+
 def test_a_folder_that_has_gone_takes_its_files_with_it(world: World, tmp_path: Path) -> None:
     paths = list(map(str, world.paths))
     world.root.rename(tmp_path / "moved")

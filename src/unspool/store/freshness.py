@@ -69,7 +69,7 @@ def known_stamps(database: sqlite3.Connection, root: Path) -> Known:
         if names is None:
             folder, separator, name = path.rpartition(os.sep)
             others.append((folder + separator, name, value, tuple(stamp)))
-        else:
+        elif len(value) == STAMP.size * (names.count("/") + 1):  # else it is damaged, and its files count as changed
             known[path] = dict(zip(names.split("/"), STAMP.iter_unpack(value), strict=True))
     for folder, name, gone, stamp in others:
         if gone is None:
