@@ -15,6 +15,7 @@ from inline_snapshot import snapshot
 
 from tests.cli.conftest import Run
 from unspool.export.figures import size
+from unspool.store.database import STORE, VERSIONS
 from unspool.testing.build import assistant, note, raw, session, tool_result, tool_use, user
 
 S1 = "11111111-1111-4111-8111-111111111111"
@@ -173,7 +174,7 @@ def test_the_store_is_brought_up_to_date_and_told_of(run: Run, tmp_path: Path) -
     store = data["store"]
     assert store["folder"] == str(tmp_path / "u")
     assert (store["sound"], store["message"], store["hint"], store["synced"]) == (True, None, None, True)
-    assert (store["version"], store["archive"], store["files"], store["gone_files"]) == (3, True, 1, 0)
+    assert (store["version"], store["archive"], store["files"], store["gone_files"]) == (VERSIONS[STORE], True, 1, 0)
     assert store["raw_bytes"] == length
     assert 0 < store["archived_bytes"] < length
     assert min(store["store_bytes"], store["archive_bytes"]) > 0
