@@ -8,15 +8,11 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unspool.format.codec import decode
-from unspool.format.entry import Entry
-from unspool.prices.answers import Dropped, Response
-from unspool.prices.entries import of_entry, take_entry
-from unspool.prices.responses import Counted, Counting, unique
+from tests.prices.long_way import FILE, entries, line_at, ordered, the_long_way
+from unspool.prices.entries import take_entry
+from unspool.prices.responses import Counting
 from unspool.prices.tally import Tally
 from unspool.prices.texts import take_text
-
-FILE = "/c/projects/-w/s1.jsonl"
 
 times = st.sampled_from(
     [
@@ -75,24 +71,6 @@ def written(line: dict[str, Any], style: int) -> bytes:
 lines = st.lists(st.builds(written, answers | told, st.sampled_from([0, 0, 0, 1, 2, 3])), max_size=8)
 
 
-def the_long_way(text: bytes) -> tuple[list[Counted[str]], list[Dropped]]:
-    found = [of_entry(entry, FILE) for entry in entries(text)]
-    dropped = [one for one in found if isinstance(one, Dropped)]
-    return unique((FILE, one) for one in found if isinstance(one, Response)), dropped
-
-
-def entries(text: bytes) -> list[Entry]:
-    found, offset = [], 0
-    for line in text.splitlines(keepends=True):
-        found += [item for item in decode(line, offset) if isinstance(item, Entry)]
-        offset += len(line)
-    return found
-
-
-def ordered(counted: list[Counted[str]]) -> list[Counted[str]]:
-    return sorted((one._replace(merged=tuple(sorted(one.merged))) for one in counted), key=lambda one: one.response.id)
-
-
 @given(lines, st.integers(0, 60))
 def test_text_is_counted_as_its_entries_are(lines: list[bytes], before: int) -> None:
     text = b"".join(line + b"\n" for line in lines)
@@ -102,7 +80,7 @@ def test_text_is_counted_as_its_entries_are(lines: list[bytes], before: int) -> 
     tally.finish()
     counted, dropped = the_long_way(text)
     assert ordered(list(counting.counted())) == ordered(counted)
-    assert sorted(tally.dropped) == sorted(one for one in dropped if b'"usage"' in _line(text, one.offset))
+    assert sorted(tally.dropped) == sorted(one for one in dropped if b'"usage"' in line_at(text, one.offset))
 
 
 @given(lines)
@@ -116,8 +94,3 @@ def test_entries_are_counted_one_by_one(lines: list[bytes]) -> None:
     counted, dropped = the_long_way(text)
     assert ordered(list(counting.counted())) == ordered(counted)
     assert sorted(tally.dropped) == sorted(dropped)
-
-
-def _line(text: bytes, offset: int) -> bytes:
-    start = text.rfind(b"\n", 0, offset) + 1
-    return text[start : text.find(b"\n", offset)]

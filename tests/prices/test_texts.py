@@ -1,21 +1,19 @@
-"""Which lines are looked at: all that could bill something, however they are written or damaged."""
+"""What text bills: all of it, however it is written or damaged."""
 
 from __future__ import annotations
 
 import json
-import re
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unspool.prices.candidates import candidates
-from unspool.prices.responses import Counting
+from tests.prices.long_way import FILE, line_at, ordered, the_long_way
+from unspool.prices.answers import Dropped
+from unspool.prices.responses import Counted, Counting
 from unspool.prices.tally import Tally
 from unspool.prices.texts import take_text
-
-FILE = "/c/projects/-w/s1.jsonl"
 
 ANSWER: dict[str, Any] = {
     "parentUuid": None,
@@ -47,42 +45,34 @@ lines = st.lists(st.builds(lambda parts, end: b"".join(parts).replace(b"\n", b""
                            st.lists(parts, max_size=3), st.sampled_from([b"\n", b"\r\n"])), max_size=8)  # fmt: skip
 
 
-def found(text: bytes, before: bytes = b"") -> list[bytes]:
-    data = before + text
-    return [data[begin:end] for begin, end in candidates(data, len(before), len(data))]
+def taken(text: bytes, before: bytes = b"") -> tuple[list[Counted[str]], list[Dropped]]:
+    """Return what was billed in a text that stands behind another."""
+    counting = Counting[str]()
+    tally = Tally(counting, FILE, FILE)
+    take_text(tally, -len(before), before + text, len(before), len(before) + len(text))
+    tally.finish()
+    return ordered(list(counting.counted())), sorted(tally.dropped)
 
 
 @given(lines, st.binary(max_size=9), st.booleans())
-def test_every_line_that_could_bill_is_found_whole_and_in_order(lines: list[bytes], before: bytes, cut: bool) -> None:
+def test_every_line_that_bills_counts_however_it_is_written_or_damaged(
+    lines: list[bytes], before: bytes, cut: bool
+) -> None:
     text = b"".join(lines)[: -1 if cut else None]
-    whole = [line for line in _cut(text) if line]
-    looked_at = found(text, before)
-    assert [line for line in whole if line in looked_at] == looked_at
-    assert [line for line in whole if _could_bill(line) and line not in looked_at] == []
-
-
-def _could_bill(line: bytes) -> bool:
-    """Tell whether a line has a key `usage`."""
-    return re.search(rb'(?<!\\)"usage"', line) is not None
+    counted, dropped = the_long_way(text)
+    expected = sorted(one for one in dropped if b'"usage"' in line_at(text, one.offset))
+    assert taken(text, before) == (ordered(counted), expected)
 
 
 @pytest.mark.parametrize("answer", [WRITTEN, SPACED, REORDERED], ids=["written", "spaced", "reordered"])
 @pytest.mark.parametrize("length", [10, 4000, 5000, 100_000])
-def test_what_was_appended_to_a_users_line_without_a_line_end_is_found(answer: bytes, length: int) -> None:
+def test_what_was_appended_to_a_users_line_without_a_line_end_counts(answer: bytes, length: int) -> None:
     for line in (user(length) + answer, user(length)[:-20] + answer, user(length) + answer + user(10)):
-        assert found(user(5000) + b"\n" + line + b"\n" + user(5000)) == [line + b"\n"]
+        text = user(5000) + b"\n" + line + b"\n" + user(5000)
+        assert [(one.response.input, one.response.output) for one in taken(text)[0]] == [(1, 2)]
 
 
 @pytest.mark.parametrize("answer", [WRITTEN, SPACED, REORDERED], ids=["written", "spaced", "reordered"])
 def test_an_answer_between_two_long_lines_of_a_user_counts_though_no_line_end_is_there(answer: bytes) -> None:
     text = user(100_000) + answer + user(100_000) + b"\n"
-    counting = Counting[str]()
-    tally = Tally(counting, FILE, FILE)
-    take_text(tally, 0, text, 0, len(text))
-    tally.finish()
-    assert [(one.input, one.output) for _, one in counting.billed()] == [(1, 2)]
-
-
-def _cut(text: bytes) -> list[bytes]:
-    lines = text.split(b"\n")
-    return [*(line + b"\n" for line in lines[:-1]), lines[-1]]
+    assert [(one.response.input, one.response.output) for one in taken(text)[0]] == [(1, 2)]
