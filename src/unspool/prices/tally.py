@@ -14,7 +14,7 @@ from typing import Generic
 from unspool.format.moments import moment
 from unspool.format.shape import Buffer
 from unspool.format.usage import BilledUsage, Usage
-from unspool.prices.answers import SYNTHETIC, Answer, Dropped, Response, billed, content_size, response, stem
+from unspool.prices.answers import ENVELOPE, SYNTHETIC, Answer, Dropped, Response, billed, response, stem
 from unspool.prices.responses import Counting, S
 
 
@@ -64,8 +64,8 @@ class Tally(Generic[S]):
         self._last = answer.timestamp
         if message.stop_reason is not None:
             self._final, self._size = True, 0
-        elif not self._final:
-            self._size += content_size(len(line))
+        elif not self._final and len(line) > ENVELOPE:
+            self._size += len(line) - ENVELOPE
 
     def finish(self) -> None:
         """Count the lines that were taken last: call it when there are no more."""
