@@ -6,7 +6,6 @@ In: a tree. Out: a `Ledger`. Used when there is no store yet, and when none is w
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from datetime import UTC
 from functools import cached_property
 from typing import NamedTuple
@@ -56,9 +55,11 @@ class FileLedger:
         for source, one in chosen:
             written = one.timestamp or ""
             time = moment(written)
-            key: tuple[object, ...] = (written, one.model)
-            if time is not None and time.tzinfo is UTC:  # others stand alone
+            key: tuple[object, ...]
+            if time is not None and time.tzinfo is UTC:
                 key = (written[:_HOUR], time.minute // 15, one.model)  # the day, as it is written, decides on the price
+            else:  # stands alone
+                key = (written, one.model)
             if told:
                 of = self._project(source, one) if "project" in told else None
                 key += tuple(of if name == "project" else getattr(one, KEYS[name]) for name in told)
@@ -115,12 +116,15 @@ class FileLedger:
         for text in self._texts:
             projects[text.file] = text.project
             tally = Tally(counting, text.file, text.file)
-            with suppress(UnspoolError):  # a file that cannot be read costs no other; `unspool doctor` names it
+            try:
                 for lines in text.lines:
                     take_text(tally, *lines)
                     del lines  # it may be one of many megabytes: it is not held while the next one is read
+            except UnspoolError:
+                pass  # a file that cannot be read costs no other; `unspool doctor` names it
             tally.finish()
-            dropped += [(text.file, one) for one in tally.dropped]
+            if tally.dropped:
+                dropped += [(text.file, one) for one in tally.dropped]
         limits = [Limit(milliseconds(one.timestamp), one.notice) for _, one in dropped if one.notice]
         return _Read(counting, dropped, limits, projects)
 
