@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 LOCK ?=
 GENERATED := docs/cli.md docs/format.md docs/sql.md docs/team.md docs/tools.md
-SLOW := tests/browser tests/claude tests/faults
+SLOW := tests/browser tests/claude tests/faults tests/live tests/edit
 MEASURED := tests/format tests/read tests/graph tests/fuzz tests/export tests/prices
 GATED := src/unspool/format/*,src/unspool/read/*,src/unspool/graph/*
 
@@ -27,13 +27,13 @@ run: $(VENV)/.base ## open it in the browser: your own sessions, or made-up ones
 
 # With CI, Spark is fetched too (450 MB); without, tests that need it run where `make spark` was run before.
 # Two runs at a time, about as long as each other: one with the real browser, the real Claude Code and processes that are
-# killed, which wait a lot, and one with all the rest.
+# killed, which wait a lot, and a little more; and one with all the rest.
 # Coverage is measured where it is gated: it makes everything a third slower.
 test: browser $(if $(CI),spark) ## run the tests and the coverage gate
 	@$(BIN)/python -m pytest -q $(SLOW) > .slow.log 2>&1 & slow=$$!; \
 	$(BIN)/coverage run -m pytest -q $(MEASURED); one=$$?; \
 	$(BIN)/python -m pytest -q $(SLOW:%=--ignore=%) $(MEASURED:%=--ignore=%); two=$$?; \
-	wait $$slow; three=$$?; echo "With a real browser, with Claude Code, with faults:"; cat .slow.log; rm .slow.log; \
+	wait $$slow; three=$$?; echo "With a real browser, with Claude Code, with faults, live, edits:"; cat .slow.log; rm .slow.log; \
 	exit $$((one | two | three))
 	@$(BIN)/coverage report --include='$(GATED)' --fail-under=95
 
