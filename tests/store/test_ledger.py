@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.world import synced
+from unspool.prices.cost import Bill
 from unspool.read.scan import Kind, scan
 from unspool.store.archive import Archive
 from unspool.store.billed import Explained, Ledger, Sum, Wanted, milliseconds
@@ -122,6 +123,10 @@ def test_a_part_of_the_time_and_of_the_projects_is_that_of_the_files(around: Pat
         assert sums(own, root, wanted) == from_files(root, wanted), wanted
     assert sums(own, root, EXACT._replace(since=first + 1)) == []
     assert len(sums(own, root, EXACT._replace(project="other"))) == 1
+
+
+def test_a_sum_ends_with_a_bill() -> None:
+    assert Sum._fields[-len(Bill.__struct_fields__) :] == Bill.__struct_fields__
 
 
 def test_responses_of_a_quarter_of_an_hour_are_added_up_unless_each_is_wanted(tmp_path: Path) -> None:

@@ -40,10 +40,6 @@ LARGE = 16 * 1024 * 1024
 """Bytes that take longer to read for the first time than a person likes to wait."""
 
 
-_HELD: list[Opened] = []
-"""What was opened, until the process ends: to take apart what was read takes time (`__main__.py`, rule 2)."""
-
-
 class How(NamedTuple):
     """How a command is to come to its data."""
 
@@ -78,9 +74,7 @@ def opened(how: How) -> Iterator[Opened]:
             database = None
         if database is not None and not how.no_sync and not _is_current(database, root, folder, chosen, after):
             database = None
-        found = Opened(root, folder, chosen, database)
-        _HELD.append(found)
-        yield found
+        yield Opened(root, folder, chosen, database)
 
 
 @contextmanager

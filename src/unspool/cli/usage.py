@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 _NOTHING = "no billed responses found"
 
+_HELD: list[Ledger] = []
+"""What was counted, until the process ends: to take it apart takes time (`__main__.py`, rule 2)."""
+
 
 @click.command()
 @click.argument("period", type=click.Choice(list(PERIODS)), default="daily", metavar="[PERIOD]")
@@ -63,12 +66,12 @@ def usage(
     asked = reports.asked(period, datetime.now(UTC), zone, since=since, until=until)
     asked = asked._replace(project=project, order=order)
     with reading.opened(reading.How(config_dir, no_sync, no_store)) as opened:
+        ledger = opened.ledger
+        _HELD.append(ledger)
         if explain:
-            _explain(opened.ledger, asked, as_json)
+            _explain(ledger, asked, as_json)
         else:
-            _write(
-                reports.made(opened.ledger, asked), asked, limit, "json" if as_json else "csv" if as_csv else "table"
-            )
+            _write(reports.made(ledger, asked), asked, limit, "json" if as_json else "csv" if as_csv else "table")
 
 
 def _write(found: Report, asked: Asked, limit: int | None, how: str) -> None:

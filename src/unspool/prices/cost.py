@@ -93,8 +93,7 @@ def bill(responses: Sequence[Response], price: Price | None) -> Bill:
         prompt = inputs * input_rate + reads * read_rate + shorts * short_rate + longs * long_rate
         factor = _factor(one, rates) if one.inference_geo == "us" or one.speed == "fast" else _USUAL
         picos = (prompt + said * output_rate) * factor + one.web_searches * searched
-        rounded, rest = divmod(picos, _MICRO)
-        rounded += rest * 2 + rounded % 2 > _MICRO
+        rounded = _rounded(picos)
         micros += rounded
         fresh += inputs
         output += said

@@ -33,7 +33,7 @@ class Opened:
 
         return Archive(open_archive(self.folder))
 
-    @cached_property
+    @property
     def ledger(self) -> Ledger:
         """What was billed."""
         if self.database is None:
