@@ -112,7 +112,7 @@ def turn(url: str) -> Callable[[], dict[str, int]]:
     """Take a turn of a new conversation, and see every event of it."""
     from unspool.api.connection import Connection
     from unspool.api.endpoint import Endpoint
-    from unspool.client.asked import Start
+    from unspool.client.config import Start
     from unspool.client.events import TextGrown, TurnEnded
 
     open_chat = _opening()
@@ -135,16 +135,16 @@ def turn(url: str) -> Callable[[], dict[str, int]]:
 
 def decoded(path: str) -> Callable[[], dict[str, int]]:
     """Read a session's file and decode its lines."""
-    from unspool.edit.manuscript import read
+    from unspool.edit.session_view import read
 
     return lambda: {"entries": len(read("", Path(path).read_bytes()).entries)}
 
 
 def resumed(path: str) -> Callable[[], dict[str, int]]:
     """Open a session to go on with it."""
-    from unspool.client.asked import Start
-    from unspool.client.scripted import Scripted
-    from unspool.testing.script import Script
+    from unspool.api.scripted.model import Scripted
+    from unspool.api.scripted.script import Script
+    from unspool.client.config import Start
 
     folder, open_chat = Path(path).parents[3], _opening()
 
@@ -157,11 +157,11 @@ def resumed(path: str) -> Callable[[], dict[str, int]]:
 
 def _opening() -> Callable[[Path, Any, Any], Coroutine[Any, Any, Any]]:
     """Return what opens a conversation as the command does, but for tools and rules."""
-    from unspool.client.asked import Settings, World
     from unspool.client.chat import Chat
-    from unspool.client.fittings import Fittings
-    from unspool.client.space import Space
-    from unspool.client.window import Gauge
+    from unspool.client.compaction.policy import Space
+    from unspool.client.compaction.token_window import Gauge
+    from unspool.client.config import Settings, World
+    from unspool.client.loop.wiring import Fittings
 
     nothing: Any = None
 

@@ -89,10 +89,10 @@ def _rolled_up(data: Path) -> tuple[float, float]:
 def _engine(data: Path) -> Iterator[Callable[[], object]]:
     from datetime import UTC
 
-    from unspool.store import manifest as manifests
-    from unspool.store.query import Engine
-    from unspool.store.views import Scope, setup
-    from unspool.store.wire import ROWS
+    from unspool.store.columns import manifest as manifests
+    from unspool.store.sql.client import Engine
+    from unspool.store.sql.protocol import ROWS
+    from unspool.store.sql.views import Scope, setup
 
     columns = data / manifests.FOLDER
     query = ROLL_UP.format(day="time::DATE", table="responses")

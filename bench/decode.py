@@ -109,8 +109,8 @@ def loads_only(argument: str) -> Callable[[], dict[str, int]]:
 
 def decode_only(argument: str) -> Callable[[], dict[str, int]]:
     """Decode each line into its record; reading and splitting are done before."""
+    from unspool.format.base import UNDECODABLE
     from unspool.format.codec import SESSION
-    from unspool.format.shape import UNDECODABLE
 
     lines = [line for path in _files(argument) for line in path.read_bytes().split(b"\n") if line]
 

@@ -59,14 +59,14 @@ def trim(argument: str) -> Callable[[], dict[str, int]]:
 
 def clone(argument: str) -> Callable[[], dict[str, int]]:
     """Plan, verify and apply: a copy under new ids."""
-    from unspool.edit.planning import Clone
+    from unspool.edit.planner import Clone
 
     return _edit(argument, Clone())
 
 
 def _edit(argument: str, operation: object) -> Callable[[], dict[str, int]]:
     import unspool
-    from unspool.edit.edits import apply_edit, plan_edit
+    from unspool.edit.api import apply_edit, plan_edit
 
     folder = Path(tempfile.mkdtemp(prefix="unspool-bench-"))
     path = folder / "config" / "projects" / "-p" / Path(argument).name

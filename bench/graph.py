@@ -41,10 +41,10 @@ def rows(parameters: corpus.Parameters) -> list[Row]:
 
 def put_together(argument: str) -> Callable[[], dict[str, int]]:
     """Make everything the library has of every session and agent."""
-    from unspool.graph.calls import tool_calls
-    from unspool.graph.context import context
+    from unspool.graph.context.build import context
     from unspool.graph.messages import messages
     from unspool.graph.threads import threads
+    from unspool.graph.tool_calls import tool_calls
 
     sessions = _sessions(argument)
 
@@ -59,7 +59,7 @@ def put_together(argument: str) -> Callable[[], dict[str, int]]:
 
 def context_alone(argument: str) -> Callable[[], dict[str, int]]:
     """Make the context of every session and agent."""
-    from unspool.graph.context import context
+    from unspool.graph.context.build import context
 
     sessions = _sessions(argument)
     return lambda: {"made": sum(len(context(entries)) for entries in sessions)}

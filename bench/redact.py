@@ -51,7 +51,7 @@ def _per_gigabyte(measured: Measured) -> float:
 def redacted(argument: str) -> Callable[[], dict[str, int]]:
     """Redact every line of a tree; the rules have been used before, as they have in a collector."""
     from unspool.redact.lines import redact_line, suspects
-    from unspool.redact.replace import Redactor
+    from unspool.redact.redactor import Redactor
 
     redactor = Redactor(b"a key for measuring")
     files = [path.read_bytes() for path in _files(argument)]

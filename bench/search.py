@@ -28,14 +28,14 @@ from bench.store import Synced
 from bench.table import Row
 from bench.usage import BARE, around, best, empty_folder, many, one_more, spent, unchanged, unspool
 from unspool.read.scan import Kind, scan
-from unspool.store.archive import Archive
+from unspool.store.archive.archive import Archive
 from unspool.store.database import locked, open_archive, open_store
-from unspool.store.excerpts import excerpts
-from unspool.store.indexing import behind, index
-from unspool.store.questions import Corpus, Question
-from unspool.store.search import search
-from unspool.store.sync import Wishes, sync
-from unspool.store.terms import Words, words
+from unspool.store.search.index import behind, index
+from unspool.store.search.index_text import excerpts
+from unspool.store.search.request import Corpus, Question
+from unspool.store.search.search import search
+from unspool.store.search.terms import Words, words
+from unspool.store.sync.sync import Wishes, sync
 
 ROUNDS = 5
 COMMAND_ROUNDS = 9

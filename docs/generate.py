@@ -10,7 +10,7 @@ import click
 import msgspec
 
 if TYPE_CHECKING:
-    from unspool.store.tables import Table
+    from unspool.store.columns.tables import Table
 
 FACTS = Path(__file__).parents[1] / "tests" / "format" / "facts" / "fields.tsv"
 
@@ -35,7 +35,7 @@ def commands() -> str:
 
 def tables() -> str:
     """Return the tables of SQL with their columns."""
-    from unspool.store.tables import public
+    from unspool.store.columns.tables import public
 
     return _tables(public().values())
 
@@ -82,7 +82,7 @@ def kinds(union: object) -> str:
 def tools() -> str:
     """Return every tool of the client: what it is for, what it is called with, what it leaves in the session."""
     from unspool.client.tools.registry import tools as every
-    from unspool.format.results import TOOLS
+    from unspool.format.tools.parse import RESULT_TYPES
 
     sections = []
     for tool in every():
@@ -92,7 +92,7 @@ def tools() -> str:
             for name, part in tool.input_schema["properties"].items()
         ]
         inputs = ["| input | type | needed | |", "|---|---|---|---|", *rows, ""] if rows else []
-        results = [f"- {_list(_names(shape))}: {_words(shape)}" for shape in TOOLS.get(tool.name, ())]
+        results = [f"- {_list(_names(shape))}: {_words(shape)}" for shape in RESULT_TYPES.get(tool.name, ())]
         beside = "Runs beside other calls." if tool.is_concurrent else "Runs alone."
         told = ["In the session (`toolUseResult`), some of these fields:", "", *results, ""] if results else []
         sections += [f"### {tool.name}", "", f"{tool.description} {beside}", "", *inputs, *told]
@@ -101,8 +101,8 @@ def tools() -> str:
 
 def rulings() -> str:
     """Return a table of what becomes of a call that no rule speaks of, in each mode."""
-    from unspool.client.desk import Desk, Place
-    from unspool.client.permissions import MODES, Permissions
+    from unspool.client.permissions.decide import MODES, Permissions
+    from unspool.client.tool_context import Desk, Place
     from unspool.client.tools.registry import tools as every
 
     root = Path("/nowhere/project")

@@ -18,9 +18,9 @@ import pytest
 
 from tests.store.asking import Columns, answer
 from unspool.cli.main import _COMMANDS
-from unspool.store.query import Engine
+from unspool.demo.write import write as write_demo
+from unspool.store.sql.client import Engine
 from unspool.testing.api import scripted
-from unspool.testing.demo.write import write as write_demo
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = [

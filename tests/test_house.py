@@ -4,6 +4,7 @@ import ast
 import re
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,8 +17,8 @@ SOURCE = ROOT / "src" / "unspool"
 MODULES = sorted(SOURCE.rglob("*.py"))
 REQUIREMENTS = sorted((ROOT / "requirements").glob("*.txt"))
 
-CATCH_ALL = (SOURCE / "cli" / "main.py", SOURCE / "client" / "tools" / "run.py")
-VAGUE = {"util", "helper", "common", "core", "manager", "handler", "processor", "factory", "service"}
+CATCH_ALL = (SOURCE / "cli" / "main.py", SOURCE / "client" / "tools" / "registry.py")
+VAGUE = {"util", "helper", "common", "core", "misc"}
 HEAVY = {"asyncio", "concurrent", "email", "http", "json", "multiprocessing", "sqlite3", "ssl", "urllib"}
 HELP = "import runpy; sys.argv = ['unspool', '--help']; runpy.run_module('unspool', run_name='__main__')"
 
@@ -30,13 +31,13 @@ def test_every_module_starts_with_a_docstring() -> None:
     assert [name(path) for path in MODULES if not ast.get_docstring(tree(path))] == []
 
 
-def test_no_module_is_longer_than_400_lines() -> None:
-    assert [name(path) for path in MODULES if len(path.read_text().splitlines()) > 400] == []
+def test_no_module_is_longer_than_800_lines() -> None:
+    assert [name(path) for path in MODULES if len(path.read_text().splitlines()) > 800] == []
 
 
-def test_an_init_below_the_top_is_one_docstring() -> None:
-    inits = [path for path in MODULES if path.name == "__init__.py" and path.parent != SOURCE]
-    assert [name(path) for path in inits if len(tree(path).body) != 1] == []
+def test_no_folder_has_more_than_16_modules() -> None:
+    folders = Counter(path.parent for path in MODULES if path.name != "__init__.py")
+    assert [name(folder) for folder, count in folders.items() if count > 16] == []
 
 
 def test_no_file_or_folder_has_a_vague_name() -> None:

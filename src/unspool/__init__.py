@@ -16,20 +16,20 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from unspool.edit.checking import violations
-    from unspool.edit.edits import Edited, Planned, apply_edit, edit_log, plan_edit, undo_edit
-    from unspool.edit.planning import Clone, Compress, Fork, Move, TrimTo
+    from unspool.edit.api import Edited, Planned, apply_edit, edit_log, plan_edit, undo_edit
+    from unspool.edit.planner import Clone, Compress, Fork, Move, TrimTo
     from unspool.edit.trim import Trim
+    from unspool.edit.verify.check_session import violations
     from unspool.errors import UnspoolError
     from unspool.format.codec import decode, patched
     from unspool.format.entry import BadLine, Blank, Entry
-    from unspool.format.patch import REMOVE, patch
+    from unspool.format.json_edit import REMOVE, patch
     from unspool.home import Home, Session, open
     from unspool.paths import project_key
     from unspool.read.scan import Kind, Source, Tree, scan
     from unspool.read.survey import Report, survey
     from unspool.read.tail import Change, Piece, Position, pieces
-    from unspool.store.registered import register
+    from unspool.store.sql.export import register
 
 __version__ = "0.1.0"
 
@@ -73,27 +73,27 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Clone": "edit.planning",
-    "Compress": "edit.planning",
-    "Fork": "edit.planning",
-    "Move": "edit.planning",
-    "TrimTo": "edit.planning",
+    "Clone": "edit.planner",
+    "Compress": "edit.planner",
+    "Fork": "edit.planner",
+    "Move": "edit.planner",
+    "TrimTo": "edit.planner",
     "Trim": "edit.trim",
-    "Edited": "edit.edits",
-    "Planned": "edit.edits",
-    "apply_edit": "edit.edits",
-    "edit_log": "edit.edits",
-    "plan_edit": "edit.edits",
-    "undo_edit": "edit.edits",
-    "violations": "edit.checking",
+    "Edited": "edit.api",
+    "Planned": "edit.api",
+    "apply_edit": "edit.api",
+    "edit_log": "edit.api",
+    "plan_edit": "edit.api",
+    "undo_edit": "edit.api",
+    "violations": "edit.verify.check_session",
     "UnspoolError": "errors",
     "decode": "format.codec",
     "patched": "format.codec",
     "BadLine": "format.entry",
     "Blank": "format.entry",
     "Entry": "format.entry",
-    "REMOVE": "format.patch",
-    "patch": "format.patch",
+    "REMOVE": "format.json_edit",
+    "patch": "format.json_edit",
     "Home": "home",
     "Session": "home",
     "open": "home",
@@ -108,7 +108,7 @@ _HOMES = {
     "Piece": "read.tail",
     "Position": "read.tail",
     "pieces": "read.tail",
-    "register": "store.registered",
+    "register": "store.sql.export",
 }
 
 

@@ -26,24 +26,24 @@ import msgspec
 
 from unspool.errors import NotFound, UnspoolError
 from unspool.errors import Usage as WrongUse
-from unspool.format import sidecars
+from unspool.files.open import open_regular, pieces_of
 from unspool.format.entry import BadLine, Entry, Item
+from unspool.format.side_files import json
 from unspool.graph.agents import Agent, AgentFile, agents
-from unspool.graph.calls import ToolCall, tool_calls
-from unspool.graph.facts import Facts, facts
 from unspool.graph.messages import Message, messages
+from unspool.graph.session_facts_from_entries import Facts, facts
 from unspool.graph.threads import Thread, threads
+from unspool.graph.tool_calls import ToolCall, tool_calls
 from unspool.graph.turns import Turn, turns
 from unspool.paths import config_folder, existing, project_name
-from unspool.read.files import open_regular, pieces_of
+from unspool.read.chunks import read_at
 from unspool.read.scan import Kind, Source, Tree, scan
 from unspool.read.tail import items
-from unspool.read.text import read_at
 
 if TYPE_CHECKING:  # a list of sessions needs neither prices nor context: they are loaded when asked for
-    from unspool.graph.drafts import ContextMessage
-    from unspool.prices.answers import Response
-    from unspool.prices.totals import Usage
+    from unspool.graph.context.pairing import ContextMessage
+    from unspool.prices.cost import Usage
+    from unspool.prices.responses import Response
 
 
 class Reader:
@@ -151,7 +151,7 @@ class Session:
 
     def context(self, leaf: str | None = None) -> list[ContextMessage]:
         """Return what the API would be sent if the session were resumed now."""
-        from unspool.graph.context import context
+        from unspool.graph.context.build import context
 
         return context(self.entries, leaf)
 
@@ -173,7 +173,7 @@ class Session:
     @cached_property
     def responses(self) -> list[Response]:
         """What was billed in this session and by its agents, each answer once."""
-        from unspool.prices.entries import responses
+        from unspool.prices.from_entries import responses
         from unspool.prices.responses import unique
 
         paths = [self.path, *(source.path for source in self.agent_sources)]
@@ -188,7 +188,7 @@ class Session:
     @cached_property
     def usage(self) -> Usage:
         """Tokens and cost of the session and its agents."""
-        from unspool.prices.totals import total
+        from unspool.prices.cost import total
 
         return total(self.responses)
 
@@ -316,8 +316,8 @@ def _owners(source: Source, reader: Reader) -> list[str]:
     return list(dict.fromkeys(id for id in ids if id))
 
 
-def _meta(path: Path, reader: Reader) -> sidecars.AgentMeta | None:
+def _meta(path: Path, reader: Reader) -> json.AgentMeta | None:
     try:
-        return sidecars.parse_agent_meta(reader.whole(path))
+        return json.parse_agent_meta(reader.whole(path))
     except (UnspoolError, msgspec.DecodeError):
         return None

@@ -16,17 +16,16 @@ from typing import Any
 import pytest
 
 from tests.api.raw import saying
-from unspool.api import ask
-from unspool.api.assembly import CUT, Answer
-from unspool.api.connection import Connection, Times
-from unspool.api.count import Count
+from unspool.api import connection
+from unspool.api.accumulator import CUT, Answer
+from unspool.api.connection import Connection, Count, Times
 from unspool.api.endpoint import Endpoint, endpoint
+from unspool.api.errors import Patience
 from unspool.api.events import AnyEvent, Begun, BlockGrown, Broken, Ended, TextDelta, Waiting
-from unspool.api.retry import Patience
+from unspool.api.scripted.script import Step
+from unspool.api.scripted.sse_events import events, framed, message
 from unspool.errors import ApiFailed, Usage
 from unspool.testing.api import scripted
-from unspool.testing.events import events, framed, message
-from unspool.testing.script import Step
 
 Json = dict[str, Any]
 KEY = "sk-ant-sesame"
@@ -113,7 +112,7 @@ def test_key_token_headers_and_betas_are_sent() -> None:
         "ANTHROPIC_CUSTOM_HEADERS": "X-Team: shore",
     }
     with scripted([{"content": "Hello.", "expect": {"header": header}}]) as api:
-        answer = ask.answer(endpoint({**environment, "ANTHROPIC_BASE_URL": api.url}), BODY, betas=["a", "b"])
+        answer = connection.answer(endpoint({**environment, "ANTHROPIC_BASE_URL": api.url}), BODY, betas=["a", "b"])
     assert (answer.text, api.failures) == ("Hello.", [])
 
 
@@ -311,7 +310,7 @@ def test_answers_can_come_at_the_same_time() -> None:
 
 def test_tokens_are_counted_by_the_api() -> None:
     with scripted({"count_tokens": 1234}) as api:
-        assert ask.count(at(api.url), {**BODY, "stream": True, "metadata": {}}) == Count(1234, exact=True)
+        assert connection.count(at(api.url), {**BODY, "stream": True, "metadata": {}}) == Count(1234, exact=True)
     assert api.failures == []
     assert set(api.requests[0].body) == {"model", "messages"}
 
@@ -325,22 +324,22 @@ def test_tokens_are_counted_by_the_api() -> None:
 )
 def test_where_nobody_counts_there_is_an_estimate_that_says_so(script: Json, why: str) -> None:
     with scripted(script) as api:
-        assert ask.count(at(api.url), BODY) == Count(5, exact=False, why=why)
+        assert connection.count(at(api.url), BODY) == Count(5, exact=False, why=why)
 
 
 @pytest.mark.parametrize("said", [b"[]", b"{", b'{"input_tokens": "many"}', b'{"input_tokens": true}'])
 def test_a_count_that_is_no_number_is_none(said: bytes) -> None:
     with saying([reply(said, "application/json")]) as raw:
-        assert ask.count(at(raw.url), BODY) == Count(5, exact=False, why="the API did not count it")
+        assert connection.count(at(raw.url), BODY) == Count(5, exact=False, why="the API did not count it")
 
 
 def test_a_count_that_breaks_off_is_none() -> None:
     with saying([reply(b'{"input')[:-3].replace(b"length: 7", b"length: 70")]) as raw:
-        assert not ask.count(at(raw.url), BODY, patience=FREE._replace(tries=1)).exact
+        assert not connection.count(at(raw.url), BODY, patience=FREE._replace(tries=1)).exact
 
 
 def test_without_an_api_there_is_an_estimate() -> None:
-    assert ask.count(None, BODY) == Count(5, exact=False, why="there is no API to ask")
+    assert connection.count(None, BODY) == Count(5, exact=False, why="there is no API to ask")
 
 
 def test_certificates_of_ones_own_must_be_some(tmp_path: Path) -> None:
@@ -348,4 +347,4 @@ def test_certificates_of_ones_own_must_be_some(tmp_path: Path) -> None:
     wrong.write_text("none")
     for path in (wrong, tmp_path / "missing.pem"):
         with pytest.raises(Usage, match=r"cannot read the certificates"):
-            ask.answer(endpoint({"ANTHROPIC_API_KEY": "k", "SSL_CERT_FILE": str(path)}), BODY)
+            connection.answer(endpoint({"ANTHROPIC_API_KEY": "k", "SSL_CERT_FILE": str(path)}), BODY)

@@ -13,7 +13,7 @@ from tests.browser.happening import happening
 from tests.browser.smaller import smaller
 from tests.browser.visiting import visit, visit_session, visited
 from tests.browser.watching import NARROW, WIDE, Size, Tab
-from unspool.testing.demo.write import write
+from unspool.demo.write import write
 
 PLACE = Path(__file__).parents[2] / "docs" / "pictures"
 

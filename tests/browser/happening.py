@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import NamedTuple
 
-from unspool.format.patch import encode
+from unspool.format.json_edit import encode
 from unspool.testing.build import Built, Json, Step, assistant, note, session, text, tool_result, tool_use, user
 
 _OPTIONS = [{"label": "Half even", "description": "As banks do"}, {"label": "Half up", "description": "As shops do"}]

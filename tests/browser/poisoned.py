@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.browser.payloads import Payload
-from unspool.format.patch import encode
+from unspool.format.json_edit import encode
 from unspool.testing.build import (
     DOT,
     Built,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
-from unspool.format.patch import encode
+from unspool.format.json_edit import encode
 from unspool.paths import project_key
 from unspool.testing.build import Built, assistant, session, tool_result, tool_use, user, wait
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.browser.watching import NARROW, WIDE, Size, Tab, Tabs
 from tests.serving import Served, serving
-from unspool.testing.demo.write import write
+from unspool.demo.write import write
 
 TOKEN = "b" * 43
 PAGES = ["/sessions", "/usage", "/usage?period=project", "/search?q=tide", "/sql?q=SELECT+*+FROM+sessions", "/library",

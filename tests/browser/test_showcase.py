@@ -12,7 +12,7 @@ import pytest
 import unspool
 from tests.browser import showcase, showcase_beside
 from tests.browser.showcase import EXPECTED
-from unspool.export.targets import diff
+from unspool.export.describe_calls import diff
 from unspool.graph.turns import Speaker, prompts
 from unspool.home import Session
 

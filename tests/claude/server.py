@@ -1,7 +1,7 @@
 """The scripted API as the tests of the real program use it: cues and what to say to each.
 
 The real program keeps the rules of the API. So a request that breaks one fails the test: either the program is not what
-we think, or `unspool.testing.strict` is wrong.
+we think, or `unspool.api.rules.validate` is wrong.
 """
 
 from __future__ import annotations

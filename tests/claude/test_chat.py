@@ -17,9 +17,10 @@ import unspool
 from tests.claude import chats
 from tests.claude.program import Place, Program, all_of
 from tests.claude.scenarios import MARKER, Scenario
-from unspool.edit import invariants, manuscript
-from unspool.edit.readers import predicted, without_surroundings
-from unspool.edit.resume import resumed
+from unspool.edit import session_view
+from unspool.edit.rules import check
+from unspool.edit.verify.claude_code import resumed
+from unspool.edit.verify.versions import predicted, without_surroundings
 from unspool.home import Session
 from unspool.testing.comparison import difference
 
@@ -64,7 +65,7 @@ def test_what_chat_writes_breaks_no_rule_and_is_read_whole(written: list[Written
     assert len(written) == ASKED
     for name, _, session in written:
         assert not session.bad_lines, name
-        broken = invariants.check(manuscript.read(session.id, session.path.read_bytes())).violations
+        broken = check.check(session_view.read(session.id, session.path.read_bytes())).violations
         assert not broken, f"{name}: {broken}"
 
 

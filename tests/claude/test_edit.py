@@ -19,10 +19,10 @@ import pytest
 import unspool
 from tests.claude.program import Place, Program, all_of
 from tests.claude.scenarios import Run, Scenario, furnish, play
-from unspool.edit.edits import Planned, apply_edit, plan_edit
-from unspool.edit.planning import Clone, Compress, Fork, Operation, TrimTo
-from unspool.edit.resume import judged, resumed
+from unspool.edit.api import Planned, apply_edit, plan_edit
+from unspool.edit.planner import Clone, Compress, Fork, Operation, TrimTo
 from unspool.edit.trim import Trim
+from unspool.edit.verify.claude_code import judged, resumed
 from unspool.home import Session
 
 pytestmark = pytest.mark.claude

@@ -14,12 +14,12 @@ from typing import Any, NamedTuple, TypeAlias
 import pytest
 
 from tests.claude.program import Program, all_of
+from tests.client.loop.test_loop import LONG, call
 from tests.client.talk import Session, manuscript, opened, place
-from tests.client.test_loop import LONG, call
 from unspool.client.chat import Chat
 from unspool.client.events import CallBegan, CallProgressed
-from unspool.edit.readers import predicted, without_surroundings
-from unspool.edit.resume import MARKER, resumed
+from unspool.edit.verify.claude_code import MARKER, resumed
+from unspool.edit.verify.versions import predicted, without_surroundings
 from unspool.testing.comparison import difference
 
 pytestmark = pytest.mark.claude

@@ -13,8 +13,7 @@ import pytest
 
 from tests.claude.program import Place, installed
 from tests.client.tools.calling import desk_in
-from unspool.client.tools.registry import tools
-from unspool.client.tools.run import run
+from unspool.client.tools.registry import run, tools
 from unspool.testing.api import scripted
 from unspool.testing.pictures import curve
 

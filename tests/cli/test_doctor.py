@@ -14,7 +14,7 @@ import pytest
 from inline_snapshot import snapshot
 
 from tests.cli.conftest import Run
-from unspool.export.figures import size
+from unspool.display.units import size
 from unspool.store.database import STORE, VERSIONS
 from unspool.testing.build import assistant, note, raw, session, tool_result, tool_use, user
 

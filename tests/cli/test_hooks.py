@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Run
-from unspool.live.signals import EVENTS
+from unspool.live.hook_signals import EVENTS
 from unspool.testing.build import session, user
 
 OWN = b'{\n   "model": "opus", "env": {"TOKEN": "s"},\n   "hooks": {}\n}'

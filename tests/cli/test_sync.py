@@ -16,8 +16,8 @@ from inline_snapshot import snapshot
 
 from tests.cli.conftest import Ran, Run
 from tests.faults.world import World, archived, check, counted, identity, rows
+from unspool.demo.write import write
 from unspool.testing.build import assistant, session, user
-from unspool.testing.demo.write import write
 
 S = [f"{number}0000000-0000-4000-8000-00000000000{number}" for number in range(10)]
 PERIODS = ["daily", "weekly", "monthly", "session", "model", "project", "branch", "agent", "blocks"]

@@ -9,20 +9,20 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from unspool.api.scripted.model import Scripted
+from unspool.api.scripted.script import Script, convert
 from unspool.client import events
-from unspool.client.agents import BUILT_IN
-from unspool.client.asked import Settings, Start, World
+from unspool.client.agent_definitions import BUILT_IN
 from unspool.client.chat import Chat
-from unspool.client.desk import Desk
-from unspool.client.fittings import Fittings
-from unspool.client.person import Person, Ruling
-from unspool.client.room import Ample
-from unspool.client.scripted import Scripted
-from unspool.client.tools.tool import Outcome, Tool, ToolFailed
-from unspool.edit import invariants
-from unspool.edit.manuscript import Manuscript, read
-from unspool.graph.context import NO_ANSWER, context
-from unspool.testing.script import Script, convert
+from unspool.client.compaction.policy import Ample
+from unspool.client.config import Settings, Start, World
+from unspool.client.loop.wiring import Fittings
+from unspool.client.protocols import Person, Ruling
+from unspool.client.tool_context import Desk
+from unspool.client.tools.base import Outcome, Tool, ToolFailed
+from unspool.edit.rules import check
+from unspool.edit.session_view import Manuscript, read
+from unspool.graph.context.build import NO_ANSWER, context
 from unspool.testing.strict import problems
 
 MODEL = "claude-opus-4-5-20251101"
@@ -167,7 +167,7 @@ def sound(session: Session) -> None:
     """Check what must be true of every session that was left: rules, times, and that disk and memory agree."""
     chat = session.chat
     written = manuscript(chat.path)
-    assert invariants.check(written).violations == []
+    assert check.check(written).violations == []
     assert len(written.items) == len(written.entries)
     times = [entry.record.timestamp for entry in written.entries if entry.record.timestamp and entry.record.uuid]
     assert times == sorted(set(times))

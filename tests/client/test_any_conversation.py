@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from tests.client.talk import Session, fitted, opened, place, sound
 from unspool.client import events
-from unspool.client.asked import Start
 from unspool.client.chat import Chat
+from unspool.client.config import Start
 from unspool.client.tools.task import Task
 
 texts = st.sampled_from(["One text.", "Another text, longer than the first.", "  ", "x" * 3000])

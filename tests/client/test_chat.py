@@ -27,11 +27,11 @@ from tests.client.talk import (
     talk,
 )
 from unspool.client import events
-from unspool.client.asked import Start
-from unspool.edit import invariants
+from unspool.client.config import Start
+from unspool.edit.rules import check
 from unspool.errors import NotFound, Refused, Usage
-from unspool.export.versions import content, versions
-from unspool.graph.drafts import INTERRUPTED
+from unspool.export.file_versions import content, versions
+from unspool.graph.context.pairing import INTERRUPTED
 from unspool.paths import project_key
 from unspool.testing.build import assistant, session, text, thinking, tool_result, tool_use, user
 
@@ -327,7 +327,7 @@ def test_another_model_is_not_sent_what_the_first_one_thought(tmp_path: Path) ->
     session = asyncio.run(go())
     assert session.model.failures == []
     assert session.model.requests[1]["model"] == "claude-sonnet-4-5"
-    assert invariants.check(manuscript(session.chat.path)).violations == []
+    assert check.check(manuscript(session.chat.path)).violations == []
 
 
 def test_a_title_is_found_by_the_library(tmp_path: Path) -> None:

@@ -15,11 +15,11 @@ import pytest
 
 from tests.client.talk import Echo, Session, all_lines, ending, fitted, manuscript, of, opened, place, sound, talk
 from unspool.client import events
-from unspool.client.asked import Start
-from unspool.client.desk import Desk
-from unspool.client.tools.tool import Outcome
-from unspool.client.writer import append
-from unspool.edit import invariants
+from unspool.client.config import Start
+from unspool.client.session.writer import append
+from unspool.client.tool_context import Desk
+from unspool.client.tools.base import Outcome
+from unspool.edit.rules import check
 from unspool.errors import Unwritable
 
 ROOT = Path(__file__).parents[2]
@@ -38,7 +38,7 @@ def test_a_line_is_there_whole_or_not_at_all(tmp_path: Path) -> None:
     code = """
 import resource, signal, sys
 from pathlib import Path
-from unspool.client.writer import append
+from unspool.client.session.writer import append
 from unspool.errors import Unwritable
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 path = Path(sys.argv[1])
@@ -128,7 +128,7 @@ def test_a_result_of_fifty_megabytes_is_kept_and_the_session_stays_sound(tmp_pat
 
     session, found = asyncio.run(go())
     assert found[-1].ending in ("context_full", "failed")
-    assert invariants.check(manuscript(session.chat.path)).violations == []
+    assert check.check(manuscript(session.chat.path)).violations == []
 
 
 def test_a_tool_that_never_ends_is_ended_by_a_limit_of_time(tmp_path: Path) -> None:

@@ -13,9 +13,9 @@ import msgspec
 
 from tests.client.talk import Place, all_lines, fitted, manuscript, place, talk
 from tests.client.victim import PROMPT, Death
-from unspool.client.asked import Start
+from unspool.client.config import Start
 from unspool.client.tools.task import Task
-from unspool.edit import invariants
+from unspool.edit.rules import check
 from unspool.testing.api import scripted
 
 ROOT = Path(__file__).parents[2]
@@ -64,7 +64,7 @@ def gone_on_with(folder: Path) -> Path | None:
     if path is not None:
         before = manuscript(path)
         assert len(before.items) == len(before.entries)
-        assert [one for one in invariants.check(before).violations if one.rule != "A2"] == []
+        assert [one for one in check.check(before).violations if one.rule != "A2"] == []
         again, _ = talk(there, SCRIPT, "Well?", start=Start(resume=path), fittings=fitted([Task()]))
         assert again.model.failures == []
         assert PROMPT in str(again.model.requests[0])

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from tests.client.talk import Place, manuscript, opened, place
 from tests.real_files import corpus
-from unspool.client.asked import Start
-from unspool.edit import invariants
+from unspool.client.config import Start
+from unspool.edit.rules import check
 from unspool.errors import NotFound
 
 EVERY = 1 if os.environ.get("UNSPOOL_FAULTS") else 6
@@ -46,5 +46,5 @@ async def gone_on(there: Place, path: Path) -> str:
         return "no ids" if "Field required" in session.model.failures[0] else f"wrong: {session.model.failures[0]}"
     assert path.read_bytes().startswith(before.data)
     assert b"last-prompt" in b"".join(path.read_bytes().splitlines()[-2:])
-    worse = invariants.added(invariants.check(manuscript(path)).violations, invariants.check(before).violations)
+    worse = check.added(check.check(manuscript(path)).violations, check.check(before).violations)
     return f"wrong: {worse}" if worse else "fine"

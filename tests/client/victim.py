@@ -17,14 +17,13 @@ from typing import Any, Literal
 import msgspec
 
 from tests.client.talk import MODEL, fitted, place
-from unspool.api.assembly import Assembly
-from unspool.api.connection import Connection
-from unspool.api.count import Count
+from unspool.api.accumulator import Assembly
+from unspool.api.connection import Connection, Count
 from unspool.api.endpoint import Endpoint
 from unspool.api.events import BlockEnded
-from unspool.client.asked import Settings, Start, World
-from unspool.client.asking import HOLD
 from unspool.client.chat import Chat
+from unspool.client.config import Settings, Start, World
+from unspool.client.loop.model_calls import HOLD
 from unspool.client.tools.task import Task
 
 PROMPT = "Go."

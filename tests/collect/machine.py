@@ -12,17 +12,17 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tests.faults.world import World, whole
+from unspool.collect.collector import Plan, Report, collect
 from unspool.collect.enrolment import Wish, enrolled
-from unspool.collect.making import Tools
-from unspool.collect.places import Place, open_place
-from unspool.collect.run import Plan, Report, collect
+from unspool.collect.object_store import Place, open_place
+from unspool.collect.segment_maker import Tools
 from unspool.collect.segments import FIRST, SIZE, Header, digest, parse_name, unpack
 from unspool.collect.selection import Candidate, Choice, candidates
 from unspool.collect.state import opened
-from unspool.redact.replace import Redactor
-from unspool.store.archive import Archive
+from unspool.redact.redactor import Redactor
+from unspool.store.archive.archive import Archive
 from unspool.store.database import open_archive, open_store
-from unspool.store.sync import Wishes, sync
+from unspool.store.sync.sync import Wishes, sync
 
 KEY = "5a" * 32
 

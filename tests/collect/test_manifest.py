@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from unspool.collect.manifest import Manifest, Sent, decode, manifest_name, publish, read_manifests
-from unspool.collect.places import open_place
+from unspool.collect.object_store import open_place
 from unspool.errors import Unreadable
 
 

@@ -9,7 +9,7 @@ from tests.collect.machine import Machine, folder_place
 from tests.redact.secrets import PLANTED
 from tests.redact.test_lines import PLACES
 from unspool.collect.selection import OPTIONAL, Choice
-from unspool.store.frames import decompress
+from unspool.store.archive.frames import decompress
 from unspool.testing.build import assistant, session, tool_result, tool_use, user
 
 ID = "00000000-0000-4000-8000-000000000001"

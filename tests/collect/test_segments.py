@@ -23,7 +23,7 @@ from unspool.collect.segments import (
     unpack_header,
 )
 from unspool.errors import Unreadable
-from unspool.store.frames import compress
+from unspool.store.archive.frames import compress
 
 STREAM = "0123456789abcdef" * 2
 

@@ -20,11 +20,10 @@ import pytest
 import unspool
 from unspool.cli.main import _COMMANDS
 from unspool.format.entry import Entry
-from unspool.prices.answers import Response
 from unspool.prices.cost import cost
-from unspool.prices.entries import of_entry
-from unspool.prices.responses import unique
-from unspool.prices.table import price
+from unspool.prices.from_entries import of_entry
+from unspool.prices.price_list import price
+from unspool.prices.responses import Response, unique
 from unspool.read.scan import Kind
 from unspool.read.tail import items
 

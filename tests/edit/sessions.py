@@ -6,8 +6,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from unspool.edit.manuscript import Manuscript, read
-from unspool.edit.planning import Ids
+from unspool.edit.planner import Ids
+from unspool.edit.session_view import Manuscript, read
 from unspool.testing.build import (
     Built,
     Step,

@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 
 import unspool
 from tests.edit.sessions import NEW, built, ids, manuscript
-from unspool.edit.edits import apply_edit, plan_edit, undo_edit
-from unspool.edit.identity import known_as
-from unspool.edit.invariants import added, check
-from unspool.edit.planning import Clone, Compress, Fork, Operation, Prepared, TrimTo, plan
+from unspool.edit.api import apply_edit, plan_edit, undo_edit
+from unspool.edit.ids import known_as
+from unspool.edit.planner import Clone, Compress, Fork, Operation, Prepared, TrimTo, plan
+from unspool.edit.rules.check import added, check
 from unspool.edit.trim import Trim
-from unspool.edit.verify import verified
+from unspool.edit.verify.verify import verified
 from unspool.errors import UnspoolError
 from unspool.testing.build import Built
 

@@ -12,11 +12,11 @@ import unspool
 from tests.edit.sessions import NEW, ids
 from tests.edit.test_properties import tree
 from tests.real_files import corpus
-from unspool.edit.edits import apply_edit, plan_edit, undo_edit
-from unspool.edit.manuscript import Manuscript, read
-from unspool.edit.planning import Clone, Compress, Fork, Operation, TrimTo, plan
+from unspool.edit.api import apply_edit, plan_edit, undo_edit
+from unspool.edit.planner import Clone, Compress, Fork, Operation, TrimTo, plan
+from unspool.edit.session_view import Manuscript, read
 from unspool.edit.trim import Trim
-from unspool.edit.verify import verified
+from unspool.edit.verify.verify import verified
 from unspool.errors import UnspoolError
 from unspool.format.blocks import Text
 from unspool.format.records import Assistant

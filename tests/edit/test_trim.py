@@ -6,11 +6,11 @@ import msgspec
 import pytest
 
 from tests.edit.sessions import LONG, NEW, ids, manuscript, open_loop, work
-from unspool.edit.manuscript import Manuscript
-from unspool.edit.planning import Prepared, TrimTo, plan
+from unspool.edit.planner import Prepared, TrimTo, plan
+from unspool.edit.session_view import Manuscript
 from unspool.edit.stubs import MARK
 from unspool.edit.trim import Trim
-from unspool.edit.verify import verified
+from unspool.edit.verify.verify import verified
 from unspool.errors import Refused
 from unspool.format.records import Assistant
 from unspool.graph.turns import prompts

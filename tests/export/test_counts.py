@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 import unspool
+from unspool.demo.write import write
 from unspool.export import counts
 from unspool.testing.build import Built, assistant, note, session, user
-from unspool.testing.demo.write import write
 
 
 @pytest.mark.parametrize(

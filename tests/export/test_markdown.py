@@ -8,6 +8,7 @@ from pathlib import Path
 from inline_snapshot import snapshot
 
 import unspool
+from unspool.demo.write import write
 from unspool.export.markdown import markdown
 from unspool.testing.build import (
     Step,
@@ -21,7 +22,6 @@ from unspool.testing.build import (
     tool_use,
     user,
 )
-from unspool.testing.demo.write import write
 
 
 def told(tmp_path: Path, *steps: Step) -> str:

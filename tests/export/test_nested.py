@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import unspool
-from unspool.export.nested import by_call
+from unspool.export.outline import by_call
 from unspool.paths import project_key
 from unspool.testing.build import assistant, session, tool_result, tool_use, user
 

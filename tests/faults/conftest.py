@@ -14,7 +14,7 @@ import pytest
 
 from tests.faults.s3 import BUCKET, CREDENTIALS, Proxy, proxied, server
 from tests.faults.tally import TALLY, Tally
-from unspool.collect.places import Place, open_place
+from unspool.collect.object_store import Place, open_place
 
 
 class Ran(NamedTuple):

@@ -14,8 +14,8 @@ from tests.collect.machine import expected, folder_place, rows
 from tests.faults.conftest import Program
 from tests.faults.tally import Tally
 from tests.faults.world import World
-from unspool.collect.places import Place
-from unspool.collect.run import STEPS
+from unspool.collect.collector import STEPS
+from unspool.collect.object_store import Place
 
 KILLS = int(os.environ.get("UNSPOOL_FAULTS", "16"))
 ALONE = tuple(step for step in STEPS if step != "adopted")

@@ -13,8 +13,8 @@ from tests.faults.conftest import Program
 from tests.faults.s3 import CREDENTIALS, Proxy
 from tests.faults.tally import Tally
 from tests.faults.world import World
-from unspool.collect.places import Place
-from unspool.collect.run import STEPS
+from unspool.collect.collector import STEPS
+from unspool.collect.object_store import Place
 
 ROUNDS = max(int(os.environ.get("UNSPOOL_FAULTS", "0")) // 10, 4)
 STATUSES = ("409", "412", "500", "503")

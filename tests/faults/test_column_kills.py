@@ -18,14 +18,14 @@ import duckdb
 from tests.faults.conftest import Program
 from tests.faults.tally import Tally
 from tests.faults.world import World, counted, differences
-from unspool.cli.reading import edition
-from unspool.store import manifest as manifests
-from unspool.store.columns import STEPS, Asked, refresh
+from unspool.cli.store_access import edition
+from unspool.store.columns import manifest as manifests
+from unspool.store.columns.refresh import STEPS, Asked, refresh
+from unspool.store.columns.tables import public
 from unspool.store.database import open_store
-from unspool.store.settings import Settings
-from unspool.store.tables import public
-from unspool.store.usage import zone_of
-from unspool.store.views import Scope, setup
+from unspool.store.preferences import Settings
+from unspool.store.sql.views import Scope, setup
+from unspool.store.usage.report import zone_of
 
 KILLS = int(os.environ.get("UNSPOOL_FAULTS", "18"))
 MADE_AGAIN = "unspool: column files were damaged or missing, and were made again\n"

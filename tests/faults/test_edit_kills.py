@@ -9,7 +9,7 @@ import pytest
 
 from tests.faults.conftest import Program
 from tests.faults.tally import Tally
-from unspool.edit.transaction import STEPS
+from unspool.edit.apply.transaction import STEPS
 from unspool.testing.build import assistant, session, tool_result, tool_use, user
 
 ID = "00000000-0000-4000-8000-000000000001"

@@ -28,20 +28,20 @@ from tests.faults.world import (
     lines,
     rows,
     synced,
-    tables,
-)  # fmt: skip
-from unspool.cli.reading import edition
-from unspool.store import indexing
-from unspool.store.settings import Settings
-from unspool.store.sync import STEPS, Wishes
+    tables,  # fmt: skip
+)
+from unspool.cli.store_access import edition
+from unspool.store.preferences import Settings
+from unspool.store.search import index
+from unspool.store.sync.sync import STEPS, Wishes
 
 KILLS = int(os.environ.get("UNSPOOL_FAULTS", "12"))
 A_LIFE = 25
 """Kills until a new store is begun."""
 MANY = 300
 """Files at first: more than one transaction takes."""
-EVERY = (*STEPS, *indexing.STEPS)
-SURE = ["looked", "read", "archived", "written", "counted", "committed", "missed", "done", *indexing.STEPS]
+EVERY = (*STEPS, *index.STEPS)
+SURE = ["looked", "read", "archived", "written", "counted", "committed", "missed", "done", *index.STEPS]
 
 
 def test_a_sync_that_is_killed_anywhere_loses_nothing_and_doubles_nothing(tmp_path: Path, tally: Tally) -> None:

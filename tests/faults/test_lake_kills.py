@@ -20,7 +20,7 @@ from tests.faults.conftest import Program
 from tests.faults.tally import Tally
 from tests.faults.world import World
 from unspool.collect.lake.ingest import STEPS
-from unspool.collect.lake.opened import create
+from unspool.collect.lake.lake import create
 from unspool.collect.segments import unpack
 
 KILLS = int(os.environ.get("UNSPOOL_FAULTS", str(len(STEPS))))

@@ -15,7 +15,7 @@ from tests.faults.s3 import CREDENTIALS, Proxy
 from tests.faults.tally import Tally
 from tests.faults.world import World
 from unspool.collect.lake.ingest import STEPS
-from unspool.collect.places import Place
+from unspool.collect.object_store import Place
 from unspool.collect.segments import unpack
 
 ROUNDS = max(int(os.environ.get("UNSPOOL_FAULTS", "0")) // 10, 2)

@@ -17,12 +17,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from unspool.store.archive import Archive
+from unspool.store.archive.archive import Archive
+from unspool.store.catalog.catalog import listed
 from unspool.store.database import open_archive, open_store
-from unspool.store.freshness import known_stamps
-from unspool.store.indexing import Indexing, behind, index
-from unspool.store.listing import listed
-from unspool.store.sync import Report, Wishes, sync
+from unspool.store.search.index import Indexing, behind, index
+from unspool.store.sync.changes import known_stamps
+from unspool.store.sync.sync import Report, Wishes, sync
 from unspool.testing.build import assistant, note, session, text, tool_result, tool_use, user
 
 KEY = "-home-me-project"
@@ -266,7 +266,7 @@ def counted(folder: Path) -> list[tuple[str, Numbers]]:
 
 def rows(folder: Path, root: Path) -> dict[str, dict[str, Any]]:
     """Return what `ls` lists, by path, without the cost: that is of all generations."""
-    from unspool.store.ledger import StoreLedger
+    from unspool.store.usage.ledger_store import StoreLedger
 
     with closing(open_store(folder)) as database:
         found = listed(database, root, StoreLedger(database, root, lambda: None))  # type: ignore[arg-type,return-value]

@@ -13,9 +13,9 @@ from unspool.format.blocks import Fallback, Image, Other, Text, Thinking, ToolRe
 from unspool.format.codec import HISTORY, decode
 from unspool.format.entry import BadLine, Blank, Entry, Item
 from unspool.format.envelope import Unknown
-from unspool.format.notes import Mode, QueueOperation
+from unspool.format.meta_records import Mode, QueueOperation
 from unspool.format.records import Assistant, Attachment, Progress, System, User
-from unspool.format.sidecars import HistoryEntry
+from unspool.format.side_files.json import HistoryEntry
 from unspool.testing.build import assistant, image, result_block, session, thinking, tool_use, user
 
 DEEP = b"[" * 100_000 + b"]" * 100_000

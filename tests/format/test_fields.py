@@ -13,7 +13,7 @@ from typing import Any, get_args
 import msgspec
 import pytest
 
-from unspool.format import message, notes, records, usage
+from unspool.format import base, blocks, meta_records, records
 from unspool.format.attachments import KnownAttachment
 from unspool.format.blocks import KnownBlock
 from unspool.format.progress import KnownProgress
@@ -28,12 +28,12 @@ def tagged(union: object) -> dict[str, type[Any]]:
 
 LINES, BLOCKS, ATTACHMENTS, PROGRESS = map(tagged, (KnownRecord, KnownBlock, KnownAttachment, KnownProgress))
 PARTS: dict[str, type[Any]] = {
-    "user.message": message.Message,
-    "assistant.message": message.Message,
-    "assistant.usage": usage.Usage,
-    "usage.cache_creation": usage.CacheCreation,
-    "usage.server_tool_use": usage.ServerToolUsage,
-    "usage.output_tokens_details": usage.OutputDetails,
+    "user.message": blocks.Message,
+    "assistant.message": blocks.Message,
+    "assistant.usage": base.Usage,
+    "usage.cache_creation": base.CacheCreation,
+    "usage.server_tool_use": base.ServerToolUsage,
+    "usage.output_tokens_details": base.OutputDetails,
     "compactMetadata": records.CompactMetadata,
     "user.origin": records.Origin,
     "user.thinkingMetadata": records.ThinkingMetadata,
@@ -41,8 +41,8 @@ PARTS: dict[str, type[Any]] = {
     "user.permissionDecision": records.PermissionDecision,
     "system.commandRun": records.CommandRun,
     "system.microcompactMetadata": records.MicrocompactMetadata,
-    "file-history-snapshot.snapshot": notes.FileHistory,
-    "file-history-delta.backup": notes.Backup,
+    "file-history-snapshot.snapshot": meta_records.FileHistory,
+    "file-history-delta.backup": meta_records.Backup,
 }
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.strategies import json_objects, json_values
-from unspool.format.json_text import container_end, depth, slots, value_end
+from unspool.format.json_edit import container_end, depth, slots, value_end
 
 
 @given(json_values, st.booleans())

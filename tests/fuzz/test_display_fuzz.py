@@ -10,7 +10,7 @@ import pyte
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unspool.display import clean, clean_json, clean_line
+from unspool.display.safe import clean, clean_json, clean_line
 
 longer = settings(max_examples=int(os.environ.get("UNSPOOL_FUZZ_EXAMPLES", "200")), deadline=None)
 

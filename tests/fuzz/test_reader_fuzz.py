@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.strategies import objects, written
 from unspool.format.codec import decode
 from unspool.format.entry import Entry, Item
-from unspool.format.results import parse
+from unspool.format.tools.parse import parse_result
 from unspool.read.lines import LineBuffer
 from unspool.read.tail import decode_lines
 from unspool.testing.build import (
@@ -104,4 +104,4 @@ def test_an_entry_read_again_by_itself_is_the_same(data: bytes) -> None:
 @longer
 @given(st.binary() | damaged(), st.sampled_from(["Bash", "Read", "Edit", "Agent", "Nope", None]))
 def test_no_structured_result_raises(data: bytes, tool: str | None) -> None:
-    parse(tool, data)
+    parse_result(tool, data)

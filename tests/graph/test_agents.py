@@ -12,21 +12,11 @@ from hypothesis import strategies as st
 from tests.graph.test_messages import as_json, sessions
 from tests.real_files import corpus
 from unspool.format.entry import Entry
-from unspool.format.sidecars import AgentMeta
+from unspool.format.side_files.json import AgentMeta
 from unspool.graph.agents import AgentClass, AgentFile, agents
 from unspool.home import Home, Session
 from unspool.read.scan import scan
-from unspool.testing.build import (
-    Built,
-    Json,
-    Step,
-    assistant,
-    progress,
-    session,
-    tool_result,
-    tool_use,
-    user,
-)
+from unspool.testing.build import Built, Json, Step, assistant, progress, session, tool_result, tool_use, user
 
 
 def file(id: str, *steps: Step, meta: AgentMeta | None = None, in_workflow: bool = False) -> AgentFile:

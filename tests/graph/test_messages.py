@@ -17,10 +17,10 @@ from unspool.format.blocks import Image, Text, ToolUse
 from unspool.format.entry import Entry
 from unspool.format.records import Assistant, User
 from unspool.graph.agents import AgentFile, agents
-from unspool.graph.calls import results_without_call, tool_calls
-from unspool.graph.facts import facts
 from unspool.graph.messages import messages
+from unspool.graph.session_facts_from_entries import facts
 from unspool.graph.threads import graph, leaf, oldest_rule, threads
+from unspool.graph.tool_calls import results_without_call, tool_calls
 from unspool.graph.turns import prompts, turns
 from unspool.read.scan import Kind, scan
 from unspool.read.tail import items as read_items

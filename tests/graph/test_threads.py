@@ -13,7 +13,6 @@ from tests.graph.test_messages import again, sessions
 from unspool.format.blocks import Text, ToolResult
 from unspool.format.entry import Entry
 from unspool.format.records import Assistant, User
-from unspool.graph.thread_lines import thread_lines
 from unspool.graph.threads import (
     Graph,
     Thread,
@@ -23,6 +22,7 @@ from unspool.graph.threads import (
     leaf,
     main_graph,
     oldest_rule,
+    thread_lines,
     threads,
 )
 from unspool.testing.build import (

@@ -11,9 +11,8 @@ import pytest
 
 from tests.live.world import ID, OTHER, World, kinds
 from tests.real_files import corpus
-from unspool.live.board import Board, Group, Kind, Source, Status
+from unspool.live.board import Board, Group, Kind, Source, Status, plain
 from unspool.live.events import plain as plain_event
-from unspool.live.rows import plain
 from unspool.testing.build import assistant, compaction, note, session, text, tool_result, tool_use, user
 
 BASH = tool_use("Bash", id="t1", command="touch a")

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unspool.errors import Refused
+from unspool.live.hook_signals import EVENTS, MARK
 from unspool.live.hooks import events_for, installed, same, with_hooks, without_hooks
-from unspool.live.signals import EVENTS, MARK
 
 FOLDER = Path("/home/me/.local/share/unspool/signals")
 THEIRS = {"hooks": [{"type": "command", "command": "say done"}]}

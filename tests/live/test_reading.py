@@ -9,12 +9,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unspool.live.detail import Status
 from unspool.live.events import Event
-from unspool.live.followed import Followed
+from unspool.live.followed_file import Followed
+from unspool.live.model import Status
+from unspool.live.session_files import Name, stamp_at
 from unspool.live.status import Phase
-from unspool.live.tree import Name, stamp_at
-from unspool.testing.build import assistant, note, progress, raw, session, snapshot, text, thinking, tool_use, user
+from unspool.testing.build import (
+    assistant,
+    note,
+    progress,
+    raw,
+    session,
+    snapshot,
+    text,
+    thinking,
+    tool_use,
+    user,
+)
 
 NOW = datetime(2026, 1, 5, 9, 0, 20, tzinfo=UTC)
 ID = "00000000-0000-4000-8000-000000000001"

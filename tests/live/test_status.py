@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from unspool.format.codec import decode
 from unspool.format.entry import Entry
 from unspool.format.records import AnyRecord
-from unspool.live.detail import Status
+from unspool.live.model import Status
 from unspool.live.status import IDLE_AFTER, Phase, State, after, status_at
 from unspool.testing.build import (
     Step,

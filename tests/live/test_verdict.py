@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unspool.live.detail import Detail, Group, Kind, Source, Verdict, elapsed, say
+from unspool.live.approval import Rules
 from unspool.live.evidence import Evidence, Life, Running, Signal
-from unspool.live.permissions import Rules
+from unspool.live.model import Detail, Group, Kind, Source, Verdict, elapsed, say
 from unspool.live.status import State, after
 from unspool.live.verdict import group_of, verdict
 from unspool.testing.build import (

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from unspool.live.board import Board, Event, Row
-from unspool.live.registry import _birth
+from unspool.live.process_registry import _birth
 from unspool.testing.build import Built, Step, session
 
 ID = "00000000-0000-4000-8000-000000000001"

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from unspool.format.codec import decode
 from unspool.format.entry import Entry
-from unspool.prices.answers import Dropped, Response
-from unspool.prices.entries import of_entry
-from unspool.prices.responses import Counted, unique
+from unspool.prices.from_entries import of_entry
+from unspool.prices.responses import Counted, Dropped, Response, unique
 
 FILE = "/c/projects/-w/s1.jsonl"
 

@@ -10,10 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import astuple, replace
 
-from unspool.prices.answers import Response
 from unspool.prices.cost import bill, cost, dollars, explain
-from unspool.prices.override import override
-from unspool.prices.table import Price, price, prices
+from unspool.prices.price_list import Price, override, price, prices
+from unspool.prices.responses import Response
 
 KINDS = ("input", "output", "cache_read", "cache_write_5m", "cache_write_1h")
 

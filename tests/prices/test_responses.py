@@ -10,11 +10,10 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from unspool.format.entry import Entry
-from unspool.prices.answers import Response
 from unspool.prices.cost import cost
-from unspool.prices.entries import of_entry, responses
-from unspool.prices.responses import Counted, unique
-from unspool.prices.table import price
+from unspool.prices.from_entries import of_entry, responses
+from unspool.prices.price_list import price
+from unspool.prices.responses import Counted, Response, unique
 from unspool.testing.build import assistant, progress, session, thinking, tool_result, tool_use, user
 
 A, B = "00000000-0000-4000-8000-00000000000a", "00000000-0000-4000-8000-00000000000b"

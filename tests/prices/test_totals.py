@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from unspool.prices.answers import Response
-from unspool.prices.cost import cost
-from unspool.prices.table import price
-from unspool.prices.totals import Usage, total
+from unspool.prices.cost import Usage, cost, total
+from unspool.prices.price_list import price
+from unspool.prices.responses import Response
 
 
 def test_nothing_costs_nothing() -> None:

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from unspool.read.chunks import Limits
 from unspool.read.tail import items, pieces
-from unspool.read.text import Limits
 from unspool.testing.build import raw, session, user
 
 BODIES = st.lists(st.sampled_from([b'{"type":"mode"}\n', b"\n", b'{"torn', b"[1]\n", b"x" * 50 + b"\n"]), max_size=8)

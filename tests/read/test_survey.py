@@ -11,10 +11,9 @@ import pytest
 
 from unspool.format.codec import decode
 from unspool.format.entry import Entry
-from unspool.format.patch import REMOVE, patch
-from unspool.read.required import missing_fields
+from unspool.format.json_edit import REMOVE, patch
 from unspool.read.scan import scan
-from unspool.read.survey import Report, survey
+from unspool.read.survey import Report, missing_fields, survey
 from unspool.testing.build import (
     assistant,
     attachment,

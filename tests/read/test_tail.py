@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from tests.strategies import objects, written
 from unspool.errors import NotFound, Refused, Unreadable
 from unspool.format.entry import BadLine, Blank, Entry, Item
+from unspool.read.chunks import Limits
 from unspool.read.tail import START, Change, Position, pieces
-from unspool.read.text import Limits
 from unspool.testing.build import assistant, session, user
 
 LINES = session(user("one"), assistant("two"), user("three"), assistant("four")).lines

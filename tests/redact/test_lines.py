@@ -14,7 +14,7 @@ from tests.real_files import corpus
 from tests.redact.secrets import IDS, PLANTED, Planted
 from unspool.redact.lines import plain, redact_line, suspects
 from unspool.redact.options import Options, Rule
-from unspool.redact.replace import Redactor
+from unspool.redact.redactor import Redactor
 
 REDACTOR = Redactor(b"a key")
 

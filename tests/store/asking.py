@@ -11,17 +11,16 @@ from typing import Any
 
 import duckdb
 
-from unspool.prices.table import Price
-from unspool.store import manifest as manifests
-from unspool.store.archive import Archive
-from unspool.store.columns import Asked, Refreshed, refresh
+from unspool.prices.price_list import Price
+from unspool.store.archive.archive import Archive
+from unspool.store.columns import manifest as manifests
+from unspool.store.columns.manifest import Manifest
+from unspool.store.columns.refresh import Asked, Refreshed, refresh
 from unspool.store.database import open_archive, open_store
-from unspool.store.manifest import Manifest
-from unspool.store.query import Engine, Limits
-from unspool.store.scopes import scope
-from unspool.store.sync import Wishes, sync
-from unspool.store.views import Setup, setup
-from unspool.store.wire import ROWS, Header
+from unspool.store.sql.client import Engine, Limits
+from unspool.store.sql.protocol import ROWS, Header
+from unspool.store.sql.views import Setup, scope, setup
+from unspool.store.sync.sync import Wishes, sync
 
 PLAIN = Asked(edition="plain", workers=1)
 

@@ -26,8 +26,8 @@ from unspool.testing.build import (
     thinking,
     tool_result,
     tool_use,
-    user,
-)  # fmt: skip
+    user,  # fmt: skip
+)
 
 ONE, TWO, THREE = (f"{digit * 8}-0000-4000-8000-000000000000" for digit in "123")
 KEY = "-home-me-project"

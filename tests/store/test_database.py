@@ -14,7 +14,7 @@ import pytest
 import unspool.store
 from unspool.errors import Refused, Unreadable, UnspoolError, Unwritable
 from unspool.store.database import STORE, VERSIONS, is_locked, locked, open_archive, open_store, telling, transaction
-from unspool.store.freshness import known_stamps, unindexed
+from unspool.store.sync.changes import known_stamps, unindexed
 
 
 def modes(folder: Path) -> set[int]:
@@ -154,7 +154,7 @@ def test_a_store_without_an_index_gets_one_that_knows_what_it_lacks(tmp_path: Pa
 
 def test_a_store_without_stamps_by_folder_knows_that_it_lacks_them(tmp_path: Path) -> None:
     with closing(sqlite3.connect(tmp_path / "store.db", isolation_level=None)) as old:
-        for name in ("schema.sql", "search.sql", "digests.sql"):
+        for name in ("schema.sql", "search/index.sql", "catalog/session_stats.sql"):
             old.executescript((Path(unspool.store.__file__).parent / name).read_text())
         old.execute("INSERT INTO homes VALUES (1, '/c', NULL)")
         for number, gone in enumerate(("NULL", "7"), 1):

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.serving import Served, serving
-from unspool.testing.demo.write import write
+from unspool.demo.write import write
 
 
 @pytest.fixture(scope="session")

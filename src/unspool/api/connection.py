@@ -13,6 +13,10 @@ Rules
      asked again here: somebody may have acted on it.
   2. An answer that breaks off ends in `Broken`, after all that came before. An exception means that there is no answer.
   3. Redirects are not followed, and settings of the process are not read: a key goes where its owner sends it.
+
+[merged: count.py] How many tokens a request is: what is sent to be counted, and an estimate where nobody counts. Pure.
+
+[merged: ask.py] The API for who waits for it: a request in, the answer out. `connection.py` without `await`.
 """
 
 from __future__ import annotations
@@ -27,18 +31,40 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from unspool.api.assembly import CUT, Answer, Assembly
-from unspool.api.count import ESTIMATED, Count, countable, estimated
+from unspool.api.accumulator import CUT, Answer, Assembly
 from unspool.api.endpoint import Endpoint
-from unspool.api.events import AnyEvent, Begun, BlockGrown, Broken, Ended, Json, Waiting, decode
-from unspool.api.refusals import refusal, unreachable
-from unspool.api.retry import PATIENT, Patience, again, wait
+from unspool.api.errors import IMPATIENT, PATIENT, Patience, again, refusal, unreachable, wait
+from unspool.api.events import AnyEvent, Begun, BlockGrown, Broken, Ended, Json, Waiting, decode, events_of
 from unspool.api.sse import Frames, TooLarge
-from unspool.api.whole import events_of
 from unspool.errors import ApiFailed, Usage
+from unspool.prices.token_estimate import estimate
 
 if TYPE_CHECKING:
     import httpx2
+
+ESTIMATED = "the API did not count it"
+_COUNTED = ("model", "messages", "system", "tools", "tool_choice", "thinking", "cache_control", "output_config")
+
+
+class Count(NamedTuple):
+    """A number of input tokens."""
+
+    tokens: int
+    exact: bool
+    """Whether the API has counted them."""
+    why: str | None = None
+    """Why it has not."""
+
+
+def countable(body: Json) -> Json:
+    """Return what of a request is counted."""
+    return {key: body[key] for key in _COUNTED if key in body}
+
+
+def estimated(body: Json, why: str) -> Count:
+    """Return an estimate that says so."""
+    return Count(max(1, estimate(body)), exact=False, why=why)
+
 
 _LARGEST_ERROR = 1 << 16
 
@@ -253,3 +279,38 @@ def _counted(data: bytes) -> Count | None:
 def _words(error: Exception) -> str:
     """Return what a library says went wrong; some of its errors say nothing but their name."""
     return str(error) or type(error).__name__
+
+
+def answer(
+    endpoint: Endpoint,
+    body: Json,
+    *,
+    betas: Iterable[str] = (),
+    notice: Callable[[AnyEvent], None] | None = None,
+    patience: Patience = PATIENT,
+) -> Answer:
+    """Return what the API says to a request: `ApiFailed` if that is nothing, and `broken` is set if it is not all."""
+
+    async def ask() -> Answer:
+        async with Connection(endpoint, patience=patience) as api:
+            return await api.answer(body, betas, notice)
+
+    return asyncio.run(ask())
+
+
+def count(
+    endpoint: Endpoint | None,
+    body: Json,
+    *,
+    betas: Iterable[str] = (),
+    patience: Patience = IMPATIENT,
+) -> Count:
+    """Return how many input tokens a request is: exact if the API says, else an estimate that says so. Never fails."""
+    if endpoint is None:
+        return estimated(body, "there is no API to ask")
+
+    async def ask() -> Count:
+        async with Connection(endpoint, patience=patience) as api:
+            return await api.count(body, betas)
+
+    return asyncio.run(ask())

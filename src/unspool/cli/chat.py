@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from unspool.cli import output
-from unspool.display import clean, clean_line
+from unspool.display.safe import clean, clean_line
 from unspool.errors import Usage
 from unspool.paths import config_folder
 
 if TYPE_CHECKING:
-    from unspool.client.asked import Settings, Start
-    from unspool.client.front.leading import Asked
-    from unspool.client.model import Model
+    from unspool.client.config import Settings, Start
+    from unspool.client.protocols import Model
+    from unspool.client.start import Asked
 
 MODES = ("default", "acceptEdits", "plan", "bypassPermissions", "dontAsk")
 _LISTS = ("--allowedTools", "--allowed-tools", "--disallowedTools", "--disallowed-tools")
@@ -33,12 +33,12 @@ class Variadic(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Repeat an option before each word that is clearly one more of its list."""
-        from unspool.format.inputs import TOOLS
+        from unspool.format.tools.parse import INPUT_TYPES
 
         repeated: list[str] = []
         for place, word in enumerate(args):
             option = next((args[at] for at in range(place - 1, -1, -1) if args[at].startswith("-")), "")
-            is_rule = word.partition("(")[0] in TOOLS or word.startswith("mcp__")
+            is_rule = word.partition("(")[0] in INPUT_TYPES or word.startswith("mcp__")
             if option in _LISTS and is_rule and args[place - 1] != option:
                 repeated.append(option)
             repeated.append(word)
@@ -126,9 +126,10 @@ def chat(**flags: Any) -> None:
 
 
 async def _run(flags: dict[str, Any]) -> int:
-    from unspool.client.asked import World
-    from unspool.client.front import fitting, leading
-    from unspool.client.front.commands import DEFAULT_MODEL, model_name
+    from unspool.client import start as leading
+    from unspool.client.config import World
+    from unspool.client.ui import open_chat as fitting
+    from unspool.client.ui.slash_commands import DEFAULT_MODEL, model_name
 
     values = dict(_pair(words) for words in flags["given"])
     asked = _asked(flags)
@@ -147,7 +148,7 @@ async def _run(flags: dict[str, Any]) -> int:
 
 
 async def _probe(model: Model, name: str) -> int:
-    from unspool.client.front.probing import probed
+    from unspool.client.ui.endpoint_probe import probed
 
     click.echo(f"model: {clean_line(name)}")
     async for feature, went in probed(model, name):
@@ -156,7 +157,7 @@ async def _probe(model: Model, name: str) -> int:
 
 
 def _asked(flags: dict[str, Any]) -> Asked:
-    from unspool.client.front.leading import Asked
+    from unspool.client.start import Asked
 
     streams_in = flags["input_format"] == "stream-json"
     if streams_in and flags["output_format"] != "stream-json":
@@ -179,8 +180,8 @@ def _asked(flags: dict[str, Any]) -> Asked:
 
 
 def _settings(flags: dict[str, Any]) -> Settings:
-    from unspool.client.asked import Settings
-    from unspool.client.rules import separated
+    from unspool.client.config import Settings
+    from unspool.permissions.rules import separated
 
     added = tuple(Path(name).expanduser() for name in flags["added"])
     for folder in added:
@@ -220,8 +221,8 @@ def _tools(names: str | None) -> tuple[str, ...] | None:
 
 
 def _start(flags: dict[str, Any], config: Path, cwd: Path) -> Start:
-    from unspool.client.asked import Start
-    from unspool.client.front import sessions
+    from unspool.client.config import Start
+    from unspool.client.ui import find_session as sessions
 
     resume, goes_on = flags["resume"], flags["goes_on"]
     if resume is not None and goes_on:

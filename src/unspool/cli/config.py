@@ -9,12 +9,13 @@ from typing import Any
 
 import click
 
-from unspool.cli import output, table
+from unspool.cli import output
+from unspool.display import table
 from unspool.errors import NothingFound, Usage
 from unspool.paths import data_folder
-from unspool.store import settings
+from unspool.store import preferences
 
-_ANY_PRICE = f"{settings.PRICES}MODEL"
+_ANY_PRICE = f"{preferences.PRICES}MODEL"
 _COLUMNS = [
     table.Column("setting"),
     table.Column("value", least=20),
@@ -40,23 +41,23 @@ def config(key: str | None, value: str | None, unset: str | None, as_json: bool)
     if unset is not None and key is not None:
         raise Usage("`--unset` takes one key and nothing else", hint="`unspool config --unset KEY`")
     if unset is not None:
-        settings.change(folder, unset, None)
+        preferences.change(folder, unset, None)
     elif key is None:
         _list(folder, as_json)
     elif value is None:
         _show(folder, key, as_json)
     else:
-        settings.change(folder, key, value)
+        preferences.change(folder, key, value)
 
 
 def _list(folder: Path, as_json: bool) -> None:
-    unknown = settings.read(folder).unknown
-    rows, path = _rows(settings.load(folder)), folder / settings.NAME
+    unknown = preferences.read(folder).unknown
+    rows, path = _rows(preferences.load(folder)), folder / preferences.NAME
     if as_json:
         output.write_json({"file": str(path), "settings": rows, "unknown": list(unknown)})
         return
-    if not any(row["key"].startswith(settings.PRICES) for row in rows):
-        rows.append({"key": _ANY_PRICE, "value": None, "default": None, "meaning": settings.MEANINGS[_ANY_PRICE]})
+    if not any(row["key"].startswith(preferences.PRICES) for row in rows):
+        rows.append({"key": _ANY_PRICE, "value": None, "default": None, "meaning": preferences.MEANINGS[_ANY_PRICE]})
     cells = [[row["key"], _text(row["value"]), _text(row["default"]), row["meaning"]] for row in rows]
     table.write(_COLUMNS, cells, output.width())
     output.line(f"in {path}" if path.exists() else f"nothing is set; {path} will hold what is")
@@ -65,9 +66,9 @@ def _list(folder: Path, as_json: bool) -> None:
 
 
 def _show(folder: Path, key: str, as_json: bool) -> None:
-    settings.check(key)
-    settings.read(folder)
-    row = next((row for row in _rows(settings.load(folder)) if row["key"] == key), None)
+    preferences.check(key)
+    preferences.read(folder)
+    row = next((row for row in _rows(preferences.load(folder)) if row["key"] == key), None)
     if row is None:
         raise NothingFound(f"not set: `{key}`", hint="the built-in table has the price, if the model is in it")
     if as_json:
@@ -78,9 +79,9 @@ def _show(folder: Path, key: str, as_json: bool) -> None:
 
 def _rows(values: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return each setting with its value, and each price that is set."""
-    defaults, rows = settings.Settings()._asdict() | {"timezone": "local"}, []
-    for key, meaning in settings.MEANINGS.items():
-        if not key.startswith(settings.PRICES):
+    defaults, rows = preferences.Settings()._asdict() | {"timezone": "local"}, []
+    for key, meaning in preferences.MEANINGS.items():
+        if not key.startswith(preferences.PRICES):
             value = values.get(key)
             default = defaults[key]
             rows.append(
@@ -88,7 +89,7 @@ def _rows(values: Mapping[str, Any]) -> list[dict[str, Any]]:
             )
             continue
         for model, price in values.get("prices", {}).items():
-            rows.append({"key": settings.PRICES + model, "value": price, "default": None, "meaning": meaning})
+            rows.append({"key": preferences.PRICES + model, "value": price, "default": None, "meaning": meaning})
     return rows
 
 

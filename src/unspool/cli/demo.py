@@ -8,7 +8,7 @@ import click
 import msgspec
 
 from unspool.cli import output
-from unspool.testing.demo.write import write
+from unspool.demo.write import write
 
 
 @click.command()

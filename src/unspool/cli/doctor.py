@@ -1,4 +1,7 @@
-"""`unspool doctor`: what is in the data, what is unknown or damaged."""
+"""`unspool doctor`: what is in the data, what is unknown or damaged.
+
+[merged: doctor_session.py] `unspool doctor --session`: whether one session keeps the rules that resuming it rests on.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +14,18 @@ from typing import Any
 import click
 import msgspec
 
-from unspool.cli import doctor_store, output, reading
+from unspool.cli import doctor_report as doctor_store
+from unspool.cli import output
+from unspool.cli import session_argument as sessions
+from unspool.cli import store_access as reading
+from unspool.edit.rules.check import RULES
+from unspool.edit.rules.violation import Violation
+from unspool.edit.verify.check_session import violations
 from unspool.errors import UnspoolError
 from unspool.format.entry import Entry
 from unspool.graph.agents import AgentClass
-from unspool.graph.structure import flaws
-from unspool.home import Home
+from unspool.graph.integrity import flaws
+from unspool.home import Home, Session
 from unspool.read.scan import Kind, Tree, scan
 from unspool.read.survey import Finding, Report, survey
 from unspool.read.tail import items
@@ -43,9 +52,7 @@ def doctor(
     With `--session` one session is looked at closely: every rule it breaks, with file and offset.
     """
     if session is not None:
-        from unspool.cli import doctor_session
-
-        doctor_session.report(session, reading.How(path or config_dir, no_sync, no_store), as_json=as_json)
+        report_session(session, reading.How(path or config_dir, no_sync, no_store), as_json=as_json)
         return
     how = reading.How(path or config_dir, no_sync, no_store)
     with doctor_store.opened(how) as (opened, complaint):
@@ -191,3 +198,34 @@ def _extent(warnings: list[Finding], root: Path) -> str:
 def _place(path: Path, offset: int | None, root: Path) -> str:
     short = str(path.relative_to(root)) if path != root and path.is_relative_to(root) else path.name
     return short if offset is None else f"{short}:{offset}"
+
+
+def report_session(name: str, how: reading.How, *, as_json: bool) -> None:
+    """Say which rules a session breaks."""
+    with sessions.found(name, how) as session:
+        found = violations(session)
+    if as_json:
+        output.write_json(
+            {"session": session.id, "path": str(session.path), "violations": violations_as_data(found)}
+        )
+    else:
+        _show_doctor_session(session, found)
+
+
+def violations_as_data(found: list[Violation]) -> list[dict[str, str | int]]:
+    """Return violations as plain data."""
+    return [{"rule": one.rule, "file": one.file, "offset": one.offset, "message": one.message} for one in found]
+
+
+def _show_doctor_session(session: Session, found: list[Violation]) -> None:
+    output.heading(str(session.path))
+    if not found:
+        output.line("  keeps every rule: it can be resumed as it is")
+        return
+    for rule, count in sorted(Counter(one.rule for one in found).items()):
+        output.line()
+        output.heading(f"{rule}: {RULES[rule]}")
+        same = [one for one in found if one.rule == rule]
+        output.rows((f"{Path(one.file).name}:{one.offset}", one.message) for one in same[:_SHOWN])
+        if count > _SHOWN:
+            output.line(f"  … and {count - _SHOWN:,} more; `--json` lists all")

@@ -14,12 +14,12 @@ from typing import Any
 import click
 
 from unspool.cli import output
-from unspool.edit import commit
-from unspool.edit.commit import Current
 from unspool.errors import NothingFound, Refused
+from unspool.files import atomic
+from unspool.files.atomic import Current
 from unspool.live import hooks as settings
-from unspool.live.signals import FOLDER, Signals
-from unspool.live.tree import projects_of, walk
+from unspool.live.hook_signals import FOLDER, Signals
+from unspool.live.session_files import projects_of, walk
 from unspool.paths import config_folder, data_folder, existing
 
 BACKUP = ".unspool-backup"
@@ -46,7 +46,7 @@ def hooks(action: str, yes: bool, as_json: bool, config_dir: str | None) -> None
     if not root.is_dir():
         raise Refused(f"`{root}` is no config folder", hint="hooks belong into the settings of one")
     folder = data_folder(os.environ) / FOLDER
-    before = commit.current(root / "settings.json", within=root)
+    before = atomic.current(root / "settings.json", within=root)
     if action == "status":
         _show(before, folder, as_json)
     elif action == "install":
@@ -84,10 +84,10 @@ def _install(before: Current, folder: Path, version: str | None, consent: _Conse
         return
     consent.ask(before, after)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    left = commit.current(_backup(before), within=before.path.parent)
+    left = atomic.current(_backup(before), within=before.path.parent)
     if left.data is not None and before.data is not None and not settings.installed(before.data):
-        commit.remove(left)  # of an installation that was undone by hand
-    commit.replace(before, after, backup=_backup(before))
+        atomic.remove(left)  # of an installation that was undone by hand
+    atomic.replace(before, after, backup=_backup(before))
     consent.tell("the hooks are installed; sessions that start now use them", {"changed": True, "events": events})
 
 
@@ -95,7 +95,7 @@ def _remove(before: Current, consent: _Consent) -> None:
     if before.data is None or not settings.installed(before.data):
         raise NothingFound("there are no hooks of unspool in the settings")
     after: bytes | None = settings.without_hooks(before.data)
-    backup = commit.current(_backup(before), within=before.path.parent)
+    backup = atomic.current(_backup(before), within=before.path.parent)
     assert after is not None
     if backup.data is not None and _says_the_same(backup.data, after):
         after = backup.data
@@ -103,11 +103,11 @@ def _remove(before: Current, consent: _Consent) -> None:
         after = None  # there was no file before
     consent.ask(before, after)
     if after is None:
-        commit.remove(before)
+        atomic.remove(before)
     else:
-        commit.replace(before, after)
+        atomic.replace(before, after)
     if backup.data is not None:
-        commit.remove(backup)
+        atomic.remove(backup)
     consent.tell("the hooks are removed", {"changed": True, "events": []})
 
 

@@ -17,24 +17,24 @@ from typing import NoReturn
 import click
 
 from unspool import __version__
-from unspool.display import clean, clean_line
+from unspool.display.safe import clean, clean_line
 from unspool.errors import UnspoolError
 
 _COMMANDS = {
-    "ls": ("ls", "List the sessions, newest first."),
-    "show": ("show", "Show a session: what was asked, what was done, what came of it."),
-    "stats": ("stats", "Count what is in a session, or in all of them."),
-    "usage": ("usage", "Add up tokens and cost: by day, session, model, 5-hour block and more."),
-    "search": ("search", "Find words in prompts, answers, tool results, plans and all the rest."),
-    "sql": ("sql", "Ask in SQL: sessions, messages, tool calls, files, responses and their cost."),
-    "watch": ("watch", "Show which session is doing what, and which one needs you."),
+    "ls": ("query.ls", "List the sessions, newest first."),
+    "show": ("query.show", "Show a session: what was asked, what was done, what came of it."),
+    "stats": ("query.stats", "Count what is in a session, or in all of them."),
+    "usage": ("query.usage", "Add up tokens and cost: by day, session, model, 5-hour block and more."),
+    "search": ("query.search", "Find words in prompts, answers, tool results, plans and all the rest."),
+    "sql": ("query.sql", "Ask in SQL: sessions, messages, tool calls, files, responses and their cost."),
+    "watch": ("query.watch", "Show which session is doing what, and which one needs you."),
     "serve": ("serve", "Show everything in the browser: who needs you, sessions, search, usage, SQL."),
     "chat": ("chat", "Work with a model; Claude Code can go on with it, and the other way round."),
-    "edit": ("edit", "Clone, fork, move, trim or compress a session, and take it back."),
-    "export": ("export", "Write a session out: byte for byte, as data, or to read; or all of them as tables."),
+    "edit": ("edit.edit", "Clone, fork, move, trim or compress a session, and take it back."),
+    "export": ("query.export", "Write a session out: byte for byte, as data, or to read; or all of them as tables."),
     "restore": ("restore", "Put a session back in place, byte for byte, from the archive."),
-    "collect": ("collect", "Send sessions to a team's object store: redacted, each line once."),
-    "lake": ("lake", "Make Delta tables of what collectors send, and ask them."),
+    "collect": ("team.collect", "Send sessions to a team's object store: redacted, each line once."),
+    "lake": ("team.lake", "Make Delta tables of what collectors send, and ask them."),
     "redact": ("redact", "Write files without the secrets in them, or say what would be redacted."),
     "hooks": ("hooks", "Let Claude Code tell unspool what it is doing."),
     "sync": ("sync", "Bring the store up to date with a config folder."),

@@ -19,10 +19,10 @@ from collections.abc import Iterable
 from contextlib import suppress
 from datetime import datetime
 
-from unspool.display import clean_line
+from unspool.display.safe import clean_line
 from unspool.errors import Usage
-from unspool.live.detail import Group, say
-from unspool.live.rows import Row, plain
+from unspool.live.board import Row, plain
+from unspool.live.model import Group, say
 
 TOLD = (Group.NEEDS_YOU, Group.WAITING, Group.ENDED)
 HOLDS = 0.5

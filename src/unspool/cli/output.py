@@ -15,14 +15,14 @@ from typing import IO, Any, TypeVar
 
 import click
 
-from unspool.display import clean_json, clean_line
+from unspool.display import units
+from unspool.display.safe import clean_json, clean_line
 from unspool.errors import Usage
-from unspool.export import figures
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-amount = figures.amount
-size = figures.size
+amount = units.amount
+size = units.size
 
 
 def options(command: F) -> F:

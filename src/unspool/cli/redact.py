@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from unspool.cli import output
-from unspool.display import clean
+from unspool.display.safe import clean
 from unspool.errors import NotFound
+from unspool.files.open import MAX_SIDE_FILE, read_whole
 from unspool.paths import data_folder
-from unspool.read.files import MAX_SIDE_FILE, read_whole
 
 if TYPE_CHECKING:
     from unspool.redact.lines import Redacted
     from unspool.redact.options import Options
-    from unspool.redact.replace import Redactor
+    from unspool.redact.redactor import Redactor
 
 RULES = "redact.json"
 """Rules of one's own, in the data folder."""
@@ -46,7 +46,7 @@ def redact(
     Keys, tokens, passwords, private keys and the like become markers as `[redacted:github-token:3f2a9c01be]`; the same
     secret has the same marker. This is what `unspool collect` does to every line before it leaves the machine.
     """
-    from unspool.redact.replace import Redactor
+    from unspool.redact.redactor import Redactor
 
     folder = data_folder(os.environ)
     redactor = Redactor(_key(folder), options(folder, rules, emails=emails, homes=homes))
@@ -85,7 +85,7 @@ def _is_terminal() -> bool:
 
 def _lines(redactor: Redactor, path: Path) -> Iterator[tuple[int, Redacted]]:
     """Yield the lines of a file after redaction, by number. What is no file of lines is one whole, number 0."""
-    from unspool.read.text import whole_lines
+    from unspool.read.chunks import whole_lines
     from unspool.redact.lines import Redacted, plain, redact_line, suspects
 
     if path.suffix != ".jsonl":  # a private key goes over many lines

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import click
 
-from unspool.cli import output, reading
-from unspool.edit.commit import write_new
+from unspool.cli import output, store_access
 from unspool.errors import NothingFound, Refused
+from unspool.files.atomic import write_new
 from unspool.home import Session
 from unspool.read.scan import Kind, Source
-from unspool.store.opened import Opened
+from unspool.store.access import Opened
 
 
 @click.command()
@@ -26,7 +26,7 @@ def restore(session: str, dry_run: bool, as_json: bool, config_dir: str | None) 
     Files that are there are left as they are. Claude Code can resume it then; to it the files are new, so that it keeps
     them for another `cleanupPeriodDays`.
     """
-    with reading.opened(reading.How(config_dir)) as opened:
+    with store_access.opened(store_access.How(config_dir)) as opened:
         if opened.database is None:
             raise Refused("there is no store to restore from", hint="`unspool sync` makes one")
         found = opened.home.session(session)

@@ -8,9 +8,9 @@ from datetime import datetime
 
 import click
 
-from unspool.cli import output, reading
+from unspool.cli import output, store_access
 from unspool.errors import Usage
-from unspool.store.usage import zone_of
+from unspool.store.usage.report import zone_of
 
 _SHORT = 32
 """Characters a token of one's own must have at least."""
@@ -38,14 +38,14 @@ def serve(
     ends it. Nothing is loaded from anywhere else, and nothing leaves this machine.
     """
     from unspool.web.app import application
-    from unspool.web.guard import Guard, Names
-    from unspool.web.place import Place
+    from unspool.web.auth import Guard, Names
     from unspool.web.server import checked, listening, run
+    from unspool.web.site import Place
 
     checked(host, token=token is not None)
     if token and len(token) < _SHORT:
         raise Usage(f"a token needs {_SHORT} characters", hint="`--token` alone makes one")
-    with reading.opened(reading.How(config_dir, no_sync=True)) as opened:
+    with store_access.opened(store_access.How(config_dir, no_sync=True)) as opened:
         root, folder, settings = opened.root, opened.folder, opened.settings
     place = Place(root, folder, settings, _now, _refresh(config_dir), zone_of(settings.timezone or "local"))
     listener = listening(host, port)
@@ -64,9 +64,9 @@ def serve(
 
 def _refresh(config_dir: str | None) -> Callable[[], None]:
     def refresh() -> None:
-        with reading.opened(reading.How(config_dir)) as opened:
+        with store_access.opened(store_access.How(config_dir)) as opened:
             if opened.database is not None:
-                reading.index_or_go_on(opened)
+                store_access.index_or_go_on(opened)
 
     return refresh
 
@@ -89,7 +89,7 @@ def _shown(host: str) -> str:
 
 
 def _say(words: str) -> None:
-    reading.warn(words)
+    store_access.warn(words)
 
 
 def _now() -> datetime:

@@ -1,16 +1,22 @@
-"""`unspool sync`: the store brought up to date, or made again."""
+"""`unspool sync`: the store brought up to date, or made again.
+
+[merged: rebuilding.py] `unspool sync --rebuild`: the store given up, so that the sync that follows fills a new one from the archive.
+"""
 
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import click
 
-from unspool.cli import output, reading
+from unspool.cli import output
+from unspool.cli import store_access as reading
 from unspool.errors import Refused, Usage
 from unspool.paths import config_folder, data_folder, existing, is_text
-from unspool.store import settings
-from unspool.store.database import open_store, telling
+from unspool.store import preferences as settings
+from unspool.store.database import locked, open_store, telling
+from unspool.store.sync.rebuild import is_sound, salvage, set_store_aside
 
 
 @click.command()
@@ -37,7 +43,7 @@ def sync(deep: bool, rebuild: bool, in_background: bool, as_json: bool, config_d
         raise Refused(f"the name of `{root}` is not text", hint="the store cannot name it; `--no-store` reads it")
     with telling(folder):
         if rebuild:
-            from unspool.cli.rebuilding import given_up
+            pass
 
             given_up(folder)
         database = open_store(folder)
@@ -65,3 +71,14 @@ def sync(deep: bool, rebuild: bool, in_background: bool, as_json: bool, config_d
     )
     for failed in report.failed:
         reading.warn(f"left out `{failed.path}`: {failed.reason}")
+
+
+def given_up(folder: Path) -> None:
+    """Move the store aside, and see to it that the archive can be read."""
+    with locked(folder):
+        if not is_sound(folder):
+            saved, lost = salvage(folder)
+            reading.warn(f"the archive was damaged: {saved:,} files were saved whole, {lost:,} in part")
+        moved = set_store_aside(folder)
+    if moved:
+        click.echo(f"the store that was there is now `{moved}`; delete it when all is well", err=True)

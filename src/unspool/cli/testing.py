@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from unspool.cli import output
-from unspool.display import clean_line
+from unspool.display.safe import clean_line
 from unspool.errors import ApiFailed, Usage
 
 
@@ -36,8 +36,8 @@ def serve(*, script: Path, port: int, log: Path | None, given: tuple[str, ...], 
     $ unspool testing serve hello.json --port 8123
     $ ANTHROPIC_BASE_URL=http://127.0.0.1:8123 ANTHROPIC_API_KEY=any claude -p hi
     """
-    from unspool.testing.api import scripted
-    from unspool.testing.script import load
+    from unspool.api.scripted.script import load
+    from unspool.api.scripted.server import scripted
 
     played = load(script, dict(_pair(words) for words in given))
     stopping = threading.Event()

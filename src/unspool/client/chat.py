@@ -17,33 +17,28 @@ from contextlib import aclosing, suppress
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from unspool.client import events, lines, rewind
-from unspool.client.aftermath import Aftermath
-from unspool.client.asked import Settings, Start, World
-from unspool.client.backups import Backups
-from unspool.client.branch import branch
-from unspool.client.capabilities import Learned
-from unspool.client.conversation import Conversation, as_blocks, says_something, text_of
-from unspool.client.desk import Desk, Place
-from unspool.client.fittings import Fittings
-from unspool.client.history import is_command, remember, typed_as
-from unspool.client.inbox import Interrupted
-from unspool.client.loop import Prompt
-from unspool.client.person import Nobody, Person
-from unspool.client.presence import Announced, Presence
-from unspool.client.recalled import known_files, todos
-from unspool.client.resume import Resumed, begun, entries_of
-from unspool.client.rewind import Branch, Point
-from unspool.client.seat import Seat, Surroundings
-from unspool.client.slug import slug
-from unspool.client.subagent import Crew, Session
-from unspool.client.tasks import notification
-from unspool.client.totals import Totals
-from unspool.client.transcript import Transcript
-from unspool.client.writer import FORMAT_VERSION, Envelope, Writer, spelled
+from unspool.client import events
+from unspool.client.config import Settings, Start, World
+from unspool.client.loop.background_tasks import notification
+from unspool.client.loop.capabilities import Learned
+from unspool.client.loop.inbox import Interrupted
+from unspool.client.loop.loop import Prompt
+from unspool.client.loop.subagents import Crew, Session
+from unspool.client.loop.tool_calls import ToolSideEffects
+from unspool.client.loop.usage_totals import Totals
+from unspool.client.loop.wiring import Fittings, Seat, Surroundings
+from unspool.client.protocols import Nobody, Person
+from unspool.client.session import records, rewind
+from unspool.client.session.prompt_history import is_command, remember, typed_as
+from unspool.client.session.registration import Announced, Presence, branch, slug
+from unspool.client.session.resume import Resumed, begun, entries_of, known_files, todos
+from unspool.client.session.rewind import Backups, Branch, Point
+from unspool.client.session.transcript import Conversation, Transcript, as_blocks, says_something, text_of
+from unspool.client.session.writer import FORMAT_VERSION, Envelope, Writer, spelled
+from unspool.client.tool_context import Desk, Place
 from unspool.errors import NotFound, Unwritable, Usage
-from unspool.graph import models
-from unspool.graph.context import NO_ANSWER
+from unspool.graph.context import model_rules
+from unspool.graph.context.build import NO_ANSWER
 
 Json: TypeAlias = dict[str, Any]
 Stream: TypeAlias = AsyncGenerator[events.AnyEvent, None]
@@ -70,7 +65,7 @@ class Chat:
         self._busy = False
         self._last_prompt = ""
         self._restated = 0
-        self._aftermath = Aftermath(self.desk, self.transcript, self.transcript, backups)
+        self._aftermath = ToolSideEffects(self.desk, self.transcript, self.transcript, backups)
         self._presence = Presence(self.place.config, self.place.session_id, self.place.root, self.world.now)
         self.desk.keep = backups.keep
         if not isinstance(self.desk.person, Nobody):
@@ -213,7 +208,7 @@ class Chat:
 
     def set_model(self, model: str) -> None:
         """Go on with another model. What the one before thought is not sent to it."""
-        if models.family(model) != models.family(self.seat.model):
+        if model_rules.family(model) != model_rules.family(self.seat.model):
             self.transcript.conversation.without_thinking()
         self.seat.model = model
         self.seat.room.change(model)
@@ -285,7 +280,7 @@ class Chat:
         uuid = self.transcript.prompt(prompt, **typed)
         writer = self.transcript.writer
         told = self._backups.at_prompt()
-        writer.note(lines.snapshot(uuid, uuid, told, writer.now(), update=False), named=False)
+        writer.note(records.snapshot(uuid, uuid, told, writer.now(), update=False), named=False)
         if expansion is not None:
             self.transcript.meta(expansion)
         self._last_prompt = typed_as(text)[:2000]
@@ -313,9 +308,9 @@ class Chat:
             return
         writer = self.transcript.writer
         for call, source, words in before.open_calls:
-            writer.tell(lines.result(call, words, is_error=True, structured=f"Error: {words}", source=source))
+            writer.tell(records.result(call, words, is_error=True, structured=f"Error: {words}", source=source))
         if before.unanswered:
-            writer.tell(lines.synthetic(self.world.new_id(), NO_ANSWER))
+            writer.tell(records.synthetic(self.world.new_id(), NO_ANSWER))
 
     def _news(self) -> Iterator[events.AnyEvent]:
         if self.transcript.writer.written - self._restated > RESTATED:

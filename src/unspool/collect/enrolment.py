@@ -25,7 +25,7 @@ from typing import NamedTuple
 import msgspec
 
 from unspool.errors import NotFound, Refused, Unreadable, Unwritable, Usage
-from unspool.read.files import read_whole
+from unspool.files.open import read_whole
 
 NAME = "enrolment.json"
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from unspool.collect.places import Place
+from unspool.collect.object_store import Place
 from unspool.errors import PlaceFailed, Unreadable
 
 FOLDER = "manifests"

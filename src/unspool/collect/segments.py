@@ -26,7 +26,7 @@ from typing import NamedTuple
 import msgspec
 
 from unspool.errors import Unreadable
-from unspool.store.frames import compress, damage, decompress_at_most
+from unspool.store.archive.frames import compress, damage, decompress_at_most
 
 VERSION = 1
 FOLDER = "segments"

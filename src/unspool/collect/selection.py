@@ -20,7 +20,7 @@ from typing import Final, NamedTuple
 
 from unspool.paths import SESSION_ID, project_key
 from unspool.read.scan import LINE_KINDS, Kind
-from unspool.store.freshness import WITHIN, homes, within
+from unspool.store.sync.changes import WITHIN, homes, within
 
 RANKS: Final[Mapping[str, int]] = MappingProxyType(
     {

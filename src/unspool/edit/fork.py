@@ -8,14 +8,13 @@ Rules
 
 from __future__ import annotations
 
-from unspool.edit.steps import Draft
+from unspool.edit.draft import Draft
 from unspool.errors import NotFound, Refused
 from unspool.format.blocks import ToolResult, ToolUse
 from unspool.format.entry import Entry
-from unspool.format.notes import AiTitle, CustomTitle, Tag
+from unspool.format.meta_records import AiTitle, CustomTitle, Tag
 from unspool.format.records import Assistant, User
-from unspool.graph.thread_lines import whole_thread
-from unspool.graph.threads import Graph, is_boundary, is_message, main_graph
+from unspool.graph.threads import Graph, is_boundary, is_message, main_graph, whole_thread
 from unspool.graph.turns import turns
 
 

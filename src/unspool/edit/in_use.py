@@ -15,10 +15,10 @@ from pathlib import Path
 
 import msgspec
 
-from unspool.edit.view import View
+from unspool.edit.session_view import View
 from unspool.errors import UnspoolError
-from unspool.format.sidecars import parse_process
-from unspool.read.files import MAX_SIDE_FILE, read_whole
+from unspool.files.open import MAX_SIDE_FILE, read_whole
+from unspool.format.side_files.json import parse_process
 
 _PROCESSES = Path("/proc")
 

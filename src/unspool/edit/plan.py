@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from unspool.edit.identity import Identity
+from unspool.edit.ids import Identity
 
 
 class Change(NamedTuple):

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from unspool.format.blocks import ToolResult, ToolUse
-from unspool.format.patch import encode
+from unspool.format.json_edit import encode
 
 MARK = "[trimmed by unspool: "
 _LONG = 512

@@ -15,23 +15,153 @@
 Rules
   1. What the model has not answered yet stays as it is.
   2. Prompts and answers stay, word for word, unless turns are named.
+
+[merged: cuts.py] Whole turns that go, and lines outside the context.
+
+Rules
+  1. A conversation is cut where a prompt begins, nowhere else: a turn goes with all its lines, calls with results.
+  2. A compaction and its summary stay, and what it preserves; so does what the program itself keeps (modes, titles, …).
+  3. Of notes that are written again and again, the last one counts; that one stays.
+
+[merged: ladder.py] Rungs of a ladder: what is trimmed first, and what only if that is not enough.
+
+Each rung holds all that the ones before it do. Nothing that a person or the model said goes before every result has;
+turns go last, oldest first.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
+from msgspec.structs import replace
 
-from unspool.edit import cuts
+from unspool.edit.draft import Draft, Swap
 from unspool.edit.plan import Change
-from unspool.edit.steps import Draft, Swap
+from unspool.edit.session_view import Call, Group, View, blocks_of, boundary, is_queued
 from unspool.edit.stubs import Origin, is_stub, named, shortened, stub
-from unspool.edit.view import Call, View, blocks_of, is_queued
+from unspool.errors import Refused
 from unspool.format.blocks import Document, Image, RedactedThinking, Text, Thinking, ToolReference
 from unspool.format.entry import Entry
-from unspool.format.patch import Path
-from unspool.format.records import Assistant, Attachment, User
+from unspool.format.envelope import Unknown
+from unspool.format.json_edit import Path
+from unspool.format.meta_records import (
+    AgentColor,
+    AgentName,
+    AgentSetting,
+    AiTitle,
+    ApiRequest,
+    ApiRequestBlob,
+    ApiRequestShape,
+    CostState,
+    CustomTitle,
+    FileHistoryDelta,
+    FileHistorySnapshot,
+    LastPrompt,
+    Mode,
+    PermissionMode,
+    QueueOperation,
+    Tag,
+    TaskSummary,
+    ToolsUsed,
+)
+from unspool.format.records import Assistant, Attachment, Progress, User
+from unspool.graph.threads import is_boundary
+
+_LAST_COUNTS = (
+    CustomTitle, AiTitle, TaskSummary, Tag, AgentName, AgentColor, AgentSetting, Mode, PermissionMode, LastPrompt,
+    CostState, ToolsUsed,
+)  # fmt: skip
+_REQUESTS = (ApiRequest, ApiRequestShape, ApiRequestBlob)
+
+
+def remove_turns(draft: Draft, seen: View, wanted: range) -> None:
+    """Note that turns go, by number."""
+    if not wanted or wanted[0] > len(seen.turns) or wanted[-1] < 1:
+        raise Refused(f"there are no such turns; the session has {len(seen.turns):,}")
+    whole = [group for group in seen.groups if set(group.numbers) <= set(wanted)]
+    if not whole:
+        around = next(group.numbers for group in seen.groups if set(group.numbers) & set(wanted))
+        raise Refused(
+            "what was typed while a turn was under way cannot go without it",
+            hint=f"the whole of it: `--range {around.start}..{around.stop - 1}`",
+        )
+    if all(group in whole for group in seen.thread_groups):
+        raise Refused("nothing would be left of the conversation", hint="leave a turn of it")
+    _remove_groups(draft, seen, whole)
+
+
+def keep_last(draft: Draft, seen: View, count: int) -> None:
+    """Note that all turns of the context go but the last; what a compaction preserved stays."""
+    compaction = boundary(seen.lines)
+    since = compaction.offset if compaction else 0
+    groups = [group for group in seen.thread_groups if group.start >= since]
+    _remove_groups(draft, seen, groups[: max(len(groups) - max(count, 1), 0)])
+
+
+def remove_outside(draft: Draft, seen: View) -> None:
+    """Note that lines outside the context go."""
+    here = {entry.offset for entry in seen.lines}
+    last = {type(entry.record): entry.offset for entry in seen.manuscript.entries}
+    for entry in seen.manuscript.entries:
+        record = entry.record
+        if isinstance(record, Unknown):
+            continue
+        if record.uuid is not None:
+            if entry.offset not in here or isinstance(record, Progress):
+                draft.remove(entry, "line outside", _where(entry))
+        elif isinstance(record, _LAST_COUNTS):
+            if last[type(record)] != entry.offset:
+                draft.remove(entry, "line outside", "a later one of its kind counts")
+        elif isinstance(record, _REQUESTS):
+            draft.remove(entry, "line outside", "a copy of what was sent")
+        elif isinstance(record, FileHistorySnapshot | FileHistoryDelta):
+            continue  # they go with what they belong to
+
+
+def _where(entry: Entry) -> str:
+    if isinstance(entry.record, Progress):
+        return "what a tool was doing"
+    if is_boundary(entry):
+        return "an earlier compaction"
+    return "a sub-agent's" if entry.record.is_sidechain else "before the last compaction, or on another branch"
+
+
+def _remove_groups(draft: Draft, seen: View, groups: Sequence[Group]) -> None:
+    kept = _preserved(seen)
+    draft.counts["turn"] += len(groups)
+    starts = [group.start for group in groups]
+    for entry in seen.manuscript.entries:
+        at = bisect_right(starts, entry.offset) - 1
+        if at >= 0 and entry.offset < groups[at].end and _goes(entry, kept):
+            draft.remove(entry, "line", f"turn {groups[at].numbers.start}", counted=False)
+    for call in seen.calls:  # a result that came after the next prompt goes with its call, and the other way
+        if call.result_entry is None:
+            continue
+        if call.entry.offset in draft.gone and call.result_entry.offset not in draft.gone:
+            draft.remove_block(call.result_entry, call.result_index, "result", "its call goes")
+        elif call.result_entry.offset in draft.gone and call.entry.offset not in draft.gone:
+            draft.keep(call.result_entry)
+
+
+def _goes(entry: Entry, kept: set[str]) -> bool:
+    record = entry.record
+    if isinstance(record, QueueOperation):
+        return True
+    if record.uuid is None or record.uuid in kept or isinstance(record, Unknown) or is_boundary(entry):
+        return False
+    return not (isinstance(record, User) and record.is_compact_summary)
+
+
+def _preserved(seen: View) -> set[str]:
+    """Return the lines that a compaction outside the turns preserves."""
+    kept: set[str] = set()
+    for entry in seen.manuscript.entries:
+        metadata = getattr(entry.record, "compact_metadata", None)
+        if metadata is not None and metadata.preserved_messages is not None:
+            kept.update(metadata.preserved_messages.all_uuids or metadata.preserved_messages.uuids)
+    return kept
 
 
 class Trim(msgspec.Struct, frozen=True):
@@ -57,9 +187,9 @@ class Trim(msgspec.Struct, frozen=True):
 def trim(draft: Draft, seen: View, wish: Trim, origin: Origin) -> None:
     """Note what goes."""
     if wish.turns is not None:
-        cuts.remove_turns(draft, seen, wish.turns)
+        remove_turns(draft, seen, wish.turns)
     if wish.keep_last is not None:
-        cuts.keep_last(draft, seen, wish.keep_last)
+        keep_last(draft, seen, wish.keep_last)
     if wish.tools is not None:
         _tools(draft, seen, wish)
     if wish.superseded_reads:
@@ -71,7 +201,7 @@ def trim(draft: Draft, seen: View, wish: Trim, origin: Origin) -> None:
     if wish.thinking:
         _thinking(draft, seen)
     if wish.outside:
-        cuts.remove_outside(draft, seen)
+        remove_outside(draft, seen)
 
 
 def _tools(draft: Draft, seen: View, wish: Trim) -> None:
@@ -253,3 +383,26 @@ def _thinking(draft: Draft, seen: View) -> None:
         for at, block in enumerate(blocks_of(entry)):
             if isinstance(block, Thinking | RedactedThinking):
                 draft.remove_block(entry, at, "thinking", "before the last prompt")
+
+
+_AGES = (10, 3, 1, 0)
+
+
+def rungs(seen: View) -> Iterator[Trim]:
+    """Yield wishes, mildest first."""
+    wish = Trim(superseded_reads=True)
+    yield wish
+    for age in _AGES:
+        wish = replace(wish, results=True, older_than=age, larger_than=2048)
+        yield wish
+    wish = replace(wish, images=True, larger_than=512)
+    yield wish
+    wish = replace(wish, thinking=True)
+    yield wish
+    for age in _AGES:
+        wish = replace(wish, tools=(), calls_older_than=age)
+        yield wish
+    left = len(seen.thread_groups)
+    while left > 1:
+        left = max(1, left * 2 // 3)
+        yield replace(wish, keep_last=left)

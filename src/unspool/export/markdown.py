@@ -13,12 +13,12 @@ from collections.abc import Iterator
 from datetime import tzinfo
 from functools import partial
 
-from unspool.display import clean_line
-from unspool.export import figures, targets
+from unspool.display import units
+from unspool.display.safe import clean_line
+from unspool.export import describe_calls
 from unspool.export.depth import Depth
-from unspool.export.nested import NestedAgent, by_call
-from unspool.export.outline import Section, sections
-from unspool.export.steps import Answer, Call, Inside, Mark, MarkKind, Prompt, Step, Story, Thought
+from unspool.export.outline import NestedAgent, Section, by_call, sections
+from unspool.export.story import Answer, Call, Inside, Mark, MarkKind, Prompt, Step, Story, Thought
 from unspool.home import Session
 
 _MOST_LINES = 200
@@ -35,7 +35,7 @@ def markdown(
 
 def _head(session: Session, zone: tzinfo | None) -> Iterator[str]:
     facts = session.facts
-    when = figures.span(figures.moment(facts.started, zone), figures.moment(facts.last, zone))
+    when = units.span(units.moment(facts.started, zone), units.moment(facts.last, zone))
     lines = {
         "session": session.id,
         "project": session.cwd or session.project,
@@ -61,7 +61,7 @@ def _body(session: Session, zone: tzinfo | None, depth: Depth, turns: range | No
             if _least(step) <= depth:
                 yield from _step(step, session.cwd, agents)
                 if depth is Depth.ALL and isinstance(step, Call) and not step.call.failed:
-                    yield from _folded("result", _fenced(targets.result_text(step.call)))
+                    yield from _folded("result", _fenced(describe_calls.result_text(step.call)))
 
 
 def _least(step: Step) -> Depth:
@@ -78,7 +78,7 @@ def _least(step: Step) -> Depth:
 def _title(section: Section, zone: tzinfo | None) -> Iterator[str]:
     if section.turn is None:
         return
-    time = figures.moment(section.turn.prompt.record.timestamp, zone)
+    time = units.moment(section.turn.prompt.record.timestamp, zone)
     branch = " (on a branch that was left)" if section.left else ""
     yield f"## {section.number}{f' · {time:%Y-%m-%d %H:%M}' if time else ''}{branch}"
     yield ""
@@ -111,16 +111,16 @@ def _step(step: Step, cwd: str | None, agents: dict[str, list[NestedAgent]]) -> 
 
 def _call(step: Call, cwd: str | None, agents: dict[str, list[NestedAgent]]) -> Iterator[str]:
     call = step.call
-    patch = targets.diff(call)
+    patch = describe_calls.diff(call)
     sign = "…" if call.result is None else "✗" if call.failed else "✓"
-    notes = [targets.changes(patch), figures.duration(call.duration) if call.duration is not None else ""]
+    notes = [describe_calls.changes(patch), units.duration(call.duration) if call.duration is not None else ""]
     notes += ["no result"] if call.result is None else []
-    aim = targets.target(call, cwd)
+    aim = describe_calls.target(call, cwd)
     told = ", ".join(note for note in notes if note)
     yield f"{sign} **{_escaped(call.name)}**{f' {_code(aim)}' if aim else ''}{f' ({told})' if told else ''}"
     yield ""
     if call.failed:
-        yield from _fenced(targets.error(call))
+        yield from _fenced(describe_calls.error(call))
     if patch:
         yield from _fenced("\n".join(patch), "diff")
     for nested in agents.get(call.id, []):
@@ -144,7 +144,7 @@ def _fenced(text: str, language: str = "") -> Iterator[str]:
     rest = len(lines) - _MOST_LINES
     fence = "`" * max(3, _longest_run(text) + 1)
     yield from [f"{fence}{language or 'text'}", *lines[:_MOST_LINES], fence]
-    yield from [f"*… {figures.amount(rest, 'more line')}*"] if rest > 0 else []
+    yield from [f"*… {units.amount(rest, 'more line')}*"] if rest > 0 else []
     yield ""
 
 

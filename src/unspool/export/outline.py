@@ -3,6 +3,8 @@
 Rules
   1. Turns are numbered in file order from 1, whichever branch they are on. What comes before the first is number 0.
   2. A turn whose prompt is not part of the graph (queued, before 2.1.100) is on the branch of the turn before it.
+
+[merged: nested.py] The agents of a session under the calls that started them.
 """
 
 from __future__ import annotations
@@ -11,7 +13,10 @@ from collections.abc import Sequence
 
 import msgspec
 
+from unspool.display.units import amount
+from unspool.export.story import Call, Story
 from unspool.format.entry import Entry
+from unspool.graph.agents import Agent, AgentClass
 from unspool.graph.threads import Thread, is_boundary
 from unspool.graph.turns import Turn
 from unspool.home import Session
@@ -120,3 +125,32 @@ def _grown(ways: list[list[Section]]) -> tuple[Branch, ...]:
         rest = [way[shared:] for way in group if way[shared:]]
         branches.append(Branch(tuple(shortest[:shared]), _grown(rest)))
     return tuple(branches)
+
+
+class NestedAgent(msgspec.Struct, frozen=True):
+    """An agent and its lines."""
+
+    agent: Agent
+    entries: Sequence[Entry]
+
+    @property
+    def words(self) -> str:
+        """What it is, on one line."""
+        kind = self.agent.type or (self.agent.kind.value if self.agent.kind is not AgentClass.TASK else "")
+        return " ".join(part for part in (f"agent {self.agent.id}", f"({kind})" if kind else "") if part)
+
+
+def by_call(session: Session) -> dict[str, list[NestedAgent]]:
+    """Return the agents of a session by the call that started each."""
+    found: dict[str, list[NestedAgent]] = {}
+    for agent, file in zip(session.agents, session.agent_files, strict=True):
+        if agent.call is not None:
+            found.setdefault(agent.call.id, []).append(NestedAgent(agent, file.entries))
+    return found
+
+
+def did(entries: Sequence[Entry]) -> str:
+    """Say how much an agent did: `12 calls, 1 failed`."""
+    calls = [step.call for step in Story(entries).steps(entries) if isinstance(step, Call)]
+    failed = sum(call.failed for call in calls)
+    return amount(len(calls), "call") + (f", {failed:,} failed" if failed else "")

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from msgspec import field
 
+from unspool.format.base import CamelShape
 from unspool.format.blocks import AnyBlock, Other
-from unspool.format.shape import CamelShape
 
 
 class AttachmentData(CamelShape, frozen=True, tag_field="type"):

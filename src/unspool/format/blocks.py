@@ -2,14 +2,16 @@
 
 A decoded message holds `AnyBlock`s. The set is open: a block of a type not listed here, and anything in a
 content list that is not an object, is an `Other` that keeps its value.
+
+[merged: message.py] The Messages API's part of a line: role, content and what was used.
 """
 
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
-from unspool.format.mend import mend
-from unspool.format.shape import ABSENT, Shape
+from unspool.format.base import ABSENT, Shape, Usage
+from unspool.format.repair_text import mend
 
 
 class Block(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", gc=False):
@@ -40,7 +42,7 @@ class RedactedThinking(Block, frozen=True, tag="redacted_thinking"):
 
 
 class ToolUse(Block, frozen=True, tag="tool_use"):
-    """The model asks for a tool. `unspool.format.inputs` gives the input its type."""
+    """The model asks for a tool. `unspool.format.tools.parse` gives the input its type."""
 
     id: str = ""
     name: str = ""
@@ -266,3 +268,26 @@ def _block(value: Any) -> AnyBlock:
 
 
 _CONTENT: msgspec.json.Decoder[str | tuple[AnyBlock, ...]] = msgspec.json.Decoder(str | tuple[AnyBlock, ...])
+
+
+class Message(Shape, frozen=True):
+    """The API's part of a user or assistant line. An assistant line normally holds one block of it."""
+
+    role: str | None = None
+    content: str | tuple[AnyBlock, ...] = ""
+    id: str | None = None
+    type: str | None = None
+    model: str | None = None
+    stop_reason: str | None = None
+    """Null on every line of most messages before 2.1.64; on all lines from 2.1.100 on."""
+    stop_sequence: str | None = None
+    usage: Usage | None = None
+    stop_details: Any = None
+    diagnostics: Any = None
+    container: Any = None
+    context_management: Any = None
+
+    @property
+    def blocks(self) -> tuple[AnyBlock, ...]:
+        """The content as blocks, whichever way it was written."""
+        return as_blocks(self.content)

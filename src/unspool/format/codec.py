@@ -12,13 +12,14 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from unspool.errors import Refused
-from unspool.format import loose, recover
+from unspool.format import recover
+from unspool.format import recover as loose
+from unspool.format.base import UNDECODABLE, Buffer
 from unspool.format.entry import Dialect, Entry, Item
 from unspool.format.envelope import Unknown
-from unspool.format.patch import Path, patch
+from unspool.format.json_edit import Path, patch
 from unspool.format.records import AnyRecord
-from unspool.format.shape import UNDECODABLE, Buffer
-from unspool.format.sidecars import HistoryEntry
+from unspool.format.side_files.json import HistoryEntry
 
 _any_record: Callable[[Buffer], AnyRecord] = msgspec.json.Decoder(AnyRecord).decode
 

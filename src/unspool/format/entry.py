@@ -5,8 +5,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
+from unspool.format.base import Buffer
 from unspool.format.records import AnyRecord
-from unspool.format.shape import Buffer
 
 
 class Entry(msgspec.Struct, frozen=True, gc=False):

@@ -10,7 +10,7 @@ Rules
 
 from msgspec import field
 
-from unspool.format.shape import CamelShape
+from unspool.format.base import CamelShape
 
 
 class Envelope(CamelShape, frozen=True):

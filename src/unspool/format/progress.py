@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
+from unspool.format.base import ABSENT, CamelShape
 from unspool.format.blocks import Other
-from unspool.format.shape import ABSENT, CamelShape
 
 
 class ProgressData(CamelShape, frozen=True, tag_field="type"):

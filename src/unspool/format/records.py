@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import msgspec
 from msgspec import field
 
-from unspool.format import notes, states
+from unspool.format import meta_records
 from unspool.format.attachments import AnyAttachment
+from unspool.format.base import ABSENT, CamelShape
+from unspool.format.blocks import Message
 from unspool.format.envelope import Record, Unknown
-from unspool.format.message import Message
 from unspool.format.progress import AnyProgress
-from unspool.format.shape import ABSENT, CamelShape
 
 
 class ThinkingMetadata(CamelShape, frozen=True):
@@ -61,7 +61,7 @@ class User(Record, frozen=True, tag="user"):
 
     message: Message = Message()
     tool_use_result: msgspec.Raw = ABSENT
-    """The tool's own structured result; `unspool.format.results` gives it its type. Never sent to the API."""
+    """The tool's own structured result; `unspool.format.tools.parse` gives it its type. Never sent to the API."""
     source_tool_assistant_uuid: str | None = field(default=None, name="sourceToolAssistantUUID")
     source_tool_use_id: str | None = field(default=None, name="sourceToolUseID")
     is_compact_summary: bool = False
@@ -264,7 +264,9 @@ class Attachment(Record, frozen=True, tag="attachment"):
     is_compact_summary: bool = False
 
 
-KnownRecord: TypeAlias = User | Assistant | System | Progress | Attachment | notes.AnyNote | states.AnyState
+KnownRecord: TypeAlias = (
+    User | Assistant | System | Progress | Attachment | meta_records.AnyNote | meta_records.AnyState
+)
 
 # As with blocks: the decoder sees the known ones, `codec` makes an `Unknown` of the rest.
 if TYPE_CHECKING:

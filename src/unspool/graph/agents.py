@@ -16,14 +16,14 @@ from enum import Enum
 
 import msgspec
 
-from unspool.format.agent_tools import AgentInput
 from unspool.format.entry import Entry
-from unspool.format.inputs import parse as parse_input
 from unspool.format.progress import AgentProgress
 from unspool.format.records import Progress, User
-from unspool.format.sidecars import AgentMeta
-from unspool.graph.calls import ToolCall, tool_calls
-from unspool.graph.facts import is_special
+from unspool.format.side_files.json import AgentMeta
+from unspool.format.tools.agents import AgentInput
+from unspool.format.tools.parse import parse_input
+from unspool.graph.session_facts_from_entries import is_special
+from unspool.graph.tool_calls import ToolCall, tool_calls
 from unspool.graph.turns import Speaker, speaker, text_of
 
 

@@ -17,10 +17,10 @@ from typing import NamedTuple
 
 import msgspec
 
+from unspool.format.base import Usage
 from unspool.format.blocks import AnyBlock
 from unspool.format.entry import Entry
 from unspool.format.records import Assistant, User
-from unspool.format.usage import Usage
 
 
 class Placed(NamedTuple):

@@ -14,9 +14,9 @@ import msgspec
 
 from unspool.format.blocks import Text, ToolResult, ToolUse
 from unspool.format.records import AnyRecord, Assistant, System, User
-from unspool.graph.aims import aim
+from unspool.graph.tool_calls import aim
 from unspool.graph.turns import Speaker, speaker, typed_text
-from unspool.live.detail import Status, Verdict, say
+from unspool.live.model import Status, Verdict, say
 from unspool.live.status import moment
 
 LONGEST = 2000

@@ -9,8 +9,8 @@ from typing import Any
 
 import msgspec
 
-from unspool.live.detail import Pending
-from unspool.live.permissions import Rules
+from unspool.live.approval import Rules
+from unspool.live.model import Pending
 from unspool.live.status import State
 
 

@@ -19,8 +19,8 @@ from typing import Any
 import msgspec
 
 from unspool.errors import Refused
-from unspool.format import json_text
-from unspool.live.signals import EVENTS, MARK, command
+from unspool.format import json_edit
+from unspool.live.hook_signals import EVENTS, MARK, command
 
 PERMISSION_SINCE = (2, 0, 76)
 """The oldest version that was seen to take `PermissionRequest`."""
@@ -113,8 +113,8 @@ _MEND = "mend the file first; comments are not allowed in it. Nothing was change
 
 def _unit(document: bytes) -> str:
     """Return what one level is indented by: what the first member is, or two spaces; nothing if all is on one line."""
-    start = json_text.skip_space(document, 0)
-    first = next(json_text.slots(document, start), None)
+    start = json_edit.skip_space(document, 0)
+    first = next(json_edit.slots(document, start), None)
     if first is None:
         return "  "
     before = document[start + 1 : first.start].decode(errors="replace")
@@ -123,7 +123,7 @@ def _unit(document: bytes) -> str:
 
 def _added(document: bytes, path: tuple[str, str], group: Any, unit: str) -> bytes:
     """Return the document with one more element in the list at a path, which is made if it is not there."""
-    start = json_text.skip_space(document, 0)
+    start = json_edit.skip_space(document, 0)
     hooks = _member(document, start, path[0])
     if hooks is None:
         return _inserted(document, start, (path[0], {path[1]: [group]}), (unit, 1))
@@ -139,13 +139,13 @@ def _added(document: bytes, path: tuple[str, str], group: Any, unit: str) -> byt
 def _inserted(document: bytes, start: int, what: tuple[str | None, Any], where: tuple[str, int]) -> bytes:
     """Put a member or element at the end of the object or list that begins at `start`."""
     (key, value), (unit, level) = what, where
-    slots = list(json_text.slots(document, start))
+    slots = list(json_edit.slots(document, start))
     text = (json.dumps(key).encode() + b": " if key is not None else b"") + _text(value, unit, level)
     line = b"\n" + (unit * level).encode() if unit else b""
     if slots:
         at = slots[-1].end
         return document[:at] + (b"," + line if unit else b", ") + text + document[at:]
-    end = json_text.value_end(document, start)
+    end = json_edit.value_end(document, start)
     assert end is not None
     closing = b"\n" + (unit * (level - 1)).encode() if unit else b""
     return document[: start + 1] + line + text + closing + document[end - 1 :]
@@ -160,26 +160,26 @@ def _text(value: Any, unit: str, level: int) -> bytes:
 
 def _removed(document: bytes, path: tuple[str | int, ...]) -> bytes:
     """Take a member or element out, with the comma before it, or the one after it if it is the first."""
-    start = json_text.skip_space(document, 0)
+    start = json_edit.skip_space(document, 0)
     for key in path[:-1]:
         slot = _member(document, start, key)
         assert slot is not None
         start = slot.value_start
-    slots = list(json_text.slots(document, start))
+    slots = list(json_edit.slots(document, start))
     key = path[-1]
     at = key if isinstance(key, int) else max(number for number, slot in enumerate(slots) if slot.key == key)
     if at:
         return document[: slots[at - 1].end] + document[slots[at].end :]
     if len(slots) > 1:
         return document[: slots[0].start] + document[slots[1].start :]
-    end = json_text.value_end(document, start)
+    end = json_edit.value_end(document, start)
     assert end is not None
     return document[: start + 1] + document[end - 1 :]
 
 
-def _member(document: bytes, start: int, key: str | int) -> json_text.Slot | None:
+def _member(document: bytes, start: int, key: str | int) -> json_edit.Slot | None:
     """Return a member or element; of a key that is written twice the last, as for every reader."""
-    slots = list(json_text.slots(document, start))
+    slots = list(json_edit.slots(document, start))
     if isinstance(key, int):
         return slots[key]
     return next((slot for slot in reversed(slots) if slot.key == key), None)

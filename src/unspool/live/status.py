@@ -31,13 +31,13 @@ from msgspec.structs import replace
 
 from unspool.format.blocks import AnyBlock, Text, ToolResult, ToolUse
 from unspool.format.envelope import Envelope
-from unspool.format.notes import FileHistoryDelta, FileHistorySnapshot, PermissionMode, Summary
+from unspool.format.meta_records import FileHistoryDelta, FileHistorySnapshot, PermissionMode, Summary
 from unspool.format.progress import HookProgress
 from unspool.format.records import AnyRecord, Assistant, Progress, System, User
-from unspool.graph.aims import aim
 from unspool.graph.speakers import Speaker
+from unspool.graph.tool_calls import aim
 from unspool.graph.turns import first_text, speaker
-from unspool.live.detail import QUESTION_TOOLS, Pending, Status
+from unspool.live.model import QUESTION_TOOLS, Pending, Status
 
 IDLE_AFTER = timedelta(minutes=5)
 MOST_OPEN = 64

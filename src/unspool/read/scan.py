@@ -19,8 +19,8 @@ from operator import attrgetter
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
+from unspool.files.open import reason
 from unspool.paths import AGENT_ID, SESSION_ID
-from unspool.read.files import reason
 
 
 class Kind(Enum):

@@ -15,14 +15,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from unspool.files.open import open_regular
 from unspool.format import recover
+from unspool.format.base import UNDECODABLE
 from unspool.format.codec import SESSION
 from unspool.format.entry import BadLine, Dialect, Entry, Item
-from unspool.format.shape import UNDECODABLE
-from unspool.read.files import open_regular
+from unspool.read.chunks import LIMITS, Limits, read_at
 from unspool.read.lines import Line, LineBuffer, LongLine
 from unspool.read.position import START, Change, Position, changed, position_at
-from unspool.read.text import LIMITS, Limits, read_at
 
 __all__ = ["START", "Change", "Piece", "Position", "decode_lines", "items", "pieces"]
 

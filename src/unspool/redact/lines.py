@@ -18,8 +18,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from unspool.format.stringify import encode
-from unspool.redact.replace import Counts, Redactor, is_secret_key, opens_key
+from unspool.format.json_edit import encode
+from unspool.redact.redactor import Counts, Redactor, is_secret_key, opens_key
 
 _TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[{}\[\],:]', re.DOTALL)
 _is_json = msgspec.json.Decoder(msgspec.Raw).decode

@@ -6,15 +6,25 @@ Rules
   2. Patterns are for decoded strings. `SUSPECT` is for raw JSON: where it finds nothing, there is nothing to decode.
      It finds every beginning that a pattern can have, also behind an escape.
   3. A change here is another rule set: `version` says which.
+
+[merged: checks.py] Whether what stands behind a name like `password` is a secret or a word of a program. Names and values in, yes or no.
+
+Rules
+  1. A secret that is missed is worse than a word that is hidden; but code is full of `token = next_token`, and a text
+     in which every second word is hidden is of no use.
+  2. What is a reference (`$TOKEN`, `process.env.TOKEN`), a type, a placeholder or a marker is not a secret.
 """
 
 from __future__ import annotations
 
+import base64
+import binascii
 import hashlib
+import re
 from functools import cache
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from unspool.redact.tokens import TOKENS
+from unspool.redact.token_formats import TOKENS
 
 _KEY = r"(?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----"
 _ROW_END = r"[^A-Za-z0-9+/=]{1,24}(?:[0-9]{1,6}[^A-Za-z0-9+/=]{1,8})?"
@@ -114,8 +124,140 @@ def compiled(pattern: str, *, captures: bool = True) -> Any:
 @cache
 def version(more: tuple[str, ...] = ()) -> str:
     """Return what names the rule set: these rules, and those somebody added."""
-    from unspool.redact import checks
+    pass
 
     parts = [repr(part) for part in (TOKENS, _HINTS, KEY_CUT, KEY_REST, ASSIGNMENT, OPTION, MEMBER, BEARER, BASIC)]
-    parts += [repr(part) for part in (AUTH, LOGIN, USERINFO, TOKEN_URL, EMAIL, HOME, checks.EDITION, more)]
+    parts += [repr(part) for part in (AUTH, LOGIN, USERINFO, TOKEN_URL, EMAIL, HOME, EDITION, more)]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:12]
+
+
+EDITION = 3
+"""One more with each change here: the version of the rules depends on it."""
+
+MARKER = re.compile(r"\[redacted:[a-z0-9-]{1,40}:[0-9a-f]{10}\]")
+
+_WORDS = """
+    none null nil true false undefined string str bool boolean number integer int object any unknown void bytes text
+    required optional default empty missing invalid valid value values changed unset hidden redacted self this type
+    input field name user username password passwd passphrase secret token tokens apikey auth oauth bearer basic
+    expired credentials read write delete create update yes no on off function async await return const let var
+"""
+_PLACEHOLDER = re.compile(
+    r"(?i)^(?:your|my|insert|enter|put|example|sample|dummy|fake|placeholder|replace|todo|fixme)[-_ ]"
+    r"|^(?:the|some|an?)[-_]"
+    r"|^(?:x{3,}|\*{2,}|\.{3,}|-{3,}|_{3,}|#{3,}|\?{3,})|[<{]|^%|^\$|^@|^&|^\*|…|x{6,}|\*{3,}"
+)
+_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:(?:\.|::|->|\?\.)[A-Za-z_][A-Za-z0-9_]*)*[!?]?")
+_LETTERS = re.compile(r"[A-Za-z_.-]+")
+_PATH = re.compile(r"(?i)^(?:https?://|\.{0,2}/|~/|[a-z]:[\\/])")
+_CONSTANT = re.compile(r"[A-Z0-9_]+")
+
+
+class Form(NamedTuple):
+    """How a value is written down behind its name."""
+
+    quoted: bool
+    spaced: bool
+    """There are blanks around the sign between them."""
+    alone: bool
+    """There is nothing else on the line, as in YAML."""
+    follows: str
+    """The character after it."""
+
+
+def is_assigned(name: str, value: str, form: Form) -> bool:
+    """Tell whether a value is a secret by the name before it."""
+    quoted, spaced, alone, follows = form
+    value = value if quoted else value.rstrip(".,:;!?")
+    if not is_word(value):
+        return False
+    strong = is_strong(name)
+    if _PATH.match(value) and (not strong or "pwd" in name.lower() or value.startswith("http")):
+        return False
+    if any(mark.isspace() for mark in value):
+        return strong and _is_phrase(value)
+    if value.isdigit():
+        return strong and (quoted or not spaced) and len(value) >= 4
+    if quoted:
+        return strong or _is_mixed(value)
+    return follows not in {"(", "[", "{"} and _is_bare(name, value, strong=strong, spaced=spaced and not alone)
+
+
+def is_member(key: str, value: str) -> bool:
+    """Tell whether the value of a JSON member is a secret by its key."""
+    if not is_word(value) or "\n" in value or len(value) > 4096:
+        return False
+    strong = is_strong(key)
+    if _PATH.match(value) and (not strong or "pwd" in key.lower() or value.startswith("http")):
+        return False
+    if any(mark.isspace() for mark in value):
+        return strong and len(value) <= 64 and _is_phrase(value)
+    return (strong and len(value) >= 4) or (_is_mixed(value) and not value.isdigit())
+
+
+def is_basic(value: str) -> bool:
+    """Tell whether base64 hides a name and a password."""
+    try:
+        plain = base64.b64decode(value + "=" * (-len(value) % 4), validate=True)
+    except (ValueError, binascii.Error):
+        return False
+    name, colon, secret = plain.partition(b":")
+    return bool(colon and secret) and all(32 <= byte < 127 for byte in name[:64])
+
+
+def is_bearer(value: str) -> bool:
+    """Tell whether what follows `Bearer` is a token, and not a word."""
+    return _is_mixed(value)
+
+
+def is_login(value: str) -> bool:
+    """Tell whether what stands in a password's place is one."""
+    return is_word(value) and not value.isdigit()
+
+
+def is_word(value: str) -> bool:
+    """Tell whether a value may be a secret at all: not a marker, a placeholder, a type."""
+    rest = MARKER.sub("", value)
+    if len(rest) < 4 or (rest != value and len(rest) < 8):
+        return False
+    return not _PLACEHOLDER.search(rest) and rest.lower().strip("_-.:") not in _words() and len(set(rest)) > 1
+
+
+def _is_phrase(value: str) -> bool:
+    """Tell whether several words may be a password, and are not a sentence about one."""
+    return len(value.split()) <= 6 and not re.search(r"(?i)pass|secret|token|[.!?,:;]|\byour?\b|\bthe\b", value)
+
+
+@cache
+def _words() -> frozenset[str]:
+    return frozenset(_WORDS.split())
+
+
+@cache
+def is_strong(name: str) -> bool:
+    """Tell whether a name is of something that is always a secret: then any word may be one."""
+    return compiled(STRONG).search(name.encode("utf-8", "replace")) is not None
+
+
+def _is_bare(name: str, value: str, *, strong: bool, spaced: bool) -> bool:
+    """Without quotes it may be a part of a program."""
+    constant = _CONSTANT.fullmatch(name.rpartition(".")[2].lstrip("-")) is not None
+    if _LETTERS.fullmatch(value):
+        if value.lower().replace("_", "").replace("-", "") in name.lower().replace("_", ""):
+            return False
+        words = any(word in value.lower() for word in ("pass", "token", "secret", "key", "pwd", "self.", "env"))
+        return strong and not spaced and not words and (constant or (value.isalpha() and len(value) >= 6))
+    if _IDENTIFIER.fullmatch(value) and ("." in value or "::" in value or "->" in value or spaced):
+        return (constant and not spaced) or (strong and "." not in value and "_" not in value)
+    return strong or _is_mixed(value)
+
+
+def _is_mixed(value: str) -> bool:
+    """Letters and digits, and enough of them."""
+    digits = sum(mark.isdigit() for mark in value)
+    letters = sum(mark.isalpha() for mark in value)
+    if len(value) < 8 or not letters:
+        return False
+    if digits:
+        return True
+    return len(value) >= 20 and value != value.lower() and value != value.upper() and "_" not in value

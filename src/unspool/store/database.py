@@ -25,8 +25,12 @@ VERSIONS: Final = {STORE: 4, ARCHIVE: 1}
 PATIENCE = 600.0
 """Seconds to wait for another process."""
 
-_SCRIPTS: Final = ("schema.sql", "search.sql", "digests.sql", "stamps.sql")
-_MIGRATIONS: Final = {(STORE, 1): "search.sql", (STORE, 2): "digests.sql", (STORE, 3): "stamps.sql"}
+_SCRIPTS: Final = ("schema.sql", "search/index.sql", "catalog/session_stats.sql", "sync/stamps.sql")
+_MIGRATIONS: Final = {
+    (STORE, 1): "search/index.sql",
+    (STORE, 2): "catalog/session_stats.sql",
+    (STORE, 3): "sync/stamps.sql",
+}
 """The script that brings the tables of a version to the next."""
 
 _REBUILD = "`unspool sync --rebuild` makes it again from the files and the archive; `--no-store` does without it"
@@ -46,7 +50,7 @@ def open_in_memory() -> sqlite3.Connection:
 
 def open_archive(folder: Path) -> sqlite3.Connection:
     """Open the archive in a folder; make it if there is none."""
-    return _open(folder, ARCHIVE, ("archive.sql",), durable=True)
+    return _open(folder, ARCHIVE, ("archive/archive.sql",), durable=True)
 
 
 @contextmanager

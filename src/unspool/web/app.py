@@ -20,16 +20,15 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute
 
 from unspool.errors import NotFound, NothingFound, Refused, UnspoolError, Usage
-from unspool.export.page.html import warm
-from unspool.store.shelf import Shelf
+from unspool.page.html.render import warm
+from unspool.store.catalog.catalog import Shelf
 from unspool.web import assets
-from unspool.web.guard import Guard, Guarded
-from unspool.web.pages import board, library, palette, search, session, sessions, sql, usage
-from unspool.web.place import Place
-from unspool.web.twins import environment, page
-from unspool.web.upkeep import Upkeep
-from unspool.web.views import Views
-from unspool.web.watching import Watching
+from unspool.web.auth import Guard, Guarded
+from unspool.web.background import Upkeep, Watching
+from unspool.web.open_sessions import Views
+from unspool.web.pages import board, palette, search, session, sessions, side_documents, sql, usage
+from unspool.web.responses import environment, page
+from unspool.web.site import Place
 
 _STATUS = {NotFound: 404, NothingFound: 404, Usage: 400, Refused: 403}
 
@@ -62,7 +61,7 @@ def routes() -> list[BaseRoute]:
         *search.routes,
         *usage.routes,
         *sql.routes,
-        *library.routes,
+        *side_documents.routes,
         *palette.routes,
         *assets.routes,
     ]

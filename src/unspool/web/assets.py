@@ -18,7 +18,7 @@ from starlette.routing import Route
 
 from unspool.errors import NotFound
 
-SHELVES = (("unspool.web", "static"), ("unspool.web", "static/vendor"), ("unspool.export.page", "static"))
+SHELVES = (("unspool.web", "static"), ("unspool.web", "static/vendor"), ("unspool.page", "static"))
 _KINDS = {
     ".css": "text/css; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",

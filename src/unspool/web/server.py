@@ -14,7 +14,7 @@ import uvicorn
 from starlette.applications import Starlette
 
 from unspool.errors import Refused, Usage
-from unspool.web.guard import is_loopback
+from unspool.web.auth import is_loopback
 
 PORT: Final = 8737
 """Where it listens unless told otherwise, or where another one does already."""

@@ -8,12 +8,11 @@ from typing import Any
 
 import msgspec
 
-from unspool.client.desk import Desk, Place
-from unspool.client.tools.registry import tools
-from unspool.client.tools.run import run
-from unspool.client.tools.tool import Outcome
-from unspool.format import results
-from unspool.format.results import KnownResult, TextResult
+from unspool.client.tool_context import Desk, Place
+from unspool.client.tools.base import Outcome
+from unspool.client.tools.registry import run, tools
+from unspool.format.tools import parse
+from unspool.format.tools.parse import KnownResult, TextResult
 
 FACTS = Path(__file__).parents[2] / "format" / "facts" / "tool_results.tsv"
 KEYS: dict[str, set[str]] = {}
@@ -57,9 +56,9 @@ def decoded(name: str, outcome: Outcome) -> KnownResult:
     """Return a result as the library reads it: every value fit, and the keys those of a genuine result."""
     if name in KEYS:
         assert " ".join(sorted(outcome.result)) in KEYS[name]
-    found = results.parse(name, msgspec.json.encode(outcome.result))
+    found = parse.parse_result(name, msgspec.json.encode(outcome.result))
     assert found is not None
-    assert not isinstance(found, (TextResult, results.ListResult, results.OtherResult)), outcome.result
+    assert not isinstance(found, (TextResult, parse.ListResult, parse.OtherResult)), outcome.result
     again = msgspec.to_builtins(found)
     assert _without_nothing(again) == _without_nothing(outcome.result)
     return found

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from unspool.client.desk import Desk, Place
-from unspool.client.tools.run import run
-from unspool.client.tools.tool import Outcome, Tool
+from unspool.client.tool_context import Desk, Place
+from unspool.client.tools.base import Outcome, Tool
+from unspool.client.tools.registry import run
 
 ENVIRONMENT = {"PATH": os.environ["PATH"], "HOME": "/nonexistent", "SHELL": "/bin/bash", "LANG": "C.UTF-8"}
 

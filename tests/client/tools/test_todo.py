@@ -2,7 +2,7 @@ from pathlib import Path
 
 from tests.client.tools.calling import call, decoded, desk_in, text_of
 from unspool.client.tools.todo import TodoWrite
-from unspool.format.plan_tools import TodoWriteResult
+from unspool.format.tools.plans import TodoWriteResult
 
 
 def todo(content: str, status: str) -> dict[str, str]:

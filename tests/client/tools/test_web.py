@@ -15,12 +15,12 @@ from tests.client.tools.calling import decoded
 from tests.client.tools.commanding import desk, made, said
 from unspool.api.connection import Connection
 from unspool.api.endpoint import Endpoint
-from unspool.api.retry import IMPATIENT
-from unspool.client.desk import Desk
-from unspool.client.tools.tool import Outcome
+from unspool.api.errors import IMPATIENT
+from unspool.api.scripted.server import Api, scripted
+from unspool.client.tool_context import Desk
+from unspool.client.tools.base import Outcome
 from unspool.client.tools.web import WebFetch, WebSearch
-from unspool.client.web import Online
-from unspool.testing.api import Api, scripted
+from unspool.client.web_access import Online
 
 FETCH, SEARCH = WebFetch(), WebSearch()
 PAGE = Reply(b"<title>Tides</title><p>High water is at <b>4:10</b>.</p>")

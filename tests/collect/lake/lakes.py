@@ -11,10 +11,9 @@ from typing import Any
 import duckdb
 
 from tests.collect.lake.sending import Device, place
-from unspool.collect.lake.asking import setup
-from unspool.collect.lake.opened import create, open_lake
-from unspool.collect.lake.rounds import Job, Report
-from unspool.collect.lake.running import once
+from unspool.collect.lake.lake import create, open_lake
+from unspool.collect.lake.run import Job, Report, once
+from unspool.collect.lake.sql import setup
 from unspool.collect.lake.tables import tables
 from unspool.collect.lake.verify import Verified, verify
 from unspool.read.scan import Kind, scan

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from unspool.collect import manifest
-from unspool.collect.places import Place, open_place
+from unspool.collect.object_store import Place, open_place
 from unspool.collect.segments import FIRST, VERSION, Header, Line, digest, name_of, pack
 from unspool.read.scan import LINE_KINDS, Source, scan
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.collect.lake.lakes import TestLake, expected
 from tests.faults.world import World
-from unspool.collect.lake.rounds import Ingester, Job
+from unspool.collect.lake.run import Ingester, Job
 
 WORKERS = 4
 

@@ -10,8 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.strategies import objects, written
-from unspool.collect.lake.derive import derive
-from unspool.collect.lake.rows import Rows, day_of
+from unspool.collect.lake.derive import Rows, day_of, derive
 from unspool.collect.lake.streams import Read
 from unspool.collect.lake.tables import filled_by, partitions, tables
 from unspool.collect.segments import FIRST, VERSION, Header, Line, Segment

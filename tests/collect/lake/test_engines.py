@@ -16,7 +16,7 @@ from tests.collect.lake.lakes import TestLake
 from tests.faults.world import World
 from tests.real_files import corpus
 from tests.store.asking import Columns
-from unspool.testing.demo.write import write
+from unspool.demo.write import write
 
 ROOT = Path(__file__).parents[3]
 SPARK = ROOT / ".venv-spark"

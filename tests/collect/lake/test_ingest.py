@@ -15,9 +15,9 @@ from tests.faults.world import World, lines
 from tests.store import dirty
 from tests.store.asking import Columns
 from unspool.collect.lake.ingest import LANES, lane
-from unspool.collect.lake.opened import create
+from unspool.collect.lake.lake import create
 from unspool.collect.segments import pack
-from unspool.store.tables import public
+from unspool.store.columns.tables import public
 
 SUMS = """SELECT count(*), sum(input_tokens), sum(output_tokens), sum(cache_read_tokens), sum(cache_write_5m_tokens),
     sum(cache_write_1h_tokens), sum(cost_micros), sum(unpriced_tokens), sum(estimated_output_tokens),

@@ -9,7 +9,7 @@ from tests.collect.lake.lakes import TestLake
 from tests.collect.machine import Machine
 from tests.collect.test_secrets import _plant
 from tests.redact.secrets import PLANTED
-from unspool.collect.lake.opened import open_lake
+from unspool.collect.lake.lake import open_lake
 from unspool.collect.lake.tables import tables
 from unspool.collect.selection import OPTIONAL, Choice
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.collect.lake.lakes import TestLake
 from tests.faults.world import World
-from unspool.collect.lake.opened import Lake, open_lake
+from unspool.collect.lake.lake import Lake, open_lake
 
 
 @pytest.fixture

@@ -11,13 +11,12 @@ import os
 from pathlib import Path
 from typing import Any
 
-from unspool.client.desk import Desk
-from unspool.client.person import Nobody
-from unspool.client.tools.inputs import Asked, parse, schema
+from unspool.client.protocols import Nobody
+from unspool.client.tool_context import Desk
+from unspool.client.tools.base import Asked, BadCall, Json, Outcome, ToolFailed, parse, schema
 from unspool.client.tools.question import REJECTED, REJECTED_RESULT, STOP, TOLD
-from unspool.client.tools.tool import BadCall, Json, Outcome, ToolFailed
 from unspool.errors import NotFound
-from unspool.read.files import read_whole
+from unspool.files.open import read_whole
 
 _LARGEST = 1 << 20
 _ENTERED = "Entered plan mode. You should now focus on exploring the codebase and designing an implementation approach."

@@ -6,10 +6,9 @@ from typing import Annotated
 
 import msgspec
 
-from unspool.client.desk import Desk
-from unspool.client.person import Choice, Nobody
-from unspool.client.tools.inputs import Asked, aim, parse, schema
-from unspool.client.tools.tool import Json, Outcome, ToolFailed
+from unspool.client.protocols import Choice, Nobody
+from unspool.client.tool_context import Desk
+from unspool.client.tools.base import Asked, Json, Outcome, ToolFailed, aim, parse, schema
 
 REJECTED = (
     "The user doesn't want to proceed with this tool use. The tool use was rejected (eg. if it was a file edit, the "

@@ -7,10 +7,9 @@ from typing import Annotated
 
 import msgspec
 
-from unspool.client.agents import BUILT_IN, Agent
-from unspool.client.desk import Desk, Errand
-from unspool.client.tools.inputs import Asked, aim, parse, schema
-from unspool.client.tools.tool import Json, Outcome, ToolFailed
+from unspool.client.agent_definitions import BUILT_IN, Agent
+from unspool.client.tool_context import Desk, Errand
+from unspool.client.tools.base import Asked, Json, Outcome, ToolFailed, aim, parse, schema
 
 _USUAL = "general-purpose"
 _SHOWN = 150

@@ -11,9 +11,8 @@ from typing import Annotated, Any, Literal, TypeAlias
 import msgspec
 from msgspec import Meta
 
-from unspool.client.desk import Desk
-from unspool.client.tools.inputs import Asked, parse, schema
-from unspool.client.tools.tool import BadCall, Outcome
+from unspool.client.tool_context import Desk
+from unspool.client.tools.base import Asked, BadCall, Outcome, parse, schema
 
 Json: TypeAlias = dict[str, Any]
 

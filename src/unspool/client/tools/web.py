@@ -11,13 +11,12 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from unspool.client.desk import Desk, Search, Web
-from unspool.client.tools.inputs import Asked, aim, parse, schema
-from unspool.client.tools.tool import BadCall, Json, Outcome, ToolFailed
+from unspool.client.tool_context import Desk, Search, Web
+from unspool.client.tools.base import Asked, BadCall, Json, Outcome, ToolFailed, aim, parse, schema
 from unspool.errors import ApiFailed
 
 if TYPE_CHECKING:
-    from unspool.api.fetch import Page
+    from unspool.api.web_fetch import Page
 
 _LONGEST_URL = 2000
 _SHOWN = 10_000
@@ -175,7 +174,7 @@ def _moved(page: Page, given: WebFetchInput) -> str:
 
 def _text(page: Page, kind: str) -> str:
     """Return a page as text."""
-    from unspool.client.hypertext import text_of
+    from unspool.client.tools.html_text import text_of
 
     named = _CHARSET.search(page.content_type)
     if named is None and "html" in kind:

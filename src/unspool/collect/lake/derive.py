@@ -1,36 +1,170 @@
 """A stream as rows of every table: its segments in, rows out, and what is now known of its file.
 
 Rules
-  1. The rows are those that `unspool sql` would have, by the same code: `store/derived.py` and `store/taking.py`.
+  1. The rows are those that `unspool sql` would have, by the same code: `store/columns/derive.py` and `store/sync/read_file.py`.
   2. Lines are rows of `entries` in every generation; so is what was billed. All other rows are of the last generation.
   3. Offsets and lengths are those of the source, also where redaction has changed a line.
   4. The same segments give the same rows, whoever derives them and when. So a line's row depends on its segment alone.
+
+[merged: rows.py] Rows of many streams, held as columns until they are written: rows in, batches of Arrow out.
+
+[merged: side.py] Side files as rows: the segments of the last state of one in, rows of the tables out.
+
+Rules
+  1. Values stand in the order of `parts.sql`, without the first two.
+  2. A file that cannot be read is a bad line, and has no other rows.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from itertools import groupby
-from typing import NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
-from unspool.collect.lake import side
-from unspool.collect.lake.rows import Rows, Whose, day_of
+import msgspec
+
 from unspool.collect.lake.streams import Read
-from unspool.collect.lake.tables import TIMES, bucket, partitions
-from unspool.collect.segments import Header
+from unspool.collect.lake.tables import TIMES, bucket, partitions, tables
+from unspool.collect.segments import Header, Segment
 from unspool.collect.segments import Line as Told
-from unspool.graph.gathering import Gathering
-from unspool.prices.answers import Response, stem
-from unspool.prices.edition import DIGEST
+from unspool.format.side_files.json import parse_agent_meta
+from unspool.graph.session_facts import Gathering
+from unspool.prices.price_list import DIGEST
+from unspool.prices.responses import Response, stem
 from unspool.read.lines import Line, LongLine
+from unspool.read.scan import Kind, Source
 from unspool.read.tail import decode_lines
-from unspool.store.cells import micros
-from unspool.store.derived import Derivation, Place
-from unspool.store.snapshot import LINED
-from unspool.store.tables import parts
-from unspool.store.taking import Taken, session_row
+from unspool.store.columns.derive import Derivation, Place
+from unspool.store.columns.parquet import batch
+from unspool.store.columns.store_rows import LINED
+from unspool.store.columns.tables import parts
+from unspool.store.columns.values import days, micros
+from unspool.store.sync import side_rows
+from unspool.store.sync.read_file import Taken, session_row
+
+_CHUNK = 16 * 1024 * 1024
+"""Bytes of lines whose rows are held as Python's objects."""
+
+_FIRST, _AFTER = 10_957, 47_482
+"""Days since 1970 of 2000-01-01 and 2100-01-01. A time before or after says nothing of when a line was written."""
+_DAY = 86_400_000_000
+
+
+class Whose(NamedTuple):
+    """Whose rows they are, and from which stream."""
+
+    org: str
+    user: str
+    device: str
+    stream: str
+
+
+class Rows:
+    """Takes rows and keeps them as columns."""
+
+    def __init__(self) -> None:
+        self._held: dict[str, list[tuple[object, ...]]] = {}
+        self._weight = 0
+        self._batches: dict[str, list[Any]] = {}
+
+    def add(self, table: str, row: tuple[object, ...]) -> None:
+        """Take a row."""
+        held = self._held.get(table)
+        if held is None:
+            self._held[table] = [row]
+        else:
+            held.append(row)
+
+    def weigh(self, length: int) -> None:
+        """Tell how many bytes the rows since then were made from."""
+        self._weight += length
+        if self._weight >= _CHUNK:
+            self._flush()
+
+    def batches(self, table: str) -> Sequence[Any]:
+        """Return the rows of a table."""
+        if self._held:
+            self._flush()
+        return self._batches.get(table, ())
+
+    def _flush(self) -> None:
+        for table, rows in self._held.items():
+            self._batches.setdefault(table, []).append(batch(tables()[table], rows))
+        self._held, self._weight = {}, 0
+
+
+def day_of(micros: object) -> int | None:
+    """Return the day of a time, as days since 1970; nothing for a time that cannot be meant.
+
+    >>> day_of(1_767_225_600_000_000)
+    20454
+    """
+    if not isinstance(micros, int):
+        return None
+    day = micros // _DAY
+    return day if _FIRST <= day < _AFTER else None
+
+
+Row = tuple[str, tuple[object, ...]]
+
+_KINDS = {kind.value: kind for kind in Kind}
+_NOWHERE = Path("/\0")
+"""No file of this machine has such a name: what is said of a source's own time must not be read here."""
+
+
+def rows(segments: list[Segment]) -> Iterator[Row]:
+    """Yield the rows of a file."""
+    header = segments[-1].header
+    kind = _KINDS.get(header.kind)
+    if kind is Kind.HISTORY:
+        yield from _history(segments)
+        return
+    text = "\n".join(line.raw for segment in segments for line in segment.lines)
+    if kind is None:
+        return
+    try:
+        yield from _whole(header, kind, text.encode("utf-8", "surrogatepass"))
+    except msgspec.DecodeError as error:
+        yield "bad_lines", (header.generation, 0, header.end, str(error))
+
+
+def _whole(header: Header, kind: Kind, data: bytes) -> Iterator[Row]:
+    if kind is Kind.AGENT_META:
+        meta = parse_agent_meta(data)
+        path = header.source.removesuffix(".meta.json") + ".jsonl"
+        yield "agent_meta", (path, meta.agent_type, meta.description, meta.tool_use_id)
+        return
+    written = micros(header.written) or 0
+    place = (header.project, header.session, header.agent)
+    source = Source(str(_NOWHERE / header.source), kind, header.end, written * 1000, *place)
+    for table, values in side_rows.rows(source, data):
+        match table:
+            case "todos":
+                yield table, values
+            case "plans":
+                yield table, (*values[:-2], None, written)
+            case "stats_days":
+                date = values[0]
+                yield table, (days(date if isinstance(date, str) else None), *values[1:])
+            case _:
+                pass
+
+
+def _history(segments: list[Segment]) -> Iterator[Row]:
+    taken = Taken(Kind.HISTORY.value, segments[-1].header.source, Gathering())
+    for segment in segments:
+        for line in segment.lines:
+            data = line.raw.encode("utf-8", "surrogatepass") + b"\n"
+            taken.take([Line(line.offset, memoryview(data))])
+    generation = segments[-1].header.generation
+    for offset, time, *rest in taken.history:
+        yield "history", (generation, offset, None if time is None else time * 1000, *rest)
+    for offset, length, reason in taken.bad:
+        yield "bad_lines", (generation, offset, length, reason)
+
 
 MADE_WITH = f"1 {DIGEST[:12]}"
 """Of how rows are derived, and of the prices."""
@@ -135,7 +269,7 @@ class _Making:
                 for told in read.segment.lines:
                     self._add_line("side_files", header, told, ())
         if is_last:
-            for table, row in side.rows([read.segment for read in reads]):
+            for table, row in rows([read.segment for read in reads]):
                 self._put(table, row)
 
     def _begin(self, read: Read) -> None:

@@ -10,6 +10,12 @@ Rules
   4. A lock whose number differs between the first and the last table was left by one who was killed, or belongs to
      one who is at work: then every stream may have rows already.
   5. A stream waits behind a gap or a bad segment. It costs no other.
+
+[merged: quarantine.py] Objects that are no segments, or not what they should be: found in, rows of `quarantine` out.
+
+Rules
+  1. An object is named once, with what is wrong with it. One that is in order by now, or gone, is named no longer.
+  2. Two who record at once: one of them does it, and the other the next time.
 """
 
 from __future__ import annotations
@@ -18,18 +24,19 @@ import random
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from datetime import UTC, datetime
 from typing import NamedTuple
 
 from unspool.collect.lake.billing import Guard, bill
-from unspool.collect.lake.derive import Derived, derive
-from unspool.collect.lake.opened import Conflict, Lake, Overtaken
-from unspool.collect.lake.predicates import of_devices, of_streams
-from unspool.collect.lake.rows import Rows
+from unspool.collect.lake.derive import Derived, Rows, derive
+from unspool.collect.lake.lake import Conflict, Lake, Overtaken, of_devices, of_streams, one_of
 from unspool.collect.lake.streams import Bad, Stream, chain, fetched
-from unspool.collect.lake.tables import DERIVED, LINES, filled_by
-from unspool.collect.places import Place
+from unspool.collect.lake.tables import DERIVED, LINES, filled_by, tables
+from unspool.collect.object_store import Place
+from unspool.collect.segments import parse_name
 from unspool.errors import PlaceFailed
-from unspool.store.snapshot import LINED
+from unspool.store.columns.parquet import batch
+from unspool.store.columns.store_rows import LINED
 
 STEPS = ("listed", "read", "lines", "begun", "derived", "answered", "counted", "finished", "quarantined", "done")
 """The places where an ingest may be killed, in order; `read` to `finished` come once for each batch, `derived` once for
@@ -246,3 +253,30 @@ def _derived(lake: Lake, homes: Sequence[tuple[str, str]]) -> dict[str, int]:
 def _wait(attempt: int) -> None:
     """Let others finish; not all of them look again at once."""
     time.sleep(random.random() * min(0.02 * 2**attempt, 2.0))
+
+
+_TABLE = "quarantine"
+
+
+def record(lake: Lake, bad: Sequence[Bad], *, is_all: bool) -> None:
+    """Record what is bad; with `is_all`, nothing else is."""
+    lake.table(_TABLE, fresh=True)
+    there: dict[str, str] = dict(lake.rows(_TABLE, "SELECT name, reason FROM t"))
+    found = {one.name: one for one in bad}
+    new = [one for name, one in found.items() if there.get(name) != one.reason]
+    gone = [name for name in there if name not in found] if is_all else []
+    try:
+        if gone:
+            lake.delete(_TABLE, one_of("name", gone))
+        if new:
+            where = one_of("name", (one.name for one in new))
+            lake.write(_TABLE, [batch(tables()[_TABLE], [_row(one) for one in new])], {}, where)
+    except Conflict:
+        return
+
+
+def _row(one: Bad) -> tuple[object, ...]:
+    name = parse_name(one.name)
+    place = name[:4] if name else (None, None, None, None)
+    now = int(datetime.now(UTC).timestamp() * 1_000_000)
+    return (one.name, *place, one.size, one.reason, now)

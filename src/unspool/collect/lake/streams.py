@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
-from unspool.collect.places import Found, Place
+from unspool.collect.object_store import Found, Place
 from unspool.collect.segments import FIRST, FOLDER, Name, Segment, digest, parse_name, unpack
 from unspool.errors import Unreadable
 

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Final
 from zlib import crc32
 
-from unspool.store.snapshot import LINED
-from unspool.store.tables import Column, Table, declared, parts, public
+from unspool.store.columns.store_rows import LINED
+from unspool.store.columns.tables import Column, Table, declared, parts, public
 
 WHOSE: Final = ("org", "user", "device")
 LINES: Final = ("entries", "side_files")

@@ -13,11 +13,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from unspool.collect.lake.opened import Lake
+from unspool.collect.lake.lake import Lake
 from unspool.collect.lake.streams import Bad, Stream, chain, listed
 from unspool.collect.lake.tables import DERIVED, LINES
 from unspool.collect.manifest import FOLDER, Manifest, Sent, decode
-from unspool.collect.places import Place
+from unspool.collect.object_store import Place
 from unspool.errors import Unreadable
 
 

@@ -1,4 +1,7 @@
-"""The live board: who needs you, who works, who waits; and the stream that keeps it up to date."""
+"""The live board: who needs you, who works, who waits; and the stream that keeps it up to date.
+
+[merged: resting.py] Sessions that rest, as rows of the board: the store in, rows out. The board itself reads none of their files.
+"""
 
 from __future__ import annotations
 
@@ -13,15 +16,50 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from unspool.graph.models import window
-from unspool.live.board import Group, Row
-from unspool.live.detail import Kind, elapsed, say
-from unspool.live.rows import plain
-from unspool.store.opened import Opened
-from unspool.web.resting import resting
-from unspool.web.streams import PATIENCE, News, position, stream
-from unspool.web.twins import Json, page, place_of, rendered, session_link, twins
-from unspool.web.watching import Watching
+from unspool.display.units import moment
+from unspool.graph.context.model_rules import window
+from unspool.live.board import Detail, Group, Row, Source, Status, plain
+from unspool.live.board import Kind as board_Kind
+from unspool.live.model import Kind, elapsed, say
+from unspool.store.access import Opened
+from unspool.store.sync.changes import WITHIN, within
+from unspool.web.background import Watching
+from unspool.web.responses import Json, page, place_of, rendered, session_link, twins
+from unspool.web.sse import PATIENCE, News, position, stream
+
+_LAST = f"""
+SELECT s.session_id, path, s.title, s.project, s.cwd, s.branch, s.models, s.last, s.first_prompt, s.context_tokens,
+  sources.project, s.started
+FROM sessions s JOIN sources ON sources.id = s.source_id
+WHERE {WITHIN.replace("path", "sources.path")} AND s.hidden IS NULL AND s.last IS NOT NULL
+ORDER BY s.last DESC LIMIT :most
+"""
+
+
+def resting(opened: Opened, known: Container[str], most: int) -> list[Row]:
+    """Return the sessions that said something last, but for those that are known already."""
+    if opened.database is None:
+        return []
+    rows = opened.database.execute(_LAST, {**within(opened.root), "most": most})
+    return [_row(*row) for row in rows if row[0] not in known]
+
+
+def _row(
+    id: str,
+    path: str,
+    title: str,
+    *about: str | None,
+) -> Row:
+    project, cwd, branch, models, last, prompt, context, key, started = about
+    names = json.loads(models or "[]")
+    return Row(
+        session_id=id, agent_id=None, path=path, title=title, project=project, cwd=cwd, branch=branch,
+        model=names[0] if names else None, status=Status.IDLE, detail=Detail(board_Kind.IDLE), source=Source.TRANSCRIPT,
+        since=moment(last), last=moment(last), goal=(prompt or "")[:200], recent_output="", pending=None, tokens_5m=0,
+        tokens_1h=0, context_tokens=int(context) if context is not None else None, agents=0, project_hash=key,
+        probably=False, group=Group.IDLE, started=moment(started),
+    )  # fmt: skip
+
 
 _FEW: Final = {Group.IDLE: 20, Group.ENDED: 20}
 """How many rows of a group are shown: what rests is on the list of sessions."""

@@ -6,9 +6,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from unspool.store.freshness import WITHIN, within
-from unspool.store.opened import Opened
-from unspool.web.twins import Json, as_json, link, place_of, session_link
+from unspool.store.access import Opened
+from unspool.store.sync.changes import WITHIN, within
+from unspool.web.responses import Json, as_json, link, place_of, session_link
 
 _PAGES = (
     ("Live", "/"),

@@ -9,15 +9,15 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from unspool.errors import Usage
-from unspool.graph.passages import KINDS
-from unspool.store import requests
-from unspool.store.matches import AFTER, BEFORE
-from unspool.store.opened import Opened
-from unspool.store.questions import Hit, Question
-from unspool.store.requests import Request as Asked
-from unspool.store.search import search as searched
-from unspool.web.place import Place
-from unspool.web.twins import Json, link, page, place_of, session_link, twins
+from unspool.graph.search_text import KINDS
+from unspool.store.access import Opened
+from unspool.store.search import request as requests
+from unspool.store.search.request import Hit, Question
+from unspool.store.search.request import Request as Asked
+from unspool.store.search.results import AFTER, BEFORE
+from unspool.store.search.search import search as searched
+from unspool.web.responses import Json, link, page, place_of, session_link, twins
+from unspool.web.site import Place
 
 SHOWN: Final = 100
 """Hits, if no number is named."""

@@ -15,12 +15,12 @@ from starlette.routing import Route
 from unspool.errors import NotFound
 from unspool.export.depth import Depth, depth_of
 from unspool.export.outline import chosen
-from unspool.export.page.html import Renderer, links
-from unspool.export.page.view import View
-from unspool.web.streams import PATIENCE, News, position, stream
-from unspool.web.twins import TWIN, as_json, page, place_of, twins
-from unspool.web.views import Views
-from unspool.web.watching import Watching
+from unspool.page.html.render import Renderer, links
+from unspool.page.view import View
+from unspool.web.background import Watching
+from unspool.web.open_sessions import Views
+from unspool.web.responses import TWIN, as_json, page, place_of, twins
+from unspool.web.sse import PATIENCE, News, position, stream
 
 _AGENTS_COST: Final = """
 SELECT coalesce(sum(cost_micros), 0) FROM answers WHERE counted = 1 AND agent_id IS NOT NULL AND session_id = :id

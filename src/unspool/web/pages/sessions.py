@@ -14,16 +14,15 @@ from starlette.datastructures import QueryParams
 from starlette.requests import Request
 from starlette.responses import Response
 
+from unspool.display import units
+from unspool.display.time_words import moment
 from unspool.errors import Usage
-from unspool.export import figures
-from unspool.store.catalog import PAGE, SORTS, WORDS, Catalog, Row, Wanted
-from unspool.store.facets import HAS, Filters, Value
-from unspool.store.shelf import Shelf
-from unspool.store.times import moment
-from unspool.web import charts
+from unspool.page.html import charts
+from unspool.store.catalog.catalog import PAGE, SORTS, WORDS, Catalog, Row, Shelf, Wanted
+from unspool.store.catalog.facets import HAS, Filters, Value
 from unspool.web.pages.board import signs
-from unspool.web.place import Place
-from unspool.web.twins import Json, link, page, place_of, twins
+from unspool.web.responses import Json, link, page, place_of, twins
+from unspool.web.site import Place
 
 _COLUMNS: Final = (
     ("title", "Title", ""),
@@ -123,13 +122,13 @@ def _next(found: Catalog, offset: int, kept: dict[str, str], limit: str | None) 
 
 
 def _row(row: Row, place: Place) -> Json:
-    started, now = figures.moment(row.started), place.now()
+    started, now = units.moment(row.started), place.now()
     return {
         "row": row,
         "title": row.title or "(no title)",
-        "started": figures.ago(started, now) if started else "",
+        "started": units.ago(started, now) if started else "",
         "started_at": f"{started.astimezone(place.zone):%Y-%m-%d %H:%M}" if started else "",
-        "active": figures.duration(timedelta(seconds=row.active_seconds)) if row.active_seconds else "",
+        "active": units.duration(timedelta(seconds=row.active_seconds)) if row.active_seconds else "",
         "spark": charts.sparkline(row.curve),
         "tools": ", ".join(f"{name or '?'} {count}" for name, count in list((row.tools or {}).items())[:8]),
         "requests": [(url, _request_name(url)) for url in row.pull_requests if url.startswith("https://")],

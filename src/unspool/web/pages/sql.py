@@ -1,7 +1,7 @@
 """SQL: a question in the address, asked of the locked engine; rows out, as a table or to keep.
 
 Rules
-  1. A question is part of the address, and only reads (`store/engine.py`). No other page can make a browser ask it: the
+  1. A question is part of the address, and only reads (`store/sql/engine.py`). No other page can make a browser ask it: the
      guard refuses that.
   2. It has a deadline, and ends when whoever asked has gone. Few are asked at once.
   3. A page shows some rows and the beginning of long cells; CSV and JSON have everything.
@@ -23,12 +23,13 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from unspool.errors import NotFound, Refused, Unreadable, UnspoolError, Usage
-from unspool.store import parquet, settings
-from unspool.store.answered import csv_text, json_text, text_rows
-from unspool.store.query import Engine, Limits
-from unspool.store.tables import public
-from unspool.web.place import Place
-from unspool.web.twins import Json, link, page, place_of
+from unspool.store import preferences
+from unspool.store.columns import parquet
+from unspool.store.columns.tables import public
+from unspool.store.sql.client import Engine, Limits
+from unspool.store.sql.format_rows import csv_text, json_text, text_rows
+from unspool.web.responses import Json, link, page, place_of
+from unspool.web.site import Place
 
 SHOWN: Final = 500
 """Rows on a page."""
@@ -183,14 +184,14 @@ async def _watch(request: Request, asking: _Asking) -> None:
 def _engine(place: Place) -> Iterator[Engine]:
     """Give an engine over the tables, brought up to date."""
     parquet.check()
-    from unspool.store import columns
-    from unspool.store.prepared import tables
+    from unspool.store.columns import refresh as columns
+    from unspool.store.sql.views import tables
 
     with place.opened() as opened:
         if opened.database is None:
             raise Unreadable("there is no store to ask", hint="`unspool doctor` says why")
         chosen = place.settings
-        edition = settings.edition(chosen)
+        edition = preferences.edition(chosen)
         columns.refresh(opened.database, place.folder, columns.Asked(prices=chosen.prices, edition=edition))
         with (
             tables(opened.database, place.folder, [place.root], chosen) as ready,

@@ -16,16 +16,15 @@ from starlette.datastructures import QueryParams
 from starlette.requests import Request
 from starlette.responses import Response
 
+from unspool.display import units
 from unspool.errors import Usage
-from unspool.export import figures
-from unspool.store import reports
-from unspool.store.billed import Sum
-from unspool.store.reports import Asked
-from unspool.store.usage import PERIODS, Figures, Report, Row, report, together
-from unspool.web import charts
-from unspool.web.charts import Chart
-from unspool.web.place import Place
-from unspool.web.twins import Json, link, page, place_of, session_link, twins
+from unspool.page.html import charts
+from unspool.page.html.charts import Chart
+from unspool.store.usage import report as reports
+from unspool.store.usage.ledger import Sum
+from unspool.store.usage.report import PERIODS, Asked, Figures, Report, Row, report, together
+from unspool.web.responses import Json, link, page, place_of, session_link, twins
+from unspool.web.site import Place
 
 _PERIODS: Final = {
     "daily": "Day",
@@ -38,8 +37,8 @@ _PERIODS: Final = {
     "session": "Session",
 }
 _METRICS: Final[dict[str, tuple[str, Callable[[int], str]]]] = {
-    "cost": ("cost_micros", figures.dollars),
-    "tokens": ("total_tokens", figures.tokens),
+    "cost": ("cost_micros", units.dollars),
+    "tokens": ("total_tokens", units.tokens),
 }
 _SHOWN: Final = 200
 """Rows of a table; what comes after them is added up in one."""
@@ -157,7 +156,7 @@ def _cells(one: Figures) -> dict[str, Any]:
         "write": f"{one.cache_write_tokens:,}",
         "read": f"{one.cache_read_tokens:,}",
         "responses": f"{one.responses:,}",
-        "cost": figures.dollars(one.cost_micros),
+        "cost": units.dollars(one.cost_micros),
     }
 
 

@@ -1,0 +1,174 @@
+"""`unspool ls`: the sessions there are."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import datetime
+from typing import Any, NamedTuple, TypeAlias
+
+import click
+
+from unspool.cli import output, store_access
+from unspool.display import table, units
+from unspool.display.time_words import moment
+from unspool.errors import NothingFound, Usage
+from unspool.store.access import Opened
+
+Json: TypeAlias = dict[str, Any]
+
+_HAS = {"error": "errors", "image": "images", "agent": "agents", "compaction": "compactions", "pr": "pull_requests"}
+"""What `--has` asks for, and where a row says it."""
+
+FIELDS = (
+    "id", "path", "title", "project", "cwd", "branch", "versions", "models", "started", "last", "turns", "messages",
+    "tool_calls", "errors", "agents", "bytes", "cost_micros", "context_tokens", "gone",
+)  # fmt: skip
+"""What `--json` tells of a session."""
+
+_COLUMNS = [
+    table.Column("id"),
+    table.Column("last"),
+    table.Column("title", least=20),
+    table.Column("project", least=8, expendable=True),
+    table.Column("branch", least=6, expendable=True),
+    table.Column("turns", right=True),
+    table.Column("calls", right=True),
+    table.Column("errors", right=True),
+    table.Column("size", right=True),
+    table.Column("context", right=True, expendable=True),
+    table.Column("cost", right=True),
+]
+
+
+class Filters(NamedTuple):
+    """Which sessions are wanted."""
+
+    project: str | None
+    since: datetime | None
+    until: datetime | None
+    branch: str | None
+    model: str | None
+    has: tuple[str, ...]
+
+
+@click.command()
+@click.option("--project", metavar="TEXT", help="Only of this project: its name, a part of its path, or its key.")
+@click.option("--since", metavar="WHEN", help="Only with activity since then: a date, or `12h`, `7d`, `2w` ago.")
+@click.option("--until", metavar="WHEN", help="Only begun by then; a date means the end of that day.")
+@click.option("--branch", metavar="NAME", help="Only on this git branch.")
+@click.option("--model", metavar="TEXT", help="Only with a model whose name has this in it.")
+@click.option("--has", metavar="WHAT", help=f"Only with all of these, separated by commas: {', '.join(_HAS)}.")
+@click.option("--limit", metavar="N", type=click.IntRange(min=1), help="The newest N only.")
+@click.option("--all", "show_all", is_flag=True, help="Also empty files, warm-ups and forks the program made itself.")
+@store_access.options
+@output.options
+def ls(
+    *,
+    project: str | None,
+    since: str | None,
+    until: str | None,
+    branch: str | None,
+    model: str | None,
+    has: str | None,
+    limit: int | None,
+    show_all: bool,
+    no_sync: bool,
+    no_store: bool,
+    as_json: bool,
+    config_dir: str | None,
+) -> None:
+    """List the sessions, newest first.
+
+    Files without a conversation, warm-ups and forks that Claude Code made for itself are counted but not listed. A
+    session whose file has gone, and that only the store has, is marked with `†`. The cost is that of the session and
+    its agents; the context is the prompt of its last request, in tokens.
+    """
+    now = datetime.now().astimezone()
+    filters = Filters(project, moment(since, now), moment(until, now, end=True), branch, model, _wanted(has))
+    hidden: Counter[str] = Counter()
+    rows: list[Json] = []
+    with store_access.opened(store_access.How(config_dir, no_sync, no_store)) as opened:
+        for row in _every(opened):
+            reason = None if show_all else row["hidden"]
+            if reason:
+                hidden[reason] += fits_project(row, project)
+            elif fits(row, filters):
+                rows.append(row)
+    rows.sort(key=lambda row: (row["last"] or "", row["id"], row["path"]), reverse=True)
+    left_out = _left_out(+hidden)
+    if not rows:
+        raise NothingFound("no sessions found" + (f"; {left_out}" if left_out else ""))
+    if as_json:
+        output.write_json([{name: row[name] for name in FIELDS} for row in rows[:limit]])
+    else:
+        table.write(_COLUMNS, [_cells(row, now) for row in rows[:limit]], output.width())
+    if left_out:
+        click.echo(left_out, err=as_json)
+
+
+def _every(opened: Opened) -> list[Json]:
+    """Return a row for each session, from the store or from the files."""
+    from unspool.store.catalog.catalog import cost_by_session, listed
+
+    if opened.database is not None:
+        return listed(opened.database, opened.root, opened.ledger)
+    from unspool.cli.session_argument import every
+    from unspool.export import counts
+
+    costs = cost_by_session(opened.ledger)
+    return [
+        {**counts.row(session), "cost_micros": costs.get(session.id, 0), "gone": False}
+        for session in every(opened.home)
+    ]
+
+
+def fits(row: Json, filters: Filters) -> bool:
+    """Tell whether a session is wanted."""
+    last, begun = units.moment(row["last"]), units.moment(row["started"])
+    return (
+        fits_project(row, filters.project)
+        and (filters.since is None or (last is not None and last >= filters.since))
+        and (filters.until is None or (begun is not None and begun <= filters.until))
+        and filters.branch in (None, row["branch"])
+        and (filters.model is None or any(filters.model.casefold() in model.casefold() for model in row["models"]))
+        and all(row[_HAS[name]] for name in filters.has)
+    )
+
+
+def fits_project(row: Json, wanted: str | None) -> bool:
+    """Tell whether a session is of a project, named by its name, a part of its path or its key."""
+    from unspool.store.usage.ledger import fits_project as fits
+
+    return fits(wanted, row["project"], row["cwd"], row["project_key"])
+
+
+def _wanted(has: str | None) -> tuple[str, ...]:
+    names = tuple(name.strip() for name in (has or "").split(",") if name.strip())
+    for name in names:
+        if name not in _HAS:
+            raise Usage(f"no such thing to have: `{name}`", hint=f"one of {', '.join(_HAS)}")
+    return names
+
+
+def _left_out(hidden: Counter[str]) -> str:
+    """Say what was left out and why: `3 hidden: 2 empty, 1 warm-up; --all shows them`."""
+    if not hidden:
+        return ""
+    reasons = ", ".join(f"{count:,} {reason}" for reason, count in sorted(hidden.items()))
+    return f"{hidden.total():,} hidden: {reasons}; --all shows {'it' if hidden.total() == 1 else 'them'}"
+
+
+def _cells(row: dict[str, Any], now: datetime) -> list[str]:
+    return [
+        row["id"][:8] + ("†" if row["gone"] else ""),
+        units.ago(units.moment(row["last"]), now),
+        row["title"],
+        row["project"] or "",
+        row["branch"] or "",
+        f"{row['turns']:,}",
+        f"{row['tool_calls']:,}",
+        f"{row['errors']:,}",
+        units.size(row["bytes"]),
+        units.tokens(row["context_tokens"]),
+        units.dollars(row["cost_micros"]),
+    ]

@@ -1,0 +1,113 @@
+"""`unspool show`: a session to read."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+
+import click
+
+from unspool.cli import output, store_access
+from unspool.cli.query.show_file import Form, show_file
+from unspool.cli.query.show_render import Transcript
+from unspool.cli.session_argument import found
+from unspool.display.units import amount
+from unspool.errors import NothingFound, Usage
+from unspool.export.depth import WORDS, Depth
+from unspool.export.outline import Section, chosen, sections, tree
+from unspool.home import Session
+
+
+@click.command()
+@click.argument("session")
+@click.option("--turn", metavar="N", help="Only these turns: `3`, `-1` (the last), `2..5`, `4..`, `..3`.")
+@click.option(
+    "--depth",
+    type=click.Choice(WORDS),
+    default="steps",
+    show_default=True,
+    help="How much is told: prompts; answers too; tool calls too; all, with thinking, results and agents.",
+)
+@click.option("--tree", "as_tree", is_flag=True, help="Draw the turns as the tree of their branches.")
+@click.option("--file", metavar="PATH[@vN[..vM]]", help="The versions of a file it changed; one of them; two compared.")
+@click.option("--diff", is_flag=True, help="With --file: what changed from the version before.")
+@click.option("-o", "--output", "target", metavar="FILE", help="With --file: write a version or diff to a new file.")
+@click.option("--json", "as_json", is_flag=True, help="With --file: write the list of versions as JSON.")
+@store_access.options
+@output.config_option
+def show(
+    session: str,
+    *,
+    turn: str | None,
+    depth: str,
+    as_tree: bool,
+    file: str | None,
+    diff: bool,
+    target: str | None,
+    as_json: bool,
+    no_sync: bool,
+    no_store: bool,
+    config_dir: str | None,
+) -> None:
+    """Show a session: what was asked, what was done, what came of it.
+
+    SESSION is a file, the beginning of a session's id, an agent's id or a title. On a terminal it goes through $PAGER,
+    or `less`.
+
+    With `--file`: files as they were before the session changed them. PATH, or the end of it, lists their versions,
+    PATH@v2 is one of them, byte for byte, and PATH@v1..v3 the difference of two.
+    """
+    if file is not None:
+        if turn or as_tree:
+            raise Usage("`--file` shows a file, not turns", hint="leave out `--turn` and `--tree`")
+    elif diff or target or as_json:
+        raise Usage("`--diff`, `-o` and `--json` go with `--file`", hint="`unspool export` writes a whole session")
+    with found(session, store_access.How(config_dir, no_sync, no_store)) as one:
+        if file is not None:
+            show_file(one, file, Form(diff, target, as_json))
+        else:
+            _show(one, Depth[depth.upper()], turn, as_tree=as_tree)
+
+
+def _show(session: Session, depth: Depth, turn: str | None, *, as_tree: bool) -> None:
+    transcript = Transcript(session, depth, output.width())
+    pieces = _drawn(transcript, session) if as_tree else _told(transcript, _selected(session, turn), turn is None)
+    if sys.stdout.isatty():
+        click.echo_via_pager(pieces, color=False if os.environ.get("NO_COLOR") else None)
+    else:
+        for piece in pieces:
+            click.echo(piece, nl=False)
+
+
+def _told(transcript: Transcript, selected: list[Section], whole: bool) -> Iterator[str]:
+    if whole:
+        yield transcript.head()
+    for number, section in enumerate(selected):
+        told = transcript.section(section)
+        yield told if whole or number else told.lstrip("\n")
+    if whole:
+        yield transcript.foot()
+
+
+def _drawn(transcript: Transcript, session: Session) -> Iterator[str]:
+    yield transcript.head()
+    yield "\n"
+    yield from transcript.tree(tree(session))
+
+
+def _selected(session: Session, turn: str | None) -> list[Section]:
+    """Return the turns a person asked for: all of them, with what came before the first, if none are named."""
+    found = sections(session)
+    if not found:
+        raise NothingFound(f"nothing in this session: `{session.id}`")
+    if turn is None:
+        return found
+    count = len(session.turns)
+    wanted = chosen(turn, count)
+    if wanted is None:
+        raise Usage(f"not a turn: `{turn}`", hint="as in `--turn 3`, `--turn -1` or `--turn 2..5`")
+    selected = [section for section in found if section.number in wanted]
+    if not selected:
+        raise NothingFound(f"no such turn: `{turn}`", hint=f"the session has {amount(count, 'turn')}")
+    return selected

@@ -1,0 +1,172 @@
+"""`unspool show --file`: files as they were before a session changed them. Words in; a list, a text or a diff out.
+
+Rules
+  1. `PATH` lists, `PATH@v2` is one version, `PATH@v1..v3` or `--diff` is the difference of two.
+  2. What is tracked under exactly these words goes before what they could also mean.
+  3. In a pipe or a file the bytes are exact; on a terminal they are made harmless.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from typing import Any, NamedTuple, TypeAlias
+
+import click
+
+from unspool.cli import output
+from unspool.display import table, units
+from unspool.display.safe import clean, clean_line
+from unspool.errors import NotFound, Usage
+from unspool.export.file_versions import Version, about, content, difference, label, versions
+from unspool.home import Session
+
+_SPEC = re.compile(r"(.+)@v([0-9]{1,9})(?:\.\.v?([0-9]{1,9}))?", re.DOTALL)
+_COLUMNS = [
+    table.Column("file", least=20),
+    table.Column("version"),
+    table.Column("time"),
+    table.Column("size", right=True),
+    table.Column("copy"),
+]
+History: TypeAlias = dict[str, list[Version]]
+"""The versions of each file, by its path."""
+
+
+class Form(NamedTuple):
+    """How the answer is wanted."""
+
+    diff: bool = False
+    target: str | None = None
+    as_json: bool = False
+
+
+class _Wanted(NamedTuple):
+    """What a person means: some files, or one file and one or two of its versions."""
+
+    files: History
+    first: int | None = None
+    second: int | None = None
+
+
+def show_file(session: Session, words: str, form: Form) -> None:
+    """Write what a person asked for with `--file`."""
+    wanted = _understood(versions(session), words, session)
+    if wanted.first is None and not form.diff:
+        if form.target:
+            raise Usage("say which version to write", hint=f"as in `--file {words}@v1 -o FILE`")
+        _write_list(session, wanted.files, as_json=form.as_json)
+        return
+    if form.as_json:
+        raise Usage("only the list of versions can be JSON", hint="`--file PATH --json`, without a version or `--diff`")
+    if form.diff or wanted.second is not None:
+        data = _diff(session, *_pair(wanted))
+    else:
+        data = content(session, _version(wanted, wanted.first))
+    _write(data, form.target)
+
+
+def _understood(history: History, words: str, session: Session) -> _Wanted:
+    if found := _files(history, words, session):
+        return _Wanted(found)
+    match = _SPEC.fullmatch(words)
+    path, number = (match[1], match[2]) if match else words.rpartition("@")[::2]
+    found = _files(history, path, session) if path else {}
+    if not found:
+        raise NotFound(f"no such file in this session: `{path if match else words}`", hint=_some(history))
+    if not match:
+        raise Usage(f"not a version: `{number}`", hint=f"as in `--file {path}@v1` or `--file {path}@v1..v2`")
+    return _Wanted(found, int(number), int(match[3]) if match[3] else None)
+
+
+def _files(history: History, words: str, session: Session) -> History:
+    """Return the files that fit: one of exactly this name, else those that end so."""
+    wanted, folder = _slashes(words), _slashes(session.cwd or "").rstrip("/")
+    exact = {path: history[path] for path in history if wanted in (_slashes(path), f"{folder}/{_slashes(path)}")}
+    ending = f"/{wanted.removeprefix('./').lstrip('/')}"
+    return exact or {path: history[path] for path in history if f"/{_slashes(path)}".endswith(ending)}
+
+
+def _slashes(path: str) -> str:
+    return path.replace("\\", "/")
+
+
+def _some(history: History) -> str:
+    if not history:
+        return "it keeps no versions: it changed no file, or is older than 2.0.36"
+    more = f" and {len(history) - 3:,} more" if len(history) > 3 else ""
+    return f"it has versions of {', '.join(f'`{path}`' for path in list(history)[:3])}{more}"
+
+
+def _one(files: History) -> list[Version]:
+    if len(files) > 1:
+        some = ", ".join(f"`{path}`" for path in list(files)[:3])
+        raise Usage(f"that fits {len(files)} files: {some}", hint="give more of the path")
+    return next(iter(files.values()))
+
+
+def _version(wanted: _Wanted, number: int | None) -> Version:
+    known = _one(wanted.files)
+    found = [version for version in known if version.number == number]
+    if not found:
+        there = ", ".join(f"v{version.number}" for version in known)
+        raise NotFound(f"no such version of `{known[0].path}`: `v{number}`", hint=f"it has {there}")
+    return found[-1]
+
+
+def _pair(wanted: _Wanted) -> tuple[Version, Version]:
+    """Return the versions to compare: the two that were named, else one and that before it."""
+    if wanted.second is not None:
+        return _version(wanted, wanted.first), _version(wanted, wanted.second)
+    known = _one(wanted.files)
+    newer = known[-1] if wanted.first is None else _version(wanted, wanted.first)
+    before = [version for version in known if version.number < newer.number]
+    if not before:
+        label = f"`{newer.path}@v{newer.number}`"
+        raise NotFound(f"no version before {label}", hint="a difference needs two: `--file PATH@v1..v2`")
+    return before[-1], newer
+
+
+def _diff(session: Session, old: Version, new: Version) -> bytes:
+    found = difference(session, old, new)
+    if not found:
+        names = [clean_line(label(version)) for version in (old, new)]
+        click.echo(f"no difference: {names[0]} and {names[1]}", err=True)
+    return found.encode("utf-8", "surrogateescape")
+
+
+def _write(data: bytes, target: str | None) -> None:
+    if target:
+        with output.new_file(target) as file:
+            file.write(data)
+    elif not sys.stdout.isatty():
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+    elif b"\0" in data:
+        click.echo(f"binary, {units.size(len(data))}: `-o FILE` or a pipe gives the bytes", err=True)
+    else:
+        text = data.decode(errors="replace")
+        shown = clean(text)
+        click.echo_via_pager(shown, color=False if os.environ.get("NO_COLOR") else None)
+        if shown != text:
+            click.echo("shown with escape sequences made harmless; redirect the output for the exact bytes", err=True)
+
+
+def _write_list(session: Session, files: History, *, as_json: bool) -> None:
+    rows = [about(session, version) for known in files.values() for version in known]
+    if as_json:
+        output.write_json(rows)
+    else:
+        table.write(_COLUMNS, [_cells(row) for row in rows], output.width())
+
+
+def _cells(row: dict[str, Any]) -> list[str]:
+    when = units.moment(row["time"])
+    return [
+        row["file"],
+        f"v{row['version']}",
+        f"{when:%Y-%m-%d %H:%M}" if when else "",
+        "" if row["bytes"] is None else units.size(row["bytes"]),
+        "none: the file did not exist" if row["copy"] == "none" else row["copy"],
+    ]

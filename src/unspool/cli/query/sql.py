@@ -1,0 +1,69 @@
+"""`unspool sql`: questions in SQL, answered by DuckDB."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from unspool.cli import output, store_access
+from unspool.cli.query import sql_access
+from unspool.cli.query.sql_output import complain, options, write
+from unspool.errors import UnspoolError, Usage
+
+
+@click.command()
+@click.argument("query", required=False)
+@options
+@store_access.options
+@output.json_option
+@output.folders_option
+@click.pass_context
+def sql(
+    ctx: click.Context,
+    query: str | None,
+    *,
+    form: str,
+    target: str | None,
+    timeout: float,
+    no_sync: bool,
+    no_store: bool,
+    as_json: bool,
+    config_dirs: tuple[str | None, ...],
+) -> None:
+    """Ask in SQL: sessions, messages, tool calls, files, responses and their cost.
+
+    QUERY is one statement that reads, in DuckDB's dialect. Without one it is read from stdin; on a terminal there is a
+    prompt. The tables are made from the store when they are first asked for, and after that from what has changed.
+    docs/sql.md has them all, with example questions.
+    """
+    from unspool.store.sql.client import Ended, Engine, Limits
+
+    how, limits = store_access.How(None, no_sync, no_store), Limits(deadline=timeout or None)
+    if query is None and not (sys.stdin.isatty() and sys.stdout.isatty()):
+        query = sys.stdin.read()
+    for attempt in (1, 2):
+        with (
+            sql_access.opened(config_dirs, how, deep=attempt == 2) as tables,
+            Engine(tables.setup, str(tables.columns), limits) as engine,
+        ):
+            try:
+                if query is not None:
+                    write(engine, query, "json" if as_json else form, target)
+                else:
+                    from unspool.cli.query.sql_prompt import prompt
+
+                    prompt(engine, form, tables.folder)
+            except (Usage, Ended) as error:
+                if attempt == 1 and _may_be_damaged(error, str(tables.columns)):
+                    continue  # once more, with every byte of the column files compared
+                complain(error)
+                ctx.exit(error.exit_code)
+            break
+
+
+def _may_be_damaged(error: UnspoolError, folder: str) -> bool:
+    """Tell whether column files may be the reason."""
+    from unspool.store.sql.client import Ended
+
+    return isinstance(error, Ended) or folder in error.message

@@ -1,0 +1,87 @@
+"""`unspool stats`: sessions in numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from unspool.cli import output, store_access
+from unspool.cli.session_argument import every, found
+from unspool.display import table
+from unspool.errors import NothingFound
+from unspool.export import counts
+from unspool.home import Session
+
+_TITLES = {"sessions": "session inventory", "stop_reasons": "stop reasons", "blocks": "content blocks"}
+_TITLES_OF_COLUMNS = {
+    "tool_calls": "calls",
+    "human_turns": "turns",
+    "file_history": "file-history",
+    "queue_operation": "queue-op",
+}
+
+
+@click.command()
+@click.argument("session", required=False)
+@store_access.options
+@output.options
+def stats(session: str | None, no_sync: bool, no_store: bool, as_json: bool, config_dir: str | None) -> None:
+    """Count what is in a session, or in all of them.
+
+    SESSION is a file, the beginning of a session's id, an agent's id or a title; its own file is counted, without those
+    of its agents. Without it there are three tables of all sessions: an inventory, stop reasons, content blocks.
+    """
+    how = store_access.How(config_dir, no_sync, no_store)
+    if session is not None:
+        with found(session, how) as one:
+            counted = counts.counts(one)
+            if as_json:
+                output.write_json(counted)
+            else:
+                _show(one, counted)
+        return
+    with store_access.opened(how) as opened:
+        tables = counts.tables((one.id, counts.counts(one)) for one in every(opened.home))
+    if not tables["sessions"]:
+        raise NothingFound("no sessions found")
+    if as_json:
+        output.write_json(tables)
+    else:
+        _show_tables(tables)
+
+
+def _show(session: Session, counted: dict[str, Any]) -> None:
+    output.heading(session.title or session.id)
+    single = {name: value for name, value in counted.items() if not isinstance(value, dict | list)}
+    single["bytes"] = output.size(counted["bytes"])
+    single["models"] = ", ".join(counted["models"])
+    output.rows(
+        (name.replace("_", " "), f"{value:,}" if isinstance(value, int) else value) for name, value in single.items()
+    )
+    for name in ("versions", "entries", "stop_reasons", "blocks"):
+        if counted[name]:
+            output.line()
+            output.heading(name.replace("_", " "))
+            output.rows((key, f"{count:,}") for key, count in counted[name].items())
+
+
+def _show_tables(tables: dict[str, list[dict[str, Any]]]) -> None:
+    for number, (name, rows) in enumerate(tables.items()):
+        if number:
+            output.line()
+        output.heading(_TITLES[name])
+        columns = [_column(key) for key in rows[0]]
+        table.write(columns, [[_cell(key, row[key]) for key in row] for row in rows], output.width())
+
+
+def _column(key: str) -> table.Column:
+    if key == "versions":
+        return table.Column("versions", least=8)
+    return table.Column(_TITLES_OF_COLUMNS.get(key, key), right=key != "id")
+
+
+def _cell(key: str, value: Any) -> str:
+    if key == "id":
+        return str(value)[:8]
+    return ", ".join(value) if isinstance(value, list) else f"{value:,}"

@@ -1,0 +1,105 @@
+"""`unspool usage`: what was used, and what it cost."""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from unspool.cli import output, store_access
+from unspool.errors import NothingFound, Usage
+from unspool.paths import data_folder
+from unspool.store import preferences
+from unspool.store.usage import report
+from unspool.store.usage.report import PERIODS, Asked, Report, explained, zone_of
+
+if TYPE_CHECKING:
+    from unspool.store.usage.ledger import Ledger
+
+_NOTHING = "no billed responses found"
+
+_HELD: list[Ledger] = []
+"""What was counted, until the process ends: to take it apart takes time (`__main__.py`, rule 2)."""
+
+
+@click.command()
+@click.argument("period", type=click.Choice(list(PERIODS)), default="daily", metavar="[PERIOD]")
+@click.option("--since", metavar="WHEN", help="Only from then on: a date, or `12h`, `7d`, `2w` ago.")
+@click.option("--until", metavar="WHEN", help="Only up to then; a date means the end of that day.")
+@click.option("--tz", metavar="ZONE", help="Whose days and hours: Europe/Berlin, UTC, +05:30. Default: the machine's.")
+@click.option("--project", metavar="TEXT", help="Only of this project: its name, a part of its path, or its key.")
+@click.option("--order", type=click.Choice(["asc", "desc"]), help="By time; where rows have none, by cost.")
+@click.option("--limit", metavar="N", type=click.IntRange(min=1), help="The first N rows only. Totals are of all.")
+@click.option("--csv", "as_csv", is_flag=True, help="Write CSV: a header and the rows, no totals.")
+@click.option("--explain", is_flag=True, help="Say which lines were counted, merged and dropped, and why.")
+@store_access.options
+@output.options
+def usage(
+    *,
+    period: str,
+    since: str | None,
+    until: str | None,
+    tz: str | None,
+    project: str | None,
+    order: str | None,
+    limit: int | None,
+    as_csv: bool,
+    explain: bool,
+    no_sync: bool,
+    no_store: bool,
+    as_json: bool,
+    config_dir: str | None,
+) -> None:
+    """Add up tokens and cost: by day, session, model, 5-hour block and more.
+
+    PERIOD is daily (if none is given), weekly, monthly, session, model, project, branch, agent or blocks.
+
+    Every response is counted once, whichever lines and files repeat it. Costs are those of the public price list; those
+    of a subscription are what the same use would cost by the token. docs/usage.md tells what the numbers mean.
+    """
+    if as_csv and (as_json or explain):
+        raise Usage("`--csv` does not go with `--json` or `--explain`", hint="choose one; `--explain --json` is fine")
+    chosen = preferences.read(data_folder(os.environ))
+    zone = zone_of(tz or chosen.timezone or "local")
+    asked = report.asked(period, datetime.now(UTC), zone, since=since, until=until)
+    asked = asked._replace(project=project, order=order)
+    with store_access.opened(store_access.How(config_dir, no_sync, no_store)) as opened:
+        ledger = opened.ledger
+        _HELD.append(ledger)
+        if explain:
+            _explain(ledger, asked, as_json)
+        else:
+            _write(report.made(ledger, asked), asked, limit, "json" if as_json else "csv" if as_csv else "table")
+
+
+def _write(found: Report, asked: Asked, limit: int | None, how: str) -> None:
+    shown = found._replace(rows=found.rows[:limit])
+    if how == "json":
+        output.write_json(shown.data())
+    elif how == "csv":
+        from unspool.cli.query import usage_table
+
+        click.echo(usage_table.csv_text(shown), nl=False)
+    elif not found.rows:
+        raise NothingFound(_NOTHING)
+    else:
+        from unspool.cli.query import usage_table
+
+        usage_table.write(shown, len(found.rows) - len(shown.rows), asked.zone, output.width())
+
+
+def _explain(ledger: Ledger, asked: Asked, as_json: bool) -> None:
+    from unspool.cli.query import usage_table
+    from unspool.store.usage.ledger import Wanted
+
+    lines: dict[str, list[dict[str, Any]]] = explained(
+        ledger.explain(Wanted(since=asked.since, until=asked.until, project=asked.project))
+    )
+    if as_json:
+        output.write_json(lines)
+    elif not any(lines.values()):
+        raise NothingFound(_NOTHING)
+    else:
+        usage_table.explain(lines)

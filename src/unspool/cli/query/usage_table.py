@@ -1,0 +1,231 @@
+"""Usage reports for people and spreadsheets: a report in, a table or CSV out."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, tzinfo
+from itertools import zip_longest
+from typing import Any
+
+from unspool.cli import output
+from unspool.display import table, units
+from unspool.display.safe import clean_line
+from unspool.store.usage.report import PERIODS, Figures, Report, Row
+
+_NONE = "(none)"
+_SHORT = re.compile(r"(?:claude-)?(.+?)(?:-\d{8})?", re.ASCII)
+_RUNS = ("=", "+", "-", "@")
+"""What a spreadsheet takes for the beginning of a formula."""
+
+_PARTS = " ▏▎▍▌▋▊▉"
+_BAR = 12
+_HEADS = {
+    "session": [table.Column("session"), table.Column("project", least=8, expendable=True), table.Column("last")],
+    "agent": [table.Column("agent", least=12), table.Column("session")],
+    "blocks": [table.Column("block"), table.Column("")],
+    "model": [table.Column("model", least=20)],
+    "project": [table.Column("project", least=12)],
+    "branch": [table.Column("branch", least=12)],
+}
+_NUMBERS = [
+    table.Column("input", right=True),
+    table.Column("output", right=True),
+    table.Column("cache write", right=True),
+    table.Column("cache read", right=True),
+    table.Column("responses", right=True, expendable=True),
+    table.Column("cost", right=True),
+]
+
+
+def write(report: Report, left_out: int, zone: tzinfo | None, width: int) -> None:
+    """Write a report as a table, with what has to be known of it in words below."""
+    head = _HEADS.get(report.period) or [table.Column(PERIODS[report.period].labels[0])]
+    models = [] if report.period == "model" else [table.Column("models", least=8, expendable=True)]
+    columns = [*head, *models, *_NUMBERS]
+    lines = [
+        [*_head(report.period, row, zone), *_rest(report.period, row.figures, row.labels.get("is_gap", False))]
+        for row in report.rows
+    ]
+    total = ["total", *[""] * (len(head) - 1), *_rest(report.period, report.totals)]
+    if models:
+        total[len(head)] = ""
+    lines.append(total)
+    if sys.stdout.isatty() and _natural(columns, lines) + 2 + _BAR <= width:
+        columns.append(table.Column(""))
+        most = max(row.figures.cost_micros for row in report.rows)
+        for line, row in zip_longest(lines, report.rows):
+            line.append(bar(row.figures.cost_micros, most) if row else "")
+    table.write(columns, lines, width)
+    for words in _notes(report, left_out, zone):
+        output.line(words)
+
+
+def csv_text(report: Report) -> str:
+    """Return the rows as CSV (RFC 4180) with a header; text that a spreadsheet would run gets a `'` before it."""
+    import csv
+    import io
+
+    text = io.StringIO()
+    writer = csv.writer(text)
+    writer.writerow([*PERIODS[report.period].labels, *Figures._fields])
+    for row in report.rows:
+        writer.writerow([_cell(value) for value in row.data().values()])
+    return text.getvalue()
+
+
+def explain(lines: Mapping[str, list[dict[str, Any]]]) -> None:
+    """Write which lines were counted, merged and dropped, by reason; as many places as fit a page."""
+    groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for what, some in lines.items():
+        for line in some:
+            groups.setdefault((what, line["why"]), []).append(line)
+    folder = _folder({line["file"] for some in lines.values() for line in some})
+    each = max(1, (shutil.get_terminal_size().lines - 3) // len(groups) - 1)
+    output.line(f"in {folder}")
+    for (what, why), some in groups.items():
+        output.heading(f"{what}: {output.amount(len(some), 'line')}, {why}")
+        output.rows((_place(line, folder), _said(line, folder)) for line in some[:each])
+    if left_out := sum(max(0, len(some) - each) for some in groups.values()):
+        output.line(f"… and {left_out:,} more; --json lists all")
+
+
+def bar(value: int, most: int) -> str:
+    """Return a bar as long as a value is large."""
+    full, rest = divmod(value * _BAR * 8 // most, 8) if most else (0, 0)
+    return ("█" * full + _PARTS[rest]).rstrip()
+
+
+def short(model: str) -> str:
+    """Return a model's name without what most share.
+
+    >>> short("claude-opus-4-5-20251101")
+    'opus-4-5'
+    """
+    match = _SHORT.fullmatch(model)
+    return match[1] if match else model
+
+
+def _head(period: str, row: Row, zone: tzinfo | None) -> list[str]:
+    labels = row.labels
+    match period:
+        case "session":
+            return [(labels["session"] or _NONE)[:8], labels["project"] or _NONE, (labels["last"] or _NONE)[:10]]
+        case "agent":
+            is_main = labels["session"] is None and labels["agent"] == "main"
+            return [labels["agent"], "" if is_main else (labels["session"] or _NONE)[:8]]
+        case "blocks":
+            return _block(labels, zone)
+        case _:
+            return [labels[PERIODS[period].labels[0]] or _NONE]
+
+
+def _block(labels: Mapping[str, Any], zone: tzinfo | None) -> list[str]:
+    start, end = _time(labels["block_start"], zone), _time(labels["block_end"], zone)
+    if start is None or end is None:
+        return [_NONE, ""]
+    if labels["is_gap"]:
+        return [f"{start:%Y-%m-%d %H:%M}", f"gap of {units.duration(end - start)}"]
+    return [f"{start:%Y-%m-%d %H:%M} to {end:%H:%M}", "active" if labels["is_active"] else ""]
+
+
+def _rest(period: str, numbers: Figures, is_gap: bool = False) -> list[str]:
+    if is_gap:
+        return [""] * (1 + len(_NUMBERS))
+    counts = (
+        numbers.input_tokens,
+        numbers.output_tokens,
+        numbers.cache_write_tokens,
+        numbers.cache_read_tokens,
+        numbers.responses,
+    )
+    names = [] if period == "model" else [", ".join(dict.fromkeys(map(short, numbers.models)))]
+    is_unpriced = numbers.unpriced_tokens and not numbers.cost_micros
+    return [
+        *names,
+        *(f"{count:,}" for count in counts),
+        "unpriced" if is_unpriced else units.dollars(numbers.cost_micros),
+    ]
+
+
+def _natural(columns: Sequence[table.Column], lines: Iterable[Sequence[str]]) -> int:
+    """Return how wide a table would like to be."""
+    rows = [[column.title for column in columns], *([clean_line(cell) for cell in line] for line in lines)]
+    return sum(max(map(table.cells, cells)) for cells in zip(*rows, strict=True)) + 2 * (len(columns) - 1)
+
+
+def _notes(report: Report, left_out: int, zone: tzinfo | None) -> Iterable[str]:
+    totals = report.totals
+    if left_out:
+        yield f"… and {output.amount(left_out, 'more row')}; the total is of all"
+    for row in report.rows:
+        if report.period == "blocks" and row.labels["is_active"]:
+            yield _active(row, zone)
+    if count := totals.estimated_responses:
+        has = "has only an early count of its output" if count == 1 else "have only an early count of their output"
+        tokens, money = totals.estimated_output_tokens, units.dollars(totals.estimated_cost_micros)
+        yield f"{output.amount(count, 'response')} {has}; with an estimate it would be {tokens:,} tokens, {money}"
+    if totals.unpriced_tokens:
+        names = ", ".join(name or _NONE for name in report.unpriced)
+        yield f"{output.amount(totals.unpriced_tokens, 'token')} of models without a price: {names}"
+
+
+def _active(row: Row, zone: tzinfo | None) -> str:
+    """Say how the active block goes on."""
+    labels, parts = row.labels, []
+    if labels["burn_rate"] is not None:
+        parts.append(f"{labels['burn_rate']:,} tokens a minute")
+        parts.append(f"{units.dollars(labels['cost_per_hour_micros'])} an hour")
+        parts.append(f"at this rate {units.dollars(labels['projected_cost_micros'])} in the end")
+    if labels["resets_at"]:
+        parts.append(f"limit reached, resets {_time(labels['resets_at'], zone):%Y-%m-%d %H:%M}")
+    end = _time(labels["block_end"], zone)
+    return f"active until {end:%H:%M}" + (f": {', '.join(parts)}" if parts else "")
+
+
+def _time(stamp: str | None, zone: tzinfo | None) -> datetime | None:
+    return units.moment(stamp, zone)
+
+
+def _cell(value: Any) -> Any:
+    match value:
+        case None:
+            return ""
+        case bool():
+            return "true" if value else "false"
+        case tuple():
+            return _cell(";".join(value))
+        case str():
+            # Cleaned first: what is taken out must not bring a formula to the front.
+            text = clean_line(value)
+            return f"'{text}" if text.startswith(_RUNS) else text
+        case _:
+            return value
+
+
+def _folder(files: Iterable[str]) -> str:
+    """Return the folder that all files lie in."""
+    first, last = min(files), max(files)
+    shared = next((at for at, pair in enumerate(zip(first, last, strict=False)) if len(set(pair)) > 1), len(first))
+    return first[:shared].rpartition("/")[0]
+
+
+def _place(line: Mapping[str, Any], folder: str) -> str:
+    return f"{line['file'].removeprefix(folder).lstrip('/')}:{line['offset']}"
+
+
+def _said(line: Mapping[str, Any], folder: str) -> str:
+    parts = [line.get("id") or ""]
+    if "cost_micros" in line:
+        tokens = sum(line.get(f"{kind}_tokens", 0) for kind in ("input", "output", "cache_write", "cache_read"))
+        parts += [
+            short(line.get("model") or _NONE),
+            output.amount(tokens, "token"),
+            units.dollars(line["cost_micros"]),
+        ]
+    elif counted := line.get("counted"):
+        is_near = counted["file"] == line["file"]
+        parts.append(f"counted at {counted['offset'] if is_near else _place(counted, folder)}")
+    return "  ".join(part for part in parts if part)

@@ -1,0 +1,207 @@
+"""`unspool watch`: which session is doing what, and which one needs you."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import click
+
+from unspool.cli import output
+from unspool.cli.query import watch_view as drawing
+from unspool.display.safe import clean_json, clean_line
+from unspool.display.table import cut
+from unspool.display.time_words import moment
+from unspool.errors import Usage
+from unspool.live import hook_signals
+from unspool.live.board import RECENT, Board, Row, plain, urgency
+from unspool.live.events import Event
+from unspool.live.events import plain as plain_event
+from unspool.live.watch import Watch
+from unspool.paths import config_folder, data_folder, existing
+
+if TYPE_CHECKING:
+    from unspool.cli.notify import Notify
+
+
+@click.command()
+@click.option("--once", is_flag=True, help="Show the board as it is now, and end.")
+@click.option(
+    "--notify",
+    metavar="CMD",
+    help="Run a program when a session needs you, waits for a prompt or has ended. It finds the facts in "
+    "$UNSPOOL_TITLE, $UNSPOOL_DETAIL, $UNSPOOL_GROUP, … and as JSON on its input.",
+)
+@click.option("--since", metavar="TIME", help="Show what has changed since then: `7d`, `12h`, a date. Default: a day.")
+@output.options
+def watch(once: bool, notify: str | None, since: str | None, as_json: bool, config_dir: str | None) -> None:
+    """Show which session is doing what, and which one needs you.
+
+    On a terminal a board that keeps itself up to date, sorted by who needs you: arrows or j and k scroll, q leaves.
+    Else a line for each change. --json writes an object for each thing that happens: a session started, changed or
+    ended, its status, prompts, messages, tool calls and results, compactions, titles.
+
+    What a session is doing is known from the processes Claude Code tells of, from hooks (`unspool hooks install`), or
+    from its lines alone; then it may be only probable, and says so.
+    """
+    if once and notify:
+        raise Usage("`--once` and `--notify` do not go together", hint="leave one of them out")
+    root = existing(config_folder(config_dir, os.environ))
+    begun = moment(since, _now())
+    recent = RECENT if begun is None else _now() - begun.astimezone(UTC)
+    board = Board(root, data_folder(os.environ) / hook_signals.FOLDER, clock=_now, recent=recent)
+    if once:
+        board.refresh(None)
+        _write_once(board.rows(_now()), as_json)
+        return
+    teller = _notify(notify)
+    if as_json:
+        _stream(Watch(board), teller)
+    elif sys.stdout.isatty():
+        _Terminal(Watch(board), teller).run()
+    else:
+        _print_changes(Watch(board), teller)
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+def _notify(command: str | None) -> Notify | None:
+    if command is None:
+        return None
+    from unspool.cli.notify import Notify
+
+    return Notify(command)
+
+
+def _write_once(rows: Sequence[Row], as_json: bool) -> None:
+    now = _now()
+    if as_json:
+        output.write_json([plain(row, now) for row in rows])
+    elif rows:
+        for line in drawing.lines(rows, now, output.width()):
+            click.echo(line)
+    else:
+        output.line("no session has changed lately; `--since 30d` looks further back")
+
+
+def _stream(watch: Watch, teller: Notify | None) -> None:
+    """Write an object for each event, at once."""
+    for events in watch.events(lambda: False):
+        now = _now()
+        _tell_mode(events)
+        for event in (event for event in events if event.event != "mode"):
+            text = json.dumps(plain_event(event, now), ensure_ascii=False, separators=(",", ":"))
+            sys.stdout.write(clean_json(text) + "\n")
+        sys.stdout.flush()
+        _tell(teller, watch, now)
+
+
+def _print_changes(watch: Watch, teller: Notify | None) -> None:
+    """Write a line for each change of what a session is doing."""
+    shown: dict[tuple[str, str | None], str] = {}
+    for events in watch.events(lambda: False):
+        now = _now()
+        _tell_mode(events)
+        if any(event.event != "mode" for event in events):
+            _print_rows(watch.board.rows(now), shown, now)
+        _tell(teller, watch, now)
+
+
+def _tell_mode(events: Iterable[Event]) -> None:
+    """Say beside the data how changes are noticed."""
+    for event in events:
+        if event.event == "mode":
+            click.echo(clean_line(event.text), err=True)
+
+
+def _print_rows(rows: Iterable[Row], shown: dict[tuple[str, str | None], str], now: datetime) -> None:
+    for row in sorted(rows, key=urgency):
+        key = (row.session_id, row.agent_id)
+        verdict = f"{row.detail}{row.source}{row.probably}{row.group}"
+        if shown.get(key) == verdict:
+            continue
+        shown[key] = verdict
+        mark, name, doing, *_, source = drawing.cells(row, now)
+        words = [f"{now.astimezone():%H:%M:%S}", row.group.value, name, doing, row.project or "", source]
+        click.echo("  ".join(clean_line(word) for word in words if word and word != mark))
+    sys.stdout.flush()
+
+
+def _tell(teller: Notify | None, watch: Watch, now: datetime) -> None:
+    if teller is not None:
+        teller.look(watch.board.rows(now), now)
+
+
+class _Terminal:
+    """The board on a terminal: one thread watches, this one draws and takes keys."""
+
+    def __init__(self, watch: Watch, teller: Notify | None) -> None:
+        self._watch, self._teller = watch, teller
+        self._over = threading.Event()
+        self._failure: list[BaseException] = []
+        self._first = 0
+        """The first line that is shown below the summary."""
+        self._last = 0
+        """What it can be at most: the lines from there on fill the screen."""
+
+    def run(self) -> None:
+        """Show the board until somebody leaves."""
+        from unspool.cli.query.watch_view import Screen
+
+        with Screen() as screen:
+            thread = threading.Thread(target=self._follow, args=(screen.wake,), daemon=True)
+            thread.start()
+            try:
+                while not self._over.is_set():
+                    self._draw(screen.size, screen.show)
+                    for key in screen.keys(1.0):
+                        self._press(key, screen.size[1])
+            finally:
+                self._over.set()
+                thread.join()
+        if self._failure:
+            raise self._failure[0]
+
+    def _follow(self, wake: Callable[[], None]) -> None:
+        try:
+            for events in self._watch.events(self._over.is_set):
+                _tell(self._teller, self._watch, _now())
+                if events:
+                    wake()
+        except (OSError, RuntimeError) as error:
+            self._failure.append(error)
+            self._over.set()
+            wake()
+
+    def _draw(self, size: tuple[int, int], show: Callable[[Sequence[str]], None]) -> None:
+        width, height = size
+        now = _now()
+        rows = self._watch.board.rows(now)
+        made = drawing.lines(rows, now, width)
+        self._last = max(0, len(made) - (height - 1))
+        self._first = min(self._first, self._last)
+        head = drawing.summary(rows, now, self._watch.mode.words, self._watch.board.unread)
+        show([click.style(cut(head, width), reverse=True), *made[self._first : self._first + height - 1]])
+
+    def _press(self, key: str, height: int) -> None:
+        match key:
+            case "q" | "Q":
+                self._over.set()
+            case "j" | "down":
+                self._first += 1
+            case "k" | "up":
+                self._first -= 1
+            case "page down" | " ":
+                self._first += height - 2
+            case "page up":
+                self._first -= height - 2
+            case _:
+                pass
+        self._first = max(0, min(self._first, self._last))

@@ -1,0 +1,210 @@
+"""A terminal taken over for a while and given back as it was: lines in, keys out.
+
+Rules
+  1. The alternate screen is used, and left whatever happens: an error, a signal, Ctrl-C.
+  2. Only lines that have changed are written again. What is written was made safe by whoever made it.
+  3. Every key counts, however many come at once. A key's bytes may come in two pieces; what is no key of ours is none.
+
+[merged: board.py] The board in a terminal: rows in, lines that fit out.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import select
+import shutil
+import signal
+import sys
+import termios
+import tty
+from collections.abc import Sequence
+from contextlib import suppress
+from datetime import datetime
+from types import FrameType, TracebackType
+from typing import Any
+
+import click
+
+from unspool.display import table
+from unspool.display import units as figures
+from unspool.display.safe import clean_line
+from unspool.live.board import Row
+from unspool.live.model import Group, elapsed, say
+
+_ENTER, _LEAVE = "\x1b[?1049h\x1b[?25l\x1b[2J", "\x1b[?25h\x1b[?1049l"
+_KEYS = {
+    b"\x1b[A": "up",
+    b"\x1bOA": "up",
+    b"\x1b[B": "down",
+    b"\x1bOB": "down",
+    b"\x1b[5~": "page up",
+    b"\x1b[6~": "page down",
+    b"\x1b": "escape",
+}
+_KEY = re.compile(rb"\x1b\[[0-?]*[ -/]*[@-~]|\x1bO[@-~]|[\xc0-\xff][\x80-\xbf]+|.", re.DOTALL)
+_TORN = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*|O)?\Z")
+_REST_SECONDS = 0.05
+"""How long the rest of a key's bytes may take; after an Esc nothing comes."""
+
+
+class Screen:
+    """The terminal while the `with` lasts."""
+
+    def __init__(self) -> None:
+        self._input = sys.stdin.fileno() if sys.stdin.isatty() else None
+        self._settings: list[Any] | None = None
+        self._wake, self._waker = os.pipe()
+        self._shown: list[str] = []
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> Screen:
+        os.set_blocking(self._waker, False)
+        os.set_blocking(self._wake, False)
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            self._before[number] = signal.signal(number, _leave)
+        for number in (signal.SIGWINCH, signal.SIGCONT):
+            self._before[number] = signal.signal(number, self._anew)
+        self._begin()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with suppress(OSError):  # the terminal may have gone
+            _write(_LEAVE)
+        if self._settings is not None and self._input is not None:
+            with suppress(termios.error):
+                termios.tcsetattr(self._input, termios.TCSADRAIN, self._settings)
+        for number, before in self._before.items():
+            signal.signal(number, before)
+        os.close(self._wake)
+        os.close(self._waker)
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Columns and lines."""
+        return shutil.get_terminal_size((80, 24))
+
+    def wake(self) -> None:
+        """Let `keys` return at once, from any thread."""
+        with suppress(OSError):  # full, which wakes as well; or closed
+            os.write(self._waker, b"!")
+
+    def keys(self, seconds: float) -> list[str]:
+        """Wait for keys, or until woken or for so long; return what was pressed, in order."""
+        watched = [self._wake, *([self._input] if self._input is not None else [])]
+        ready, _, _ = select.select(watched, [], [], seconds)
+        if self._wake in ready:
+            with suppress(OSError):
+                os.read(self._wake, 4096)
+        if self._input is None or self._input not in ready:
+            return []
+        data = os.read(self._input, 4096)
+        if not data:  # nobody types any more
+            self._input = None
+            return []
+        while _TORN.search(data) and select.select([self._input], [], [], _REST_SECONDS)[0]:
+            more = os.read(self._input, 4096)
+            if not more:
+                break
+            data += more
+        return [_KEYS.get(key, key.decode(errors="replace")) for key in _KEY.findall(data)]
+
+    def show(self, lines: Sequence[str]) -> None:
+        """Show lines, as many as fit."""
+        height = self.size[1]
+        lines = [*lines[:height], *[""] * (height - len(lines))]
+        before = self._shown + [""] * (height - len(self._shown))
+        changed = [
+            f"\x1b[{at + 1};1H{line}\x1b[0m\x1b[K"
+            for at, line in enumerate(lines)
+            if line != before[at] or not self._shown
+        ]
+        if changed:
+            _write("".join(changed))
+        self._shown = list(lines)
+
+    def _begin(self) -> None:
+        if self._input is not None:
+            self._settings = self._settings or termios.tcgetattr(self._input)
+            tty.setcbreak(self._input)
+        _write(_ENTER)
+        self._shown = []
+
+    def _anew(self, number: int, frame: FrameType | None) -> None:
+        """Draw everything again: the size is another one, or somebody else has used the terminal meanwhile."""
+        if number == signal.SIGCONT:
+            self._begin()
+        _write("\x1b[2J")
+        self._shown = []
+        self.wake()
+
+
+def _leave(number: int, frame: FrameType | None) -> None:
+    raise SystemExit(128 + number)
+
+
+def _write(text: str) -> None:
+    data = text.encode(errors="replace")
+    while data:
+        data = data[os.write(sys.stdout.fileno(), data) :]
+
+
+_COLOURS = {Group.NEEDS_YOU: "yellow", Group.WORKING: "green", Group.BACKGROUND: "green"}
+_MARKS = {
+    Group.NEEDS_YOU: "!",
+    Group.WORKING: "*",
+    Group.WAITING: "-",
+    Group.BACKGROUND: "+",
+    Group.ENDED: "x",
+    Group.IDLE: " ",
+}
+COLUMNS = [
+    table.Column(" "),
+    table.Column("session", least=16),
+    table.Column("doing", least=24),
+    table.Column("for", right=True),
+    table.Column("project", least=8, expendable=True),
+    table.Column("branch", least=6, expendable=True),
+    table.Column("context", right=True, expendable=True),
+    table.Column("known by", expendable=True),
+]
+
+
+def lines(rows: Sequence[Row], now: datetime, width: int) -> list[str]:
+    """Return the board by group: a heading, then a line for each session."""
+    made = list(table.lines(COLUMNS, [cells(row, now) for row in rows], width))
+    found, heading = [made[0]] if rows else [], None
+    for row, line in zip(rows, made[1:], strict=True):
+        if row.group is not heading:
+            heading = row.group
+            count = sum(1 for one in rows if one.group is heading)
+            found += ["", click.style(f"{heading.value} ({count})", bold=True, fg=_COLOURS.get(heading))]
+        found.append(click.style(line, fg=_COLOURS.get(heading)) if heading is Group.NEEDS_YOU else line)
+    return found
+
+
+def cells(row: Row, now: datetime) -> list[str]:
+    """Return the cells of a session."""
+    name = row.title or row.goal or f"({row.session_id[:8]})"
+    if row.agent_id is not None:
+        name = f"↳ {name}"
+    return [
+        _MARKS[row.group],
+        name,
+        say(row.verdict, now),
+        elapsed(row.since, now),
+        row.project or "",
+        row.branch or "",
+        figures.tokens(row.context_tokens),
+        row.source.value,
+    ]
+
+
+def summary(rows: Sequence[Row], now: datetime, mode: str, unread: int) -> str:
+    """Return the first line of the board."""
+    counts = [(group, sum(1 for row in rows if row.group is group)) for group in Group]
+    said = " · ".join(f"{count} {group.value.lower()}" for group, count in counts if count) or "no sessions"
+    more = f" · {unread:,} older" if unread else ""
+    return clean_line(f"{said}{more} · {now.astimezone():%H:%M:%S} · {mode}")

@@ -1,0 +1,367 @@
+"""`unspool collect`: sessions sent to a team's object store, redacted, each line once."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+from unspool.cli import output, store_access
+from unspool.cli.team.collect_install import install, load_credentials, uninstall
+from unspool.collect.selection import OPTIONAL, Candidate, Choice, candidates, is_refused
+from unspool.errors import PlaceFailed, Refused, Usage
+from unspool.paths import config_folder, data_folder, existing, is_text
+from unspool.read.scan import Skipped
+from unspool.store import preferences
+from unspool.store.database import open_archive, open_store, telling
+from unspool.store.sync.changes import compare, is_synced
+from unspool.testing.faults import fault
+
+if TYPE_CHECKING:
+    import sqlite3
+
+    from unspool.collect.collector import Plan, Report
+    from unspool.collect.enrolment import Enrolment
+
+PAUSE = 5.0
+"""Seconds between looks: a new line is in a segment within twice that."""
+_LONGEST = 300.0
+"""Seconds between attempts, at most, while the store does not answer."""
+_MANIFEST = 60.0
+"""Seconds between manifests, at least: one tells of all streams."""
+_SKEW = 300.0
+"""Seconds that a clock may be wrong before it is worth a word."""
+
+
+class _Asked(NamedTuple):
+    """What the command line says."""
+
+    to: str
+    root: Path
+    folder: Path
+    choice: Choice
+    state_file: Path | None
+    rate: int | None
+    segment_size: int
+    outbox_size: int
+    every: float
+    redaction: dict[str, Any]
+
+
+@click.command()
+@click.argument("action", type=click.Choice(["run", "enrol", "install", "uninstall"]), default="run")
+@click.option("--to", metavar="URL", envvar="UNSPOOL_COLLECT_TO", help="Where to: file:///…, s3://…, gs://…, az://….")
+@click.option("--once", is_flag=True, help="Send what is new, and end. The default.")
+@click.option("--follow", is_flag=True, help="Go on sending what is new.")
+@click.option("--status", is_flag=True, help="Say what was sent and what waits; send nothing.")
+@click.option("--dry-run", is_flag=True, help="Say what would be sent; send nothing.")
+@click.option("--org", metavar="NAME", envvar="UNSPOOL_ORG", help="Whose sessions these are, on first use.")
+@click.option("--user", metavar="NAME", envvar="UNSPOOL_USER", help="Who works here, on first use.")
+@click.option("--since", metavar="TIME", help="Only files that changed since: `7d`, `12h`, a date.")
+@click.option("--include", metavar="PROJECT", multiple=True, help="Only this project: its name, key or folder.")
+@click.option("--exclude", metavar="PROJECT", multiple=True, help="All but this project.")
+@click.option("--with", "extras", metavar="KINDS", help=f"Also: {', '.join(OPTIONAL)}; with commas between.")
+@click.option("--rate", metavar="BYTES", type=click.IntRange(1), help="Send no more than so many bytes a second.")
+@click.option("--segment-size", metavar="BYTES", type=click.IntRange(4096, 2**26), default=2**23, show_default=True,
+              help="Bytes of lines in an object.")  # fmt: skip
+@click.option("--outbox-size", metavar="BYTES", type=click.IntRange(1), default=2**26, show_default=True,
+              help="Bytes that may wait to be sent.")  # fmt: skip
+@click.option("--every", metavar="SECONDS", type=click.FloatRange(0.1, 3600), default=PAUSE, show_default=True,
+              help="With --follow: how often to look.")  # fmt: skip
+@click.option("--state", "state_file", metavar="FILE", type=click.Path(path_type=Path),
+              help="Offsets of another collector: where to begin, and kept up to date.")  # fmt: skip
+@click.option("--emails", is_flag=True, help="Redact addresses of e-mail too.")
+@click.option("--homes", is_flag=True, help="Redact the user's name in paths of home folders too.")
+@click.option("--rules", metavar="FILE", type=click.Path(path_type=Path), help="Redact by rules of your own, too.")
+@click.option("--env-file", metavar="FILE", type=click.Path(path_type=Path), help="Credentials: a file of NAME=VALUE.")
+@click.option("--print", "only_print", is_flag=True, help="With install: print the unit, write nothing.")
+@output.options
+def collect(
+    *, action: str, to: str | None, follow: bool, status: bool, dry_run: bool, as_json: bool, **rest: Any
+) -> None:
+    """Send sessions to a team's object store: redacted, each line once.
+
+    Secrets are replaced before a byte leaves (`unspool redact --check FILE` says which). What is sent lands in
+    immutable objects that `unspool lake` reads. A collector that is killed anywhere, or whose store does not answer,
+    goes on where it was. Credentials come from the environment (AWS_…, GOOGLE_…, AZURE_…) or from --env-file.
+
+    enrol makes the file that says for whom this machine collects; install lets the system start the collector at every
+    login, uninstall ends that. Exit codes: 5 if another collector runs or the store may overwrite objects, 6 if the
+    store cannot be reached or refuses; what waits is sent the next time.
+    """
+    folder = data_folder(os.environ)
+    if rest["once"] and follow:
+        raise Usage("`--once` and `--follow` do not go together", hint="leave one of them out")
+    if action == "uninstall":
+        uninstall()
+    elif status:
+        _status(folder, as_json)
+    elif action == "enrol":
+        _told(_enrolled(folder, rest), as_json)
+    else:
+        if to is None:
+            raise Usage("where to?", hint="`--to URL`, or `$UNSPOOL_COLLECT_TO`")
+        if action == "install":
+            install(to, folder, only_print=rest["only_print"], passed=_passed(rest))
+            return
+        load_credentials(rest["env_file"])
+        _run(_asked(to, folder, rest), rest, follow=follow, dry_run=dry_run, as_json=as_json)
+
+
+def _asked(to: str, folder: Path, rest: dict[str, Any]) -> _Asked:
+    from unspool.display.time_words import moment
+
+    root = existing(config_folder(rest["config_dir"], os.environ))
+    if not is_text(root):
+        raise Refused(f"the name of `{root}` is not text", hint="the store cannot name it")
+    extras = frozenset(word for word in (rest["extras"] or "").split(",") if word)
+    if unknown := sorted(extras - OPTIONAL.keys()):
+        raise Usage(f"nothing to collect by that name: `{unknown[0]}`", hint=f"there are {', '.join(OPTIONAL)}")
+    begun = moment(rest["since"], datetime.now(UTC))
+    since = None if begun is None else int(begun.timestamp() * 1e9)
+    return _Asked(
+        to=to.rstrip("/"),
+        root=root,
+        folder=folder,
+        choice=Choice(rest["include"], rest["exclude"], since, extras),
+        state_file=rest["state_file"],
+        rate=rest["rate"],
+        segment_size=rest["segment_size"],
+        outbox_size=rest["outbox_size"],
+        every=rest["every"],
+        redaction={"rules": rest["rules"], "emails": rest["emails"], "homes": rest["homes"]},
+    )
+
+
+def _run(asked: _Asked, rest: dict[str, Any], *, follow: bool, dry_run: bool, as_json: bool) -> None:
+    from unspool.collect.collector import Report, collect, try_out
+    from unspool.collect.state import alone
+
+    enrolment = _enrolled(asked.folder, rest)
+    with ExitStack() as stack:
+        if not dry_run:
+            stack.enter_context(alone(asked.folder))
+        plan, collected = stack.enter_context(_planned(asked, enrolment))
+        report = Report()
+        if dry_run:
+            try_out(plan, report)
+            _show(plan, report, as_json)
+        elif follow:
+            _follow(plan, collected, asked, as_json)
+        else:
+            try:
+                collect(plan, report)
+                _tell_state(plan, collected, asked)
+            finally:
+                _warn(report)
+                _show(plan, report, as_json)
+
+
+class _Collected:
+    """The folder, as the store knows it: brought up to date when asked."""
+
+    def __init__(self, asked: _Asked, database: sqlite3.Connection) -> None:
+        self._asked, self._database = asked, database
+        self._settings = preferences.read(asked.folder)
+        self.candidates: list[Candidate] = []
+        self._told: set[Skipped] = set()
+
+    def is_fresh(self) -> bool:
+        """Tell whether nothing has changed."""
+        return is_synced(self._database, self._asked.root) and compare(self._database, self._asked.root).is_fresh
+
+    def refresh(self) -> list[Candidate]:
+        """Bring the store up to date; return what there is."""
+        asked = self._asked
+        freshness = compare(self._database, asked.root)
+        if not freshness.is_fresh or not is_synced(self._database, asked.root):
+            report = store_access.synced(self._database, asked.root, asked.folder, self._settings, freshness)
+            for skipped in sorted(set(report.failed) - self._told):
+                store_access.warn(f"left out `{skipped.path}`: {skipped.reason}")
+            self._told.update(report.failed)
+        self.candidates = candidates(self._database, asked.root, asked.choice)
+        return self.candidates
+
+
+@contextmanager
+def _planned(asked: _Asked, enrolment: Enrolment) -> Iterator[tuple[Plan, _Collected]]:
+    """Open all that a collector needs."""
+    from unspool.cli.redact import options
+    from unspool.collect.collector import Plan, paced
+    from unspool.collect.foreign_offsets import read_offsets
+    from unspool.collect.object_store import open_place
+    from unspool.collect.segment_maker import Tools
+    from unspool.collect.state import opened
+    from unspool.redact.redactor import Redactor
+    from unspool.store.archive.archive import Archive
+
+    place = open_place(asked.to, os.environ)
+    redactor = Redactor(enrolment.secret, options(asked.folder, **asked.redaction))
+    with ExitStack() as stack:
+        stack.enter_context(telling(asked.folder))
+        database = open_store(asked.folder)
+        stack.callback(database.close)
+        archive = open_archive(asked.folder)
+        stack.callback(archive.close)
+        state = stack.enter_context(opened(asked.folder, asked.to, enrolment.org, enrolment.device))
+        offsets = read_offsets(asked.state_file, Path.home()) if asked.state_file else {}
+        collected = _Collected(asked, database)
+        tools = Tools(enrolment, redactor, Archive(archive), _clock, asked.segment_size, offsets)
+        yield (
+            Plan(
+                state=state,
+                place=place,
+                tools=tools,
+                refresh=collected.refresh,
+                milliseconds=lambda: int(time.time() * 1000),
+                at=fault(os.environ),
+                pace=paced(asked.rate),
+                outbox=asked.outbox_size,
+                refuses=lambda path: is_refused(path, asked.choice),
+            ),
+            collected,
+        )
+
+
+def _follow(plan: Plan, collected: _Collected, asked: _Asked, as_json: bool) -> None:
+    """Send what is new, again and again, until somebody ends it."""
+    from unspool.collect.collector import Report, collect, tell
+
+    pause, said, is_probed, told = 0.0, "", False, 0.0
+    while True:
+        time.sleep(pause)
+        report = Report()
+        report.is_probed = is_probed
+        try:
+            if said or not is_probed or not collected.is_fresh():
+                collect(plan, report, publishes=False)
+                _tell_state(plan, collected, asked)
+            if plan.state.is_unpublished and time.monotonic() - told >= _MANIFEST:
+                tell(plan)
+                told = time.monotonic()
+            is_probed, said, pause = True, "", asked.every
+        except PlaceFailed as failure:
+            if failure.is_final:
+                raise
+            if failure.message.partition(";")[0] != said:
+                said = failure.message.partition(";")[0]
+                store_access.warn(failure.message)
+            pause = min(max(asked.every, pause * 2), max(asked.every, _LONGEST))
+        _warn(report)
+        if report.segments:
+            _show(plan, report, as_json, brief=True)
+
+
+def _tell_state(plan: Plan, collected: _Collected, asked: _Asked) -> None:
+    """Keep the offsets of another collector up to date."""
+    if asked.state_file is not None:
+        from unspool.collect.foreign_offsets import write_offsets
+
+        write_offsets(asked.state_file, Path.home(), collected.candidates, plan.state.ends())
+        plan.at("told")
+
+
+def _show(plan: Plan, report: Report, as_json: bool, *, brief: bool = False) -> None:
+    waiting = plan.state.waiting()
+    data = {
+        "segments": report.segments,
+        "bytes": report.bytes,
+        "lines": report.lines,
+        "redactions": report.redactions,
+        "pending": len(waiting),
+        "pending_bytes": sum(one.size for one in waiting),
+        "source_bytes": report.source_bytes,
+        "redacted": dict(report.counts.most_common()),
+        "failed": [{"path": path, "reason": reason} for path, reason in report.failed],
+    }
+    if as_json:
+        if brief:
+            click.echo(output.json_text(data).replace("\n", ""))
+        else:
+            output.write_json(data)
+        return
+    words = f"{output.amount(report.segments, 'segment')}, {output.amount(report.lines, 'line')}"
+    told = ", ".join(f"{kind} {number:,}" for kind, number in report.counts.most_common())
+    click.echo(f"{words}, {output.size(report.bytes)}; redacted: {told or 'nothing'}; waiting: {len(waiting):,}")
+    sys.stdout.flush()
+
+
+def _warn(report: Report) -> None:
+    for path, reason in report.failed:
+        store_access.warn(f"left out `{path}`: {reason}")
+    if abs(report.ahead) > _SKEW:
+        much = f"{abs(report.ahead) / 3600:,.1f} hours {'ahead of' if report.ahead > 0 else 'behind'} the store's"
+        store_access.warn(f"this machine's clock is {much}: segments say so too; lines keep the times they have")
+
+
+def _status(folder: Path, as_json: bool) -> None:
+    """Say what is known of every target, without asking any."""
+    from unspool.collect.state import known, opened
+
+    rows = []
+    for url, org, device in known(folder):
+        with opened(folder, url, org, device) as state:
+            sent, waiting, last = state.sent().values(), state.waiting(), state.last_confirmed
+            rows.append(
+                {
+                    "to": url,
+                    "org": org,
+                    "device": device,
+                    "streams": len(sent),
+                    "segments": sum(one.sequence for one in sent),
+                    "lines": sum(one.lines for one in sent),
+                    "pending": len(waiting),
+                    "pending_bytes": sum(one.size for one in waiting),
+                    "confirmed": None if last is None else _stamp(last / 1000),
+                }
+            )
+    if as_json:
+        output.write_json(rows)
+        return
+    for row in rows:
+        output.heading(str(row["to"]))
+        output.rows([(name.replace("_", " "), str(value)) for name, value in row.items() if name != "to"])
+    if not rows:
+        click.echo("Nothing was collected yet.", err=True)
+
+
+def _enrolled(folder: Path, rest: dict[str, Any]) -> Enrolment:
+    from unspool.collect.enrolment import enrolled, wish_of
+
+    wish = wish_of(os.environ)._replace(org=rest["org"], user=rest["user"])
+    return enrolled(folder, wish, os.environ)
+
+
+def _told(enrolment: Enrolment, as_json: bool) -> None:
+    data = {name: getattr(enrolment, name) for name in ("org", "user", "device", "key_id")}
+    output.write_json(data) if as_json else output.rows(data.items(), indent=0)
+
+
+def _passed(rest: dict[str, Any]) -> list[str]:
+    """Return the options that a unit is to run the collector with."""
+    words = []
+    for name in ("include", "exclude"):
+        words += [word for value in rest[name] for word in (f"--{name}", value)]
+    for option in ("since", "extras", "rate", "state_file", "rules", "env_file", "config_dir"):
+        if rest[option] is not None:
+            value = rest[option].absolute() if isinstance(rest[option], Path) else rest[option]
+            words += [
+                {"extras": "--with", "state_file": "--state"}.get(option, f"--{option.replace('_', '-')}"),
+                f"{value}",
+            ]
+    return words + [f"--{name}" for name in ("emails", "homes") if rest[name]]
+
+
+def _clock() -> str:
+    return _stamp(time.time())
+
+
+def _stamp(seconds: float) -> str:
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}Z"

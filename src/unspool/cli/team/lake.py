@@ -1,0 +1,210 @@
+"""`unspool lake`: the segments of many devices as tables."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from unspool.cli import output
+from unspool.cli.query.sql_output import complain, options, write
+from unspool.errors import Unreadable, Usage
+from unspool.paths import data_folder
+from unspool.testing.faults import fault
+
+if TYPE_CHECKING:
+    from unspool.collect.lake.run import Report
+
+_LAKE = click.option("--lake", "url", metavar="PATH|URL", required=True, help="The lake.")
+_FROM = click.option("--from", "source", metavar="URL", required=True, help="Where the collectors send segments to.")
+
+_MEMORY = 8 << 30
+"""Bytes of address space that a question may use: a lake is larger than what one person has."""
+
+
+@click.group()
+def lake() -> None:
+    """Make Delta tables of what collectors send, and ask them.
+
+    A lake is a folder or URL with one Delta table for each table of `unspool sql`, with `org`, `user` and `device`.
+    DuckDB, Polars, Spark and whatever else reads Delta tables can read it; docs/team.md tells how.
+    """
+
+
+@lake.command()
+@click.argument("url", metavar="PATH|URL")
+@output.json_option
+def init(url: str, as_json: bool) -> None:
+    """Make an empty lake, or the tables that are missing in one."""
+    from unspool.collect.lake.lake import create
+    from unspool.collect.lake.tables import tables
+
+    made = create(url, os.environ)
+    if as_json:
+        output.write_json({"lake": made.url, "tables": list(tables())})
+    else:
+        output.line(f"{len(tables())} tables at {made.url}")
+
+
+@lake.command()
+@_FROM
+@click.option("--to", "url", metavar="PATH|URL", required=True, help="The lake.")
+@click.option("--follow", is_flag=True, help="Go on with what comes.")
+@click.option(
+    "--every", metavar="SECONDS", type=click.FloatRange(min=0.1), default=10, show_default=True,
+    help="How often to look, with --follow.",
+)  # fmt: skip
+@click.option(
+    "--workers", type=click.IntRange(1, 4), default=1, show_default=True, help="Processes that do it together."
+)
+@click.option("--again", is_flag=True, help="Derive everything anew: with new prices, or after an upgrade.")
+@output.json_option
+@click.pass_context
+def ingest(
+    ctx: click.Context,
+    source: str,
+    url: str,
+    *,
+    follow: bool,
+    every: float,
+    workers: int,
+    again: bool,
+    as_json: bool,
+) -> None:
+    """Read segments into the tables, each line once.
+
+    Any number may run at the same time, on any machines. What was begun and not finished, the next one finishes. A
+    segment that cannot be read is named in the table `quarantine`, and its stream waits; the exit code is 4 then.
+    """
+    from unspool.collect.lake import run as running
+    from unspool.collect.lake.run import Job, Report
+
+    job = Job(source, url, again, workers, fault)
+    if follow:
+        for told in running.follow(job, os.environ, every):
+            if isinstance(told, Report):
+                _tell(told, as_json)
+                sys.stdout.flush()
+            else:
+                click.echo(f"unspool: {told.message}; trying again", err=True)
+        return
+    report = running.once(job, os.environ)
+    _tell(report, as_json)
+    if report.bad:
+        ctx.exit(Unreadable.exit_code)
+
+
+def _tell(report: Report, as_json: bool) -> None:
+    if as_json:
+        bad = [{"name": one.name, "size": one.size, "reason": one.reason} for one in report.bad]
+        click.echo(output.json_line({**report._asdict(), "bad": bad}))
+        return
+    waiting = f", {report.waiting:,} streams wait behind a gap" if report.waiting else ""
+    done = f"{report.lines:,} lines of {report.segments:,} segments, {output.size(report.bytes)}"
+    output.line(f"{done}, {report.seconds:.1f} s{waiting}")
+    for one in report.bad:
+        click.echo(f"unspool: left out `{one.name}`: {one.reason}", err=True)
+
+
+@lake.command()
+@_LAKE
+@click.option(
+    "--older-than", "days", metavar="DAYS", type=click.IntRange(min=0), default=1, show_default=True,
+    help="Only partitions of days before: later ones still change.",
+)  # fmt: skip
+@output.json_option
+def compact(url: str, days: int, as_json: bool) -> None:
+    """Make one file of many small ones. Nobody who reads or writes has to wait."""
+    from unspool.collect.lake import maintenance as upkeep
+    from unspool.collect.lake.lake import open_lake
+
+    done = upkeep.compact(open_lake(url, os.environ), days)
+    if as_json:
+        output.write_json({name: {"removed": one.removed, "added": one.added} for name, one in done.items()})
+    else:
+        removed, added = sum(one.removed for one in done.values()), sum(one.added for one in done.values())
+        output.line(f"{removed:,} files became {added:,}")
+
+
+@lake.command()
+@_LAKE
+@click.option(
+    "--hours", type=click.IntRange(min=0), default=168, show_default=True,
+    help="Keep files that were in use until so many hours ago: whoever reads or writes may still need them.",
+)  # fmt: skip
+@click.option("--yes", is_flag=True, help="Remove them; without, only count.")
+@output.json_option
+def vacuum(url: str, hours: int, yes: bool, as_json: bool) -> None:
+    """Remove files that no table needs any more."""
+    from unspool.collect.lake import maintenance as upkeep
+    from unspool.collect.lake.lake import open_lake
+
+    found = upkeep.vacuum(open_lake(url, os.environ), hours, really=yes)
+    if as_json:
+        output.write_json({"files": found, "removed": yes})
+    else:
+        output.line(f"{found:,} files {'removed' if yes else 'could go; `--yes` removes them'}")
+
+
+@lake.command()
+@_LAKE
+@_FROM
+@output.json_option
+@click.pass_context
+def verify(ctx: click.Context, url: str, source: str, as_json: bool) -> None:
+    """Compare manifests, segments and tables: is every line there, once?
+
+    Exits with 0 only when everything that devices say they sent is in the store, and every segment in the tables.
+    """
+    from unspool.collect.lake.lake import open_lake, open_source
+    from unspool.collect.lake.verify import verify as compare
+
+    found = compare(open_lake(url, os.environ), open_source(source, os.environ))
+    if as_json:
+        problems = [one._asdict() for one in found.problems]
+        output.write_json({**found._asdict(), "problems": problems, "whole": not problems})
+    else:
+        for one in found.problems:
+            output.line(f"{one.what}: {one.where}: {one.words}")
+        words = f"{len(found.problems):,} things are wrong" if found.problems else "whole"
+        numbers = f"{found.streams:,} streams, {found.segments:,} segments, {found.lines:,} lines"
+        output.line(f"{numbers} of {found.devices:,} devices: {words}")
+    if found.problems:
+        ctx.exit(Unreadable.exit_code)
+
+
+@lake.command()
+@click.argument("query", required=False)
+@_LAKE
+@options
+@output.json_option
+@click.pass_context
+def sql(
+    ctx: click.Context,
+    query: str | None,
+    *,
+    url: str,
+    form: str,
+    target: str | None,
+    timeout: float,
+    as_json: bool,
+) -> None:
+    """Ask in SQL. Without a QUERY it is read from stdin.
+
+    The tables are those of `unspool sql`, with `org`, `user` and `device`; `entries` has the lines themselves. The
+    engine can open the files that the tables' own logs name, and nothing else.
+    """
+    from unspool.collect.lake.lake import open_lake
+    from unspool.collect.lake.sql import setup
+    from unspool.store.sql.client import Ended, Engine, Limits
+
+    query = sys.stdin.read() if query is None else query
+    made, folder = setup(open_lake(url, os.environ), data_folder(os.environ) / "lakes", query)
+    with Engine(made, str(folder), Limits(_MEMORY, deadline=timeout or None)) as engine:
+        try:
+            write(engine, query, "json" if as_json else form, target)
+        except (Usage, Ended) as error:
+            complain(error)
+            ctx.exit(error.exit_code)

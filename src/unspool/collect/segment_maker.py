@@ -1,0 +1,341 @@
+"""Segments made of what is new: candidates in, the outbox filled.
+
+Rules
+  1. What a segment holds begins where the one before it ended, in the same generation of the file. Whether a file still
+     is that generation is told by its bytes (`head`, `boundary`), not by its name, its number or its time.
+  2. Generations come in order, those that are over first: what the archive has of them is not lost.
+  3. The caller holds a transaction; a segment is in the outbox before it is yielded.
+  4. A stream that was changed by somebody else meanwhile (`State.adopt`) is left alone until the next round.
+
+[merged: cutting.py] Bytes of a source cut into pieces for segments: bytes in, redacted lines out. Knows nothing of files or stores.
+
+Rules
+  1. A piece ends with a line, and after about as many bytes as asked for. A longer line has a piece of its own.
+  2. Nothing unredacted leaves here. A line that is too long to be redacted becomes a marker (`oversized`).
+  3. Blank lines are passed over; everything else is in some piece once.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from unspool.collect.enrolment import Enrolment
+from unspool.collect.segments import SIZE, VERSION, Header, Line, digest, name_of, pack
+from unspool.collect.selection import Candidate
+from unspool.collect.source_bytes import Content, content_of, whole_of, without_torn
+from unspool.collect.state import Span, State, Stream, Waiting
+from unspool.errors import UnspoolError
+from unspool.read.lines import MAX_LINE
+from unspool.read.position import SAMPLE
+from unspool.redact.lines import plain, redact_line, suspects
+from unspool.redact.redactor import Counts, Redactor
+from unspool.store.archive.archive import Archive
+
+
+class Piece(NamedTuple):
+    """Lines that become one segment."""
+
+    start: int
+    end: int
+    lines: list[Line]
+    counts: Counts
+    """Secrets that were replaced, by kind."""
+    head: bytes = b""
+    tail: bytes = b""
+    """Its first and last bytes, as they were: for hashes, never for sending."""
+
+
+def pieces(redactor: Redactor, data: Iterable[bytes], start: int, size: int) -> Iterator[Piece]:
+    """Yield what a source says from a place on. All that comes is taken: the last line need have no end."""
+    held, length = list[bytes](), 0
+    skipped = 0
+    """Bytes of a line that is too long to be held."""
+    for piece in data:
+        if skipped:
+            end = piece.find(b"\n") + 1
+            skipped += end or len(piece)
+            if not end:
+                continue
+            yield _oversized(redactor, start, skipped, ending=1)
+            start, skipped, piece = start + skipped, 0, piece[end:]
+        held.append(piece)
+        length += len(piece)
+        if length < size:
+            continue
+        lines, at = _joined(held), 0
+        while len(lines) - at >= size and (end := _end(lines, at, size)):
+            yield _piece(redactor, lines[at:end], start)
+            start, at = start + end - at, end
+        held, length = [lines[at:]], len(lines) - at
+        if length > MAX_LINE:
+            skipped, held, length = length, [], 0
+    if skipped:
+        yield _oversized(redactor, start, skipped, ending=0)
+    elif length:
+        yield _piece(redactor, _joined(held), start)
+
+
+def _joined(held: list[bytes]) -> bytes:
+    return held[0] if len(held) == 1 else b"".join(held)
+
+
+def _end(lines: bytes, start: int, size: int) -> int:
+    """Return where the last line ends that fits, or the first one if none does; 0 if none has an end."""
+    return lines.rfind(b"\n", start, start + size) + 1 or lines.find(b"\n", start + size) + 1
+
+
+def whole(redactor: Redactor, data: bytes) -> Piece:
+    """Return a side file as a piece of one line."""
+    counts: Counts = Counter()
+    line = _line(redactor, data, 0, counts)
+    return Piece(0, len(data), [line], counts)
+
+
+def _piece(redactor: Redactor, data: bytes, start: int) -> Piece:
+    suspicious, counts = set(suspects(redactor, data)), Counter[str]()
+    lines, at = list[Line](), 0
+    for line in data.split(b"\n"):
+        length = len(line)
+        if at in suspicious:
+            lines.append(_line(redactor, line, start + at, counts))
+        elif line and not line.isspace():
+            text, is_json = plain(line)
+            lines.append(Line(start + at, length, text, not is_json))
+        at += length + 1
+    return Piece(start, start + len(data), lines, counts, data[:SAMPLE], data[-SAMPLE:])
+
+
+def _line(redactor: Redactor, line: bytes, offset: int, counts: Counts) -> Line:
+    redacted = redact_line(redactor, line)
+    for hit in redacted.hits:
+        counts[hit.kind] += hit.number
+    return Line(offset, len(line), redacted.text, not redacted.is_json)
+
+
+def _oversized(redactor: Redactor, start: int, length: int, ending: int) -> Piece:
+    text = redactor.marker("oversized", f"{length} bytes at {start}".encode())
+    return Piece(start, start + length, [Line(start, length - ending, f'"{text}"')], Counter({"oversized": 1}))
+
+
+class Tools(NamedTuple):
+    """What segments are made with."""
+
+    enrolment: Enrolment
+    redactor: Redactor
+    archive: Archive
+    clock: Callable[[], str]
+    """Tells the time as it is written in a segment."""
+    size: int = SIZE
+    offsets: Mapping[str, int] = {}
+    """Where files begin that another collector has sent up to there, by path."""
+
+
+class Made(NamedTuple):
+    """A segment that was made."""
+
+    lines: int
+    size: int
+    source_bytes: int
+    counts: Counts
+
+
+def stream_name(enrolment: Enrolment, candidate: Candidate) -> str:
+    """Return the stream of a file. Keyed: a path may hold what was redacted from it."""
+    parts = (enrolment.org, enrolment.device, candidate.home, candidate.source)
+    return enrolment.keyed("\0".join(parts).encode("utf-8", "surrogateescape"))
+
+
+class Maker:
+    """Makes the segments of one round."""
+
+    def __init__(self, state: State, tools: Tools, *, keep: bool = True) -> None:
+        self._state, self._tools, self._keep = state, tools, keep
+        self._seen = state.seen()
+        self.failed: list[tuple[str, str]] = []
+        """Files that could not be read, and why."""
+        self.changed: set[int] = set()
+        """Streams that somebody else has sent segments of, meanwhile."""
+
+    def make(self, candidates: Iterable[Candidate]) -> Iterator[Made]:
+        """Make segments of all that is new, one at a time."""
+        for candidate in candidates:
+            name = stream_name(self._tools.enrolment, candidate)
+            done = candidate.generation - 1 if candidate.is_lines else 0
+            if (name, done, candidate.seen) in self._seen or (candidate.is_lines and not candidate.offset and not done):
+                continue
+            holes: list[UnspoolError] = []
+            try:
+                stream = self._state.stream(name, candidate.path)
+                if stream.id in self.changed:
+                    continue
+                yield from (
+                    self._lines(stream, candidate, holes) if candidate.is_lines else self._whole(stream, candidate)
+                )
+            except UnspoolError as error:
+                holes.append(error)
+            self.failed += [(candidate.path, hole.message) for hole in holes]
+
+    def _lines(self, stream: Stream, candidate: Candidate, holes: list[UnspoolError]) -> Iterator[Made]:
+        first = min(stream.done + 1, candidate.generation)
+        if self._tools.offsets.get(candidate.path) and not stream.sequence:
+            first = candidate.generation
+        for generation in range(first, candidate.generation + 1):
+            content = content_of(self._tools.archive, candidate, generation, holes)
+            is_over = generation < candidate.generation
+            if is_over and content is not None:
+                content = without_torn(content, content_of(self._tools.archive, candidate, generation + 1, holes))
+            seen = "" if is_over else candidate.seen
+            if content is not None and content.end:
+                yield from self._generation(_Source(stream.id, candidate, content, seen))
+                if stream.id in self.changed:
+                    return
+            if is_over:
+                self._state.finish(stream.id, generation)
+
+    def _generation(self, source: _Source) -> Iterator[Made]:
+        """Make segments of what is new in one generation of a file."""
+        spans = self._state.spans(source.stream_id)
+        span = self._same(spans, source.content)
+        if span is None and not source.seen and self._is_covered(spans, source):
+            return
+        start = span.end if span else self._begin(source, spans)
+        generation = span.generation if span else max((one.generation for one in spans), default=0) + 1
+        if span and start == source.content.end and span.seen != source.seen:
+            self._state.put_span(source.stream_id, span._replace(seen=source.seen))
+        if start >= source.content.end:
+            return
+        for piece in pieces(self._tools.redactor, source.content.pieces(start), start, self._tools.size):
+            is_last = piece.end >= source.content.end
+            reached = self._reached(source.content, generation, piece)._replace(seen=source.seen if is_last else "")
+            made = self._segment(source, piece, reached)
+            if made is None:
+                return
+            yield made
+
+    def _whole(self, stream: Stream, candidate: Candidate) -> Iterator[Made]:
+        """Make a segment of a side file that is not what it was."""
+        data = whole_of(self._tools.archive, candidate)
+        if not data:
+            return
+        last = next(iter(self._state.spans(stream.id)), None)
+        mark = self._tools.enrolment.keyed(data)
+        if last is not None and (last.end, last.boundary) == (len(data), mark):
+            self._state.put_span(stream.id, last._replace(seen=candidate.seen))
+            return
+        span = Span(last.generation + 1 if last else 1, len(data), mark, mark, candidate.seen)
+        made = self._segment(
+            _Source(stream.id, candidate, None, candidate.seen), whole(self._tools.redactor, data), span
+        )
+        if made is not None:
+            yield made
+
+    def _segment(self, source: _Source, piece: Piece, span: Span) -> Made | None:
+        """Put a segment into the outbox; nothing if its stream is not as it was."""
+        tools, candidate = self._tools, source.candidate
+        stream = self._state.stream(stream_name(tools.enrolment, candidate), candidate.path)
+        if source.sequence is not None and source.sequence != stream.sequence:
+            self.changed.add(stream.id)
+            return None
+        header = self._header(stream, candidate, piece, span)
+        data = pack(header, piece.lines)
+        waiting = Waiting(
+            id=0,
+            stream_id=stream.id,
+            sequence=header.sequence,
+            name=name_of(header),
+            digest=digest(data),
+            priority=candidate.rank,
+            lines=len(piece.lines),
+            redactions=piece.counts.total(),
+            size=len(data),
+        )
+        if self._keep:
+            self._state.keep(waiting, data)
+        self._state.put_span(stream.id, span)
+        source.sequence = header.sequence if self._keep else None
+        return Made(len(piece.lines), len(data), piece.end - piece.start, piece.counts)
+
+    def _header(self, stream: Stream, candidate: Candidate, piece: Piece, span: Span) -> Header:
+        enrolment, redactor = self._tools.enrolment, self._tools.redactor
+        names = (candidate.source, candidate.project, candidate.session_id, candidate.agent_id)
+        source, project, session, agent = (redactor.name(name) if name else name for name in names)
+        return Header(
+            version=VERSION,
+            org=enrolment.org,
+            user=enrolment.user,
+            device=enrolment.device,
+            key_id=enrolment.key_id,
+            stream=stream.stream,
+            sequence=stream.sequence + 1,
+            previous=stream.digest,
+            project=project,
+            source=source or "",
+            kind=candidate.kind,
+            session=session,
+            agent=agent,
+            generation=span.generation,
+            start=piece.start,
+            end=piece.end,
+            lines=len(piece.lines),
+            rules=redactor.version,
+            redactions=dict(sorted(piece.counts.items())),
+            written=self._tools.clock(),
+            head=span.head,
+            boundary=span.boundary,
+        )
+
+    def _reached(self, content: Content, generation: int, piece: Piece) -> Span:
+        """Return how far a generation is after a piece: by what is at hand of it, where that is enough."""
+        length = min(SAMPLE, piece.end)
+        if piece.start or len(piece.tail) < length:
+            return self._span(content, generation, piece.end)
+        keyed = self._tools.enrolment.keyed
+        return Span(generation, piece.end, keyed(piece.head[:length]), keyed(piece.tail[-length:]), "")
+
+    def _span(self, content: Content, generation: int, end: int) -> Span:
+        keyed, length = self._tools.enrolment.keyed, min(SAMPLE, end)
+        head, boundary = keyed(content.sample(0, length)), keyed(content.sample(end - length, end))
+        return Span(generation, end, head, boundary, "")
+
+    def _same(self, spans: list[Span], content: Content) -> Span | None:
+        """Return the generation that some bytes go on, the latest first."""
+        for span in spans:
+            if 0 < span.end <= content.end:
+                here = self._span(content, span.generation, span.end)
+                if (here.head, here.boundary) == (span.head, span.boundary):
+                    return span
+        return None
+
+    def _is_covered(self, spans: list[Span], source: _Source) -> bool:
+        """Tell whether a generation that is over is the beginning of one that another collector has sent."""
+        query = "SELECT adopted FROM streams WHERE id = ?"
+        (adopted,) = self._state.database.execute(query, (source.stream_id,)).fetchone()
+        if not adopted:
+            return False
+        head = self._span(source.content, 0, source.content.end).head
+        return any(span.end > source.content.end and span.head == head for span in spans)
+
+    def _begin(self, source: _Source, spans: list[Span]) -> int:
+        """Return where a file begins that was never sent: not at its start if another collector has sent that."""
+        offset = self._tools.offsets.get(source.candidate.path, 0)
+        if spans or not 0 < offset <= source.content.end:
+            return 0
+        return offset if source.content.sample(offset - 1, offset) == b"\n" else 0
+
+
+class _Source:
+    """A file that segments are made of."""
+
+    def __init__(self, stream_id: int, candidate: Candidate, content: Content | None, seen: str) -> None:
+        self.stream_id, self.candidate, self.seen = stream_id, candidate, seen
+        self._content = content
+        self.sequence: int | None = None
+        """Of the last segment made; nothing before the first."""
+
+    @property
+    def content(self) -> Content:
+        """Its bytes."""
+        assert self._content is not None
+        return self._content

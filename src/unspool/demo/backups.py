@@ -1,0 +1,78 @@
+"""File history of the demo: a file about to change in, the program's notes about its backups and the backups out.
+
+A backup is named as the program names it: `sha256(path)[:16]@v<n>`. A file that did not exist has none.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+import msgspec
+
+from unspool.demo.session_builder import Json, Writer
+from unspool.demo.tool_calls import Desk
+
+
+class Backup(msgspec.Struct, frozen=True):
+    """A file as it was, None if it did not exist."""
+
+    path: str
+    text: str | None
+    version: int
+    time: str
+
+    @property
+    def name(self) -> str | None:
+        """The file it is kept under."""
+        digest = hashlib.sha256(self.path.encode()).hexdigest()
+        return None if self.text is None else f"{digest[:16]}@v{self.version}"
+
+    def note(self, *, folder: bool) -> Json:
+        """Return it as a line says it; newer versions name the folder too."""
+        line = {"backupFileName": self.name, "version": self.version, "backupTime": self.time}
+        return {**line, "realParentDir": self.path.rpartition("/")[0]} if folder else line
+
+
+class Backups:
+    """What one session keeps of the files it changes; scripts, agents and versions before 2.0.36 keep nothing."""
+
+    def __init__(self, writer: Writer, desk: Desk, *, on: bool) -> None:
+        self._writer = writer
+        self._desk = desk
+        self._on = on and writer.version >= (2, 0, 36)
+        self._newest: dict[str, Backup] = {}
+        self.kept: list[Backup] = []
+
+    def at_prompt(self, uuid: str) -> None:
+        """Keep what has changed since the last prompt, and note all that is tracked."""
+        if not self._on:
+            return
+        for name, backup in list(self._newest.items()):
+            if self._desk.files.get(name) != backup.text:
+                self._keep(name, self._desk.files.get(name))
+        self._note(uuid, uuid, update=False)
+
+    def before_change(self, name: str, text: str | None, uuid: str, prompt: str) -> None:
+        """Keep a file that a line of a prompt's turn changes for the first time."""
+        if not self._on or name in self._newest:
+            return
+        backup = self._keep(name, text)
+        if self._writer.version < (2, 1, 325):
+            self._note(uuid, prompt, update=True)
+            return
+        line: Json = {"type": "file-history-delta", "messageId": uuid, "snapshotMessageId": prompt}
+        self._writer.add(line | {"trackingPath": name, "backup": backup.note(folder=True), "timestamp": backup.time})
+
+    def _keep(self, name: str, text: str | None) -> Backup:
+        version = self._newest[name].version + 1 if name in self._newest else 1
+        backup = self._newest[name] = Backup(self._desk.path(name), text, version, self._writer.clock.now)
+        if text is not None:
+            self.kept.append(backup)
+        return backup
+
+    def _note(self, uuid: str, prompt: str, *, update: bool) -> None:
+        folder = self._writer.version >= (2, 1, 290)
+        files = {name: backup.note(folder=folder) for name, backup in self._newest.items()}
+        snapshot = {"messageId": prompt, "trackedFileBackups": files, "timestamp": self._writer.clock.now}
+        line = {"type": "file-history-snapshot", "messageId": uuid, "snapshot": snapshot}
+        self._writer.add({**line, "isSnapshotUpdate": update})

@@ -1,0 +1,131 @@
+"""Where the demo's files lie: a session in, its files out, each with its place, bytes and time.
+
+Paths inside the lines are those of a user who does not exist; a place is relative to the demo's folder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import msgspec
+
+from unspool.demo.program import Program
+from unspool.demo.session_builder import Json
+from unspool.demo.tool_calls import Call, Desk
+from unspool.format.json_edit import encode
+from unspool.paths import project_key
+
+HOME = "/home/robin"
+CONFIG = f"{HOME}/.claude"
+_SHOWN = 30_000
+"""Characters of a long output that stay in the line."""
+
+
+class File(NamedTuple):
+    """A file of the demo."""
+
+    place: str
+    data: bytes
+    time: str
+
+
+class Project(NamedTuple):
+    """A working folder and what was done in it."""
+
+    desk: Desk
+    sessions: list[Program]
+
+    @property
+    def place(self) -> str:
+        """Its folder."""
+        return f"projects/{project_key(self.desk.cwd)}"
+
+
+def files(project: Project) -> Iterator[File]:
+    """Yield the files of a project's sessions."""
+    for run in project.sessions:
+        yield File(f"{project.place}/{run.id}.jsonl", b"".join(run.writer.lines), last_time(run))
+        for worker in _workers(run):
+            yield from _agent(project, worker)
+        yield from _beside(project, run)
+
+
+def last_time(run: Program) -> str:
+    """Return the time of a session's last line that has one."""
+    times = [line["timestamp"] for line in rows(run) if "timestamp" in line]
+    return str(times[-1]) if times else run.start
+
+
+def rows(run: Program) -> list[Json]:
+    """Return the lines of a session; a line that is not one whole object is left out."""
+    found = []
+    for line in run.writer.lines:
+        try:
+            found.append(msgspec.json.decode(line, type=Json))
+        except msgspec.DecodeError:
+            continue
+    return found
+
+
+def keep_output(run: Program, name: str, call: Call) -> Call:
+    """Move the output of a command to a file of its own, as the program does when it is long."""
+    output = str(call.result)
+    run.outputs[name] = output
+    path = f"{CONFIG}/projects/{project_key(run.desk.cwd)}/{run.id}/tool-results/{name}"
+    size = len(output.encode())
+    words = (
+        f"<persisted-output>\nOutput too large ({size / 1024:.1f}KB). Full output saved to: {path}\n\n"
+        f"Preview (first 2KB):\n{output[:2000]}\n...\n</persisted-output>"
+    )
+    kept = call.structured  # 2.1.29 kept all of it in the line as well, and the path only in the words
+    if run.since(2, 1, 100):
+        kept = {**kept, "stdout": output[:_SHOWN], "persistedOutputPath": path, "persistedOutputSize": size}
+    return msgspec.structs.replace(call, result=words, structured=kept)
+
+
+def _workers(run: Program) -> Iterator[Program]:
+    for worker in run.agents:
+        yield worker
+        yield from _workers(worker)
+
+
+def _agent(project: Project, worker: Program) -> Iterator[File]:
+    assert worker.order is not None
+    beside = not worker.since(2, 1, 2)
+    folder = project.place if beside else f"{project.place}/{worker.id}/subagents"
+    place, time = f"{folder}/agent-{worker.order.agent}", last_time(worker)
+    yield File(f"{place}.jsonl", b"".join(worker.writer.lines), time)
+    if worker.since(2, 1, 70):
+        yield File(f"{place}.meta.json", encode(_meta(worker)), time)
+
+
+def _meta(worker: Program) -> Json:
+    assert worker.order is not None
+    depth, boss = 0, worker.boss
+    while boss is not None:
+        depth, boss = depth + 1, boss.boss
+    meta: Json = {"agentType": worker.order.kind}
+    if worker.since(2, 1, 290):
+        meta |= {"isBuiltIn": True, "launchedWithDefaults": True}
+    meta |= {"description": worker.order.about, "toolUseId": worker.order.call, "spawnDepth": depth}
+    if worker.since(2, 1, 290):
+        meta |= {"requestShape": "background", "requestNonInteractive": True}
+        meta |= {"pickedEffortModel": worker.setting.model, "finished": True}
+    return meta
+
+
+def _beside(project: Project, run: Program) -> Iterator[File]:
+    """Yield what a session leaves besides its lines."""
+    time = last_time(run)
+    for backup in run.backups.kept:
+        if backup.text is not None:
+            yield File(f"file-history/{run.id}/{backup.name}", backup.text.encode(), backup.time)
+    for name, output in run.outputs.items():
+        yield File(f"{project.place}/{run.id}/tool-results/{name}", output.encode(), time)
+    for task in run.tasks:
+        yield File(f"tasks/{run.id}/{task['id']}.json", msgspec.json.format(encode(task), indent=2), time)
+    if run.tasks:
+        yield File(f"tasks/{run.id}/.lock", b"", time)
+    if "custom-title" in run.titles and run.since(2, 1, 325):
+        yield File(f"{project.place}/{run.id}/custom-title.json", encode(run.titles["custom-title"]), time)

@@ -1,0 +1,492 @@
+"""The long story of the demo: a slow tide table is made fast, planned further, and goes on after a compaction.
+
+One session of several turns over two days (2.1.325): parallel calls, a failing test, tasks, a web search, a
+queued prompt, an output too long for its line, a plan, a pull request, a name.
+
+[merged: harbour.py] More of the tide project (2.1.325): agents that start agents, a way back, a fork, a script that meets errors.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from unspool.demo.files import CONFIG, HOME, Project, keep_output
+from unspool.demo.program import Program, Setting, go_back, interrupt, rename, silent
+from unspool.demo.session_builder import Json, text, thinking, tool_use
+from unspool.demo.texts import CACHE, OFFLINE_PLAN, SUMMARY, TIDE_FILES, benchmark_log
+from unspool.demo.tool_calls import (
+    Call,
+    Desk,
+    failing_shell,
+    launched,
+    new_task,
+    notify,
+    order,
+    question,
+    rejected,
+    report,
+    search,
+    shell,
+    task_status,
+)
+from unspool.demo.usage import HAIKU, SONNET
+from unspool.format.json_edit import encode
+
+SLUG = "salty-humming-harbour"
+PLAN = f"{CONFIG}/plans/{SLUG}.md"
+TITLE = "Speed up the tide table"
+
+_TASKS = (
+    ("Read each station once", "Call load() outside the loop over days", "Moving load out of the loop"),
+    ("Turn the test around", "It expects the station to be read for each day", "Turning the test around"),
+    ("Cache stations", "A second table of the same harbour should not read the file again", "Adding the cache"),
+)
+_FAILURE = """.\x1b[31mF\x1b[0m
+=================================== FAILURES ===================================
+\x1b[31m\x1b[1m__________________ test_the_station_is_read_for_each_day ___________________\x1b[0m
+\x1b[1m\x1b[31mE       assert 1 == 3\x1b[0m
+\x1b[1m\x1b[31mE        +  where 1 = len(['Example Harbour'])\x1b[0m
+\x1b[1m\x1b[31mtests/test_table.py\x1b[0m:19: AssertionError
+\x1b[31m\x1b[1m1 failed\x1b[0m, \x1b[32m1 passed\x1b[0m\x1b[31m in 0.31s\x1b[0m"""
+
+
+def tide_cache(desk: Desk) -> Program:
+    """Tell it."""
+    setting = Setting(branch="tide-cache", mode="acceptEdits", cache="1h", slug=SLUG)
+    run = Program("tide cache", desk, "2026-11-09T08:41:07.412Z", setting)
+    run.open()
+    _hook(run, "hook_success", "SessionStart:startup", "up to date", **_ran("git fetch --quiet", "up to date"))
+    _find_the_cause(run)
+    _fix_it(run)
+    _look_it_up(run)
+    _measure(run)
+    rename(run, "tide-cache")
+    _plan(run)
+    _publish(run)
+    _next_day(run)
+    run.close()
+    return run
+
+
+def _find_the_cause(run: Program) -> None:
+    desk = run.desk
+    run.prompt("Printing a week of tides for one station takes four seconds. Find out why and fix it.")
+    _hook(run, "hook_additional_context", "UserPromptSubmit", "3 tests are slow", content=["3 tests are slow"])
+    almanac = "## almanac\nAsk for the moon by date."
+    run.attach("mcp_instructions_delta", almanac, addedNames=["almanac"], addedBlocks=[almanac], removedNames=[])
+    run.attach("auto_mode", "Work on without asking.", autoModeConsentFlow=False)
+    run.answer(
+        thinking("A table of 28 lines cannot take four seconds to compute. Something is read again and again."),
+        "I'll look at the table, and at everything that loads a station.",
+        desk.read("src/tidewatch/table.py"),
+        desk.grep(r"load\("),
+        desk.glob("**/*.py"),
+        ready=(1, 2, 0),
+    )
+    run.attach("nested_memory", "src/tidewatch/CLAUDE.md: rows are strings.", **_memory(run))
+    run.answer(
+        silent(),
+        "`table` calls `load` once for each day, and `load` reads all 4,200 stations. I'll note what to do.",
+        *(new_task(number, *task) for number, task in enumerate(_TASKS, 1)),
+    )
+    run.tasks = [_task(number, "completed") for number in (1, 2, 3)]
+    run.answer(task_status(1, "pending", "in_progress"), desk.read("src/tidewatch/harmonics.py", 29, 14))
+
+
+def _fix_it(run: Program) -> None:
+    desk = run.desk
+    old = "        station = load(name)\n        start ="
+    run.answer(
+        "The station does not change between days, so it is read once, before the loop.",
+        desk.edit("src/tidewatch/table.py", f"    for offset in range(days):\n{old}", _LOOP),
+    )
+    _hook(run, "hook_success", "PostToolUse:Edit", "1 file unchanged", **_ran("ruff format src", "1 file unchanged"))
+    run.answer(failing_shell("uv run pytest -q --color=yes", _FAILURE, about="Run the tests"))
+    run.attach("silent_turn_reminder", "Tell the user how it goes.", text="Tell the user how it goes.")
+    run.answer(
+        thinking("The test asserts the very thing that was slow. It has to be turned around, not satisfied."),
+        "One test expects the station to be read three times. That was the defect, so the test changes.",
+        desk.edit("tests/test_table.py", "test_the_station_is_read_for_each_day", "test_the_station_is_read_once"),
+        desk.edit("tests/test_table.py", "assert len(calls) == 3", "assert len(calls) == 1"),
+    )
+    run.answer(
+        shell("uv run pytest -q", "..\n2 passed in 0.12s", about="Run the tests", seconds=2.1),
+        task_status(1, "in_progress", "completed"),
+        task_status(2, "pending", "completed"),
+    )
+    run.answer(
+        desk.write("src/tidewatch/cache.py", CACHE),
+        desk.edit("src/tidewatch/table.py", "import Station, load, predict", "import Station, predict"),
+    )
+    run.answer(desk.edit("src/tidewatch/table.py", "station = load(name)", "station = cached_station(name)"))
+    run.answer(
+        desk.edit(
+            "src/tidewatch/table.py",
+            "from tidewatch.harmonics",
+            "from tidewatch.cache import station as cached_station\nfrom tidewatch.harmonics",
+        )
+    )
+    run.answer(
+        shell("uv run pytest -q", "..\n2 passed in 0.11s", about="Run the tests", seconds=1.9),
+        task_status(3, "pending", "completed"),
+    )
+    run.answer(
+        "A week of tides now takes 0.02 s instead of 4 s.\n\n"
+        "- `table` read the constants of all stations once a day; it reads them once.\n"
+        "- `cache.station` keeps the last 64 stations, so a second table is free.\n"
+        "- The test that expected three reads now expects one."
+    )
+    run.titles["ai-title"] = {"aiTitle": TITLE}
+    run.end_turn(hook="uv run ruff check --quiet")
+
+
+def _look_it_up(run: Program) -> None:
+    desk = run.desk
+    run.prompt("Mention the cache of @src/tidewatch in @README.md. Is it safe if two threads ask?", pause=540)
+    folder = desk.path("src/tidewatch")
+    names = "cache.py\nharmonics.py\ntable.py"
+    run.attach("directory", names, role="user", path=folder, content=names, displayPath="src/tidewatch")
+    readme = desk.read("README.md")
+    content = {"type": "text", "file": readme.structured["file"]}
+    words = f"Result of reading README.md:\n{readme.result}"
+    path = desk.path("README.md")
+    run.attach("file", words, role="user", filename=path, content=content, displayPath="README.md")
+    found = {"functools, annotated": "https://docs.example.com/functools", "Caches": "https://example.com/caches"}
+    said = "The cache stays coherent under threads, but a function may run twice for the same first call."
+    run.answer("I'll check before I write it down.", search("lru_cache thread safety", found, said), searches=2)
+    run.answer(
+        desk.edit("README.md", "Times are local.\n", "Times are local.\nThe last 64 stations stay in memory.\n"),
+    )
+    run.answer("The moon, for the example in it.", _moon(), attributionMcpServer="almanac")
+    run.attach("total_tokens_reminder", "Much is left.", text="<total_tokens>14200000 tokens left</total_tokens>")
+    run.answer("README says so now. Two threads may read a station twice at first; the cache itself stays sound.")
+    run.end_turn(hook="uv run ruff check --quiet")
+
+
+def _measure(run: Program) -> None:
+    run.prompt("Run the long benchmark over all harbours.", pause=75)
+    log = shell("python bench/all.py", benchmark_log(1_600), about="Time every harbour", seconds=94)
+    run.answer(
+        "This takes about a minute and a half.",
+        keep_output(run, "bq7kd02xw.txt", log),
+        queued="Tell me the slowest harbour too, please",
+    )
+    failed: Json = {"stdout": "", "stderr": "notify: no display", "exitCode": 1, "durationMs": 12}
+    _hook(run, "hook_non_blocking_error", "PostToolUse:Bash", None, command="notify-send done", **failed)
+    _hook(run, "hook_system_message", "PostToolUse:Bash", None, content="The benchmark was noted.")
+    run.answer("All 1,600 tables are done; none takes longer than 102 ms. The slowest is Null Point.")
+    run.end_turn()
+
+
+def _plan(run: Program) -> None:
+    desk = run.desk
+    run.prompt("Plan an offline mode. Do not write any code yet.", pause=210, permissionMode="plan")
+    where: Json = {"planFilePath": PLAN, "planExists": False, "isSubAgent": False}
+    run.attach("plan_mode", "Only plan, change nothing but the plan.", reminderType="full", **where)
+    draft = OFFLINE_PLAN.replace("[x]", "[ ]")
+    run.answer(silent(), "I'll write the plan down.", desk.write(PLAN, draft))
+    approved = f"User has approved your plan. It has been saved to: {PLAN}"
+    structured = {"plan": draft, "isAgent": False, "filePath": PLAN}
+    run.answer(Call(tool_use("ExitPlanMode", plan=draft, planFilePath=PLAN), approved, structured, seconds=41))
+    run.attach("plan_mode_exit", "Plan mode is over.", planFilePath=PLAN, planExists=True)
+    run.answer(
+        "Two tasks of the first phase are done already; I tick them.",
+        desk.edit(PLAN, "- [ ] Ship `constants.csv`", "- [x] Ship `constants.csv`"),
+        desk.edit(PLAN, "- [ ] Read each station once", "- [x] Read each station once"),
+    )
+    run.answer("The plan has three phases; the first is nearly done.")
+    run.end_turn()
+
+
+def _publish(run: Program) -> None:
+    run.prompt("Commit this and open a pull request.", pause=65)
+    committed = "[tide-cache 4be91c7] Read each station once\n 5 files changed, 31 insertions(+), 6 deletions(-)"
+    commit: Json = {"gitOperation": {"commit": {"sha": "4be91c7", "kind": "committed"}}}
+    url = "https://git.example.com/robin/tidewatch/pull/17"
+    run.answer(
+        shell("git add -A && git commit -qm 'Read each station once'", committed, about="Commit", **commit),
+    )
+    run.answer(shell("gh pr create --fill", url, about="Open a pull request", seconds=3.4))
+    link = {"prNumber": 17, "prUrl": url, "prRepository": "robin/tidewatch", "timestamp": run.now}
+    run.note("pr-link", sessionId=run.id, **link)
+    run.answer(f"Opened {url}.")
+    run.end_turn(hook="uv run ruff check --quiet")
+
+
+def _next_day(run: Program) -> None:
+    desk = run.desk
+    run.prompt("Good morning. Go on with the first phase: say how old the constants are.", pause=74_000)
+    run.attach("date_change", "Today is 2026-11-10.", newDate="2026-11-10")
+    snippet = '2\tname = "tidewatch"\n3\tversion = "0.4.1"'
+    desk.files["pyproject.toml"] = desk.files["pyproject.toml"].replace("0.4.0", "0.4.1")
+    path = desk.path("pyproject.toml")
+    run.attach("edited_text_file", "pyproject.toml was changed.", filename=path, snippet=snippet)
+    run.compact(SUMMARY, keep=4)  # early, so that the file stays small
+    run.attach("plan_file_reference", OFFLINE_PLAN, planFilePath=PLAN, planContent=OFFLINE_PLAN)
+    big = desk.path("src/tidewatch/constants.csv")
+    run.attach("compact_file_reference", filename=big, displayPath="src/tidewatch/constants.csv")
+    run.attach("task_reminder", "All tasks are done.", content=run.tasks, itemCount=len(run.tasks))
+    run.answer(thinking("The file carries a date in its first comment."), desk.read("src/tidewatch/cache.py"))
+    run.answer(desk.edit("src/tidewatch/cache.py", _UNDATED, _DATED))
+    no = {"blockingError": "[ruff check src]: E402 import not at top of file", "command": "ruff check src"}
+    _hook(run, "hook_blocking_error", "PostToolUse:Edit", no["blockingError"], blockingError=no)
+    run.answer(
+        "The date has to follow the imports.",
+        desk.edit("src/tidewatch/cache.py", f"{_DATED}\n\n{_IMPORTS}", f"{_UNDATED}\n\n{_IMPORTS}\n\n{_DATE}"),
+    )
+    run.answer(
+        "`cache.CONSTANTS_FROM` holds the date of the constants; the status command can show it.",
+        desk.edit(PLAN, "- [ ] Say how old", "- [x] Say how old"),
+    )
+    run.answer("The first phase is done: the date of the constants is known, and the plan is ticked off.")
+    run.end_turn(hook="uv run ruff check --quiet")
+
+
+def _hook(run: Program, kind: str, name: str, words: str | None, **data: Any) -> None:
+    event = name.partition(":")[0]
+    id = run.last_call if event == "PostToolUse" else run.writer.ids.uuid()
+    run.attach(kind, words, hookName=name, hookEvent=event, toolUseID=id, **data)
+
+
+def _ran(command: str, said: str) -> Json:
+    """What is known of a hook that went well."""
+    ended = {"stdout": f"{said}\n", "stderr": "", "exitCode": 0, "durationMs": 61}
+    return {"content": said, "command": command, **ended}
+
+
+def _memory(run: Program) -> Json:
+    path = run.desk.path("src/tidewatch/CLAUDE.md")
+    content = {"path": path, "type": "Project", "content": "Rows are plain strings; nothing here prints.\n"}
+    return {"path": path, "content": content, "displayPath": "src/tidewatch/CLAUDE.md"}
+
+
+def _moon() -> Call:
+    """A tool of an MCP server: its result is a list."""
+    content = [text("2026-11-09: new moon, spring tide")]
+    return Call(tool_use("mcp__almanac__moon_phase", date="2026-11-09"), content, content, seconds=0.7)
+
+
+def _task(number: int, status: str) -> Json:
+    subject, description, active = _TASKS[number - 1]
+    named = {"id": str(number), "subject": subject, "description": description, "activeForm": active}
+    return {**named, "status": status, "blocks": [], "blockedBy": []}
+
+
+_LOOP = """    station = load(name)
+    for offset in range(days):
+        start ="""
+_UNDATED = '"""Stations, read once."""'
+_DATE = 'CONSTANTS_FROM = "2026-03-01"'
+_DATED = f"{_UNDATED}\n\n{_DATE}"
+_IMPORTS = """from __future__ import annotations
+
+from functools import lru_cache
+
+from tidewatch.harmonics import Station, load"""
+
+
+def project() -> Project:
+    """Return the tide project; its sessions change the same files one after the other."""
+    desk = Desk(f"{HOME}/code/tidewatch", TIDE_FILES)
+    sessions = [tide_cache(desk), time_zones(desk)]
+    rewound = station_names(desk)
+    return Project(desk, [*sessions, rewound, forked(rewound), nightly(desk)])
+
+
+def time_zones(desk: Desk) -> Program:
+    """Three agents at once: one starts another, one works on in the background."""
+    run = Program("time zones", desk, "2026-11-12T13:05:22.018Z", Setting(branch="time-zones", effort="high"))
+    run.open()
+    run.prompt("Where do we assume that local time is UTC? Use agents, I want to be sure nothing is missed.")
+    code = order(run, "Explore", "Search the code", "List every place in src/ that makes a datetime without a zone.")
+    tests = order(run, "general-purpose", "Search the tests", "Which tests would pass in one time zone only?")
+    docs = order(run, "Explore", "Search the documents", "What does README.md promise about times?")
+    run.answer(
+        thinking("Code, tests and documents do not depend on each other: three agents."),
+        "I'll send three agents: code, tests, documents.",
+        code.use,
+        tests.use,
+        docs.use,
+    )
+    reader = run.start_agent(docs, model=HAIKU)
+    run.result(launched(reader))
+    seeker, tester = run.start_agent(code, model=HAIKU), run.start_agent(tests, model=SONNET)
+    _search_code(seeker)
+    _search_tests(tester)
+    for worker, words in ((seeker, _IN_CODE), (tester, _IN_TESTS)):
+        run.catch_up(worker)
+        run.result(report(worker, words))
+    run.answer("Code and tests are back; the documents are still being read.")
+    _search_documents(reader)
+    notify(run, reader, _IN_DOCS)
+    run.answer(
+        "Three places assume UTC:\n\n1. `table` combines a date with midnight, without a zone.\n"
+        "2. `EPOCH` in `harmonics.py` has none either.\n3. README promises local times; nothing makes them local."
+    )
+    run.titles["ai-title"] = {"aiTitle": "Find where local time is taken for UTC"}
+    run.end_turn()
+    _decide(run)
+    run.close()
+    return run
+
+
+def _decide(run: Program) -> None:
+    """The model asks before it goes on."""
+    run.prompt("Make README true.", pause=140)
+    run.answer(
+        thinking("Local to whom: the harbour, or the reader? That is not mine to choose."),
+        question(
+            "Whose local time should the tables show?",
+            "Time zone",
+            {"The harbour's": "As printed tables do", "The reader's": "As phones do", "UTC": "As the code does now"},
+            "The harbour's",
+        ),
+    )
+    run.answer("Tables will show the harbour's time; that is one change, in `table`, and a column in `constants.csv`.")
+    run.end_turn()
+
+
+_IN_CODE = "`table.py` calls datetime.combine without a zone; `harmonics.py` has a naive EPOCH."
+_IN_TESTS = "One test depends on the zone: the week of 2026-11-09 has 26 tides in UTC and 27 elsewhere."
+_IN_DOCS = "README.md says: times are local."
+
+
+def _search_code(worker: Program) -> None:
+    assert worker.order is not None
+    worker.prompt(worker.order.prompt)
+    worker.answer(silent(), worker.desk.grep("datetime"), worker.desk.read("src/tidewatch/harmonics.py"))
+    worker.answer(_IN_CODE)
+
+
+def _search_tests(worker: Program) -> None:
+    """An agent that starts one of its own."""
+    assert worker.order is not None
+    worker.prompt(worker.order.prompt)
+    inner = order(worker, "Explore", "Count the tides", "How many tides does a week have, by zone? Only compute.")
+    worker.answer("I'll have the tides counted.", inner.use, worker.desk.read("tests/test_table.py"))
+    helper = worker.start_agent(inner, model=HAIKU)
+    helper.prompt(inner.prompt)
+    counted = "UTC 26\nUTC+1 27\nUTC-5 26"
+    helper.answer(shell("python count.py", counted, about="Count the tides by zone", seconds=6))
+    helper.answer(f"Counted:\n{counted}")
+    worker.catch_up(helper)
+    worker.result(report(helper, f"Counted:\n{counted}"))
+    worker.answer(_IN_TESTS)
+
+
+def _search_documents(worker: Program) -> None:
+    assert worker.order is not None
+    worker.prompt(worker.order.prompt)
+    worker.answer(worker.desk.glob("**/*.md"), worker.desk.read("README.md"))
+    worker.wait(12)
+    worker.answer(_IN_DOCS)
+
+
+def station_names(desk: Desk) -> Program:
+    """A wrong turn, stopped and taken back; then another branch."""
+    run = Program("station names", desk, "2026-11-13T16:20:40.500Z", Setting(branch="station-names", model=SONNET))
+    run.open()
+    run.prompt("How does `load` behave if a station's name is misspelt?")
+    run.answer(desk.grep("LookupError"))
+    run.answer("It raises `LookupError`, naming the station that was asked for, and offers nothing instead.")
+    run.end_turn()
+    run.prompt("Make it find the nearest name.", pause=48)
+    use = tool_use("Bash", command="uv add rapidfuzz", description="Add a library for fuzzy matching")
+    run.answer("I'll add a library for that.", rejected(use))
+    interrupt(run, tool=True)
+    go_back(run)
+    run.prompt("Make it find the nearest name, with the standard library only.", pause=95)
+    run.answer(
+        thinking("difflib has get_close_matches."),
+        desk.edit(
+            "src/tidewatch/harmonics.py",
+            '        raise LookupError(f"no such station: {name}")',
+            "        near = get_close_matches(name, _names(), n=1)\n"
+            '        hint = f"; did you mean {near[0]}?" if near else ""\n'
+            '        raise LookupError(f"no such station: {name}{hint}")',
+        ),
+    )
+    run.answer("`load` now suggests the nearest name, found with `difflib`.")
+    run.titles["ai-title"] = {"aiTitle": "Suggest the nearest station name"}
+    run.end_turn()
+    run.close()
+    return run
+
+
+def forked(origin: Program) -> Program:
+    """`--fork-session`: the branch in use is copied under a new id, all else stays the same, and it goes on."""
+    run = Program("station names, forked", origin.desk, "2026-11-13T17:02:11.250Z", origin.setting)
+    run.open()
+    lines = [msgspec.json.decode(line, type=Json) for line in origin.writer.lines]
+    parents = {line["uuid"]: line["parentUuid"] for line in lines if "uuid" in line}
+    branch, at = set(), origin.writer.parent
+    while at is not None:
+        branch.add(at)
+        at = parents[at]
+    for line in lines:
+        if line.get("uuid") in branch:
+            run.writer.lines.append(encode({**line, "sessionId": run.id}) + b"\n")
+    run.writer.parent, run.turn = origin.writer.parent, origin.turn
+    run.writer.prompts += [prompt for prompt in origin.writer.prompts if prompt[1] in branch]
+    run.meter.hear(lines)
+    run.prompt("In this fork: suggest three names instead of one.")
+    run.answer("That is `n=3`, and the words around it.", run.desk.read("src/tidewatch/harmonics.py", 29, 10))
+    interrupt(run)
+    run.close()
+    return run
+
+
+def nightly(desk: Desk) -> Program:
+    """A script asks, in blocks. The API is overloaded twice, and refuses in the end."""
+    setting = Setting(model=SONNET, entrypoint="sdk-cli", mode="dontAsk", effort="low")
+    run = Program("nightly", desk, "2026-11-14T02:00:03.120Z", setting)
+    _queue(run)
+    run.prompt(text("Check the tables of all harbours against the gauges."), text("Answer in one line."))
+    for attempt, delay in ((1, 512), (2, 1_071)):
+        run.system("api_error", level="error", retryInMs=delay, retryAttempt=attempt, **_OVERLOADED)
+        run.wait(delay / 1000)
+    run.answer(shell("python bench/gauges.py", "1600 tables, 0 off by more than 0.2 m", about="Compare", seconds=51))
+    run.answer("All 1,600 tables are within 0.2 m of their gauges.")
+    run.state()
+    _queue(run)
+    run.prompt(text("And for the whole next year?"), pause=61)
+    failed = {"model": "<synthetic>", "stop_reason": "stop_sequence"}
+    flags = {"isApiErrorMessage": True, "error": "invalid_request", "apiErrorStatus": 400}
+    kind = {"apiErrorType": "invalid_request_error", "failedResponseHadNoToolCall": True}
+    _error(run, "API Error: 400 the request is longer than the demo allows", failed, {**flags, **kind})
+    run.close()
+    return run
+
+
+_OVERLOADED: Json = {
+    "error": {
+        "message": '529 {"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}',
+        "status": 529,
+        "formatted": "529 Overloaded",
+        "connection": None,
+        "isNetworkDown": False,
+    },
+    "maxRetries": 10,
+    "source": "request_retry",
+}
+
+
+def _queue(run: Program) -> None:
+    """A script's prompts go through the queue; the text of blocks is not in it."""
+    run.note("queue-operation", operation="enqueue", timestamp=run.now)
+    run.note("queue-operation", operation="dequeue", timestamp=run.now)
+
+
+def _error(run: Program, words: str, message: Json, flags: Json) -> None:
+    """An answer that is none."""
+    nothing = {
+        "input_tokens": 0,
+        "output_tokens": 0,
+        "cache_creation_input_tokens": 0,
+        "cache_read_input_tokens": 0,
+    }
+    body = {"id": run.writer.ids.uuid(), "type": "message", "role": "assistant", **message, "stop_sequence": ""}
+    line = {"message": {**body, "usage": nothing, "content": [text(words)]}, "requestId": run.writer.ids.request()}
+    run.writer.node("assistant", {**line, **flags})

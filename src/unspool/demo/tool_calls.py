@@ -1,0 +1,323 @@
+"""The demo's tool calls: what was asked in, the call with its result out.
+
+What Read, Grep, Glob, Edit and Write say is not made up: it follows from the files on the `Desk`, which the
+sessions of a project change one after the other.
+
+[merged: orders.py] Agents of the demo: what one is asked to do in, the call that starts it and what it reports out.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Mapping
+from fnmatch import fnmatch
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from unspool.demo.session_builder import Json, text, tool_use
+from unspool.paths import project_key
+
+if TYPE_CHECKING:
+    from unspool.demo.program import Program
+
+
+class Call(msgspec.Struct, frozen=True):
+    """A tool call with what came of it."""
+
+    use: Json
+    result: str | list[Json]
+    structured: Any = None
+    error: bool = False
+    touches: str | None = None
+    """The file that it changes."""
+    before: str | None = None
+    """That file as it was."""
+    seconds: float = 0.4
+    fields: Json = msgspec.field(default_factory=dict)
+    """Further fields of the result's line."""
+
+
+class Desk:
+    """The files that the sessions of a project read and change, by their path in it."""
+
+    def __init__(self, cwd: str, files: Mapping[str, str], *, arrows: bool = False) -> None:
+        self.cwd = cwd
+        self.files = dict(files)
+        self._mark = "→" if arrows else "\t"
+
+    def path(self, name: str) -> str:
+        """Return the whole path of a file; one outside the project is given whole."""
+        return name if name.startswith("/") else f"{self.cwd}/{name}"
+
+    def read(self, name: str, start: int = 1, limit: int | None = None) -> Call:
+        """Read a text file, or some lines of it."""
+        lines = self.files[name].split("\n")
+        shown = lines[start - 1 : start - 1 + limit] if limit else lines[start - 1 :]
+        width = 6 if self._mark == "→" else 0
+        text = "\n".join(f"{number:>{width}}{self._mark}{line}" for number, line in enumerate(shown, start))
+        file = {
+            "filePath": self.path(name),
+            "content": "\n".join(shown),
+            "numLines": len(shown),
+            "startLine": start,
+            "totalLines": len(lines),
+        }
+        part: Json = {"offset": start, "limit": limit} if limit else {}
+        return Call(tool_use("Read", file_path=self.path(name), **part), text, {"type": "text", "file": file})
+
+    def missing(self, name: str) -> Call:
+        """Read a file that is not there."""
+        words = f"File does not exist. Note: your current working directory is {self.cwd}."
+        return Call(tool_use("Read", file_path=self.path(name)), words, f"Error: {words}", error=True)
+
+    def edit(self, name: str, old: str, new: str) -> Call:
+        """Replace a piece of a file."""
+        before = self.files[name]
+        assert before.count(old) == 1, f"{before.count(old)} times in {name}: {old}"
+        after = self.files[name] = before.replace(old, new)
+        path = self.path(name)
+        structured = {
+            "filePath": path,
+            "oldString": old,
+            "newString": new,
+            "originalFile": before,
+            "structuredPatch": hunks(before, after),
+            "userModified": False,
+            "replaceAll": False,
+        }
+        use = tool_use("Edit", replace_all=False, file_path=path, old_string=old, new_string=new)
+        return Call(use, f"The file {path} has been updated successfully.", structured, touches=name, before=before)
+
+    def write(self, name: str, text: str) -> Call:
+        """Write a whole file."""
+        before, path = self.files.get(name), self.path(name)
+        self.files[name] = text
+        structured = {
+            "type": "create" if before is None else "update",
+            "filePath": path,
+            "content": text,
+            "structuredPatch": [] if before is None else hunks(before, text),
+            "originalFile": before,
+            "userModified": False,
+        }
+        done = f"File created successfully at: {path}"
+        if before is not None:
+            done = f"The file {path} has been updated successfully."
+        return Call(tool_use("Write", file_path=path, content=text), done, structured, touches=name, before=before)
+
+    def grep(self, pattern: str) -> Call:
+        """Search the files for lines."""
+        found = [
+            f"{name}:{number}:{line}"
+            for name, text in sorted(self.files.items())
+            for number, line in enumerate(text.split("\n"), 1)
+            if re.search(pattern, line) and not name.startswith("/")
+        ]
+        content = "\n".join(found)
+        structured = {
+            "mode": "content",
+            "numFiles": 0,
+            "filenames": [],
+            "content": content,
+            "numLines": len(found),
+        }
+        return Call(tool_use("Grep", pattern=pattern, output_mode="content"), content, structured)
+
+    def glob(self, pattern: str) -> Call:
+        """Search for files."""
+        names = sorted(name for name in self.files if fnmatch(name, pattern.removeprefix("**/")))
+        structured = {"filenames": names, "durationMs": 11, "numFiles": len(names), "truncated": False}
+        return Call(tool_use("Glob", pattern=pattern), "\n".join(names) or "No files found", structured)
+
+
+def shell(command: str, output: str, *, about: str, seconds: float = 1.2, **more: Any) -> Call:
+    """A command that ended well; `more` goes into the structured result."""
+    structured = {"stdout": output, "stderr": "", "interrupted": False, "isImage": False, **more}
+    use = tool_use("Bash", command=command, description=about)
+    return Call(use, output or "(Bash completed with no output)", structured, seconds=seconds)
+
+
+def failing_shell(command: str, output: str, *, about: str, code: int = 1) -> Call:
+    """A command that did not."""
+    words = f"Exit code {code}\n{output}"
+    use = tool_use("Bash", command=command, description=about)
+    return Call(use, words, f"Error: {words}", error=True, seconds=2.4)
+
+
+def rejected(use: Json) -> Call:
+    """A call that the user would not have."""
+    words = "The user doesn't want to proceed with this tool use. The tool use was rejected."
+    fields = {"toolDenialKind": "user-rejected"}
+    return Call(use, words, "User rejected tool use", error=True, seconds=6, fields=fields)
+
+
+def search(query: str, found: Mapping[str, str], said: str) -> Call:
+    """A web search: pages by title, and what was made of them."""
+    links = [{"title": title, "url": url} for title, url in found.items()]
+    text = f'Web search results for query: "{query}"\n\nLinks: {links}\n\n{said}'
+    results = [{"tool_use_id": "srvtoolu_01demo", "content": links}, said]
+    structured = {"query": query, "results": results, "durationSeconds": 3.25, "searchCount": 1}
+    return Call(tool_use("WebSearch", query=query), text, structured, seconds=3.25)
+
+
+def question(words: str, header: str, options: Mapping[str, str], chosen: str) -> Call:
+    """Ask the user; they choose."""
+    offered = [{"label": label, "description": about} for label, about in options.items()]
+    asked = [{"question": words, "header": header, "options": offered, "multiSelect": False}]
+    said = f'User has answered your questions: "{words}"="{chosen}". You can now continue with the answers in mind.'
+    structured = {"questions": asked, "answers": {words: chosen}}
+    return Call(tool_use("AskUserQuestion", questions=asked), said, structured, seconds=19)
+
+
+def new_task(number: int, subject: str, description: str, active: str) -> Call:
+    """Put something on the task list."""
+    use = tool_use("TaskCreate", subject=subject, description=description, activeForm=active)
+    task = {"id": str(number), "subject": subject, "description": description}
+    return Call(use, f"Task #{number} created successfully: {subject}", {"task": task}, seconds=0.1)
+
+
+def task_status(number: int, before: str, after: str) -> Call:
+    """Move a task on."""
+    change = {"from": before, "to": after}
+    structured = {"success": True, "taskId": str(number), "updatedFields": ["status"], "statusChange": change}
+    use = tool_use("TaskUpdate", taskId=str(number), status=after)
+    return Call(use, f"Updated task #{number} status", structured, seconds=0.1)
+
+
+def todos(before: list[Json], after: list[Json]) -> Call:
+    """Write the todo list (until 2.1.69)."""
+    structured = {"oldTodos": before, "newTodos": after}
+    return Call(tool_use("TodoWrite", todos=after), "Todos have been modified.", structured, seconds=0.1)
+
+
+def hunks(before: str, after: str) -> list[Json]:
+    """Return the difference of two texts as a structured patch with three lines around each change."""
+    old, new = before.splitlines(), after.splitlines()
+    found = []
+    for group in difflib.SequenceMatcher(None, old, new, autojunk=False).get_grouped_opcodes(3):
+        lines: list[str] = []
+        for tag, a1, a2, b1, b2 in group:
+            if tag == "equal":
+                lines += [f" {line}" for line in old[a1:a2]]
+                continue
+            lines += [f"-{line}" for line in old[a1:a2]] + [f"+{line}" for line in new[b1:b2]]
+        first, last = group[0], group[-1]
+        found.append(
+            {"oldStart": first[1] + 1, "oldLines": last[2] - first[1],
+             "newStart": first[3] + 1, "newLines": last[4] - first[3], "lines": lines}
+        )  # fmt: skip
+    return found
+
+
+class Order(msgspec.Struct, frozen=True):
+    """What an agent is to do."""
+
+    agent: str
+    kind: str
+    about: str
+    prompt: str
+    call: str | None = None
+    """The id of the call that starts it; the program's own forks have none."""
+    tool: str = "Agent"
+
+    @property
+    def source(self) -> str:
+        """What its requests are for."""
+        return f"agent:builtin:{self.kind}"
+
+    @property
+    def use(self) -> Json:
+        """The call."""
+        return tool_use(self.tool, id=self.call, description=self.about, prompt=self.prompt, subagent_type=self.kind)
+
+
+def order(run: Program, kind: str, about: str, prompt: str) -> Order:
+    """Ask for an agent; its id is as long as the version makes them."""
+    call, number = run.writer.ids.tool(), run.writer.ids.uuid().replace("-", "")
+    agent = f"a{number[:16]}" if run.since(2, 1, 70) else f"a{number[:6]}"
+    if not run.since(2, 0, 60):
+        agent = number[:8]
+    return Order(agent, kind, about, prompt, call, "Agent" if run.since(2, 1, 63) else "Task")
+
+
+def report(worker: Program, words: str) -> Call:
+    """An agent comes back with its answer."""
+    assert worker.order is not None
+    done = worker.order
+    usage = worker.usage
+    parts = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "output_tokens")
+    structured = {
+        "status": "completed",
+        "prompt": done.prompt,
+        "agentId": done.agent,
+        "content": [text(words)],
+        "totalDurationMs": worker.lasted,
+        "totalTokens": sum(usage[part] for part in parts),
+        "totalToolUseCount": len(worker.called),
+        "usage": usage,
+    }
+    if worker.since(2, 1, 98):
+        structured |= {
+            "agentType": done.kind,
+            "resolvedModel": worker.setting.model,
+            "toolStats": _stats(worker.called),
+        }
+    resume = f"agentId: {done.agent} (for resuming to continue this agent's work if needed)"
+    return Call(done.use, [text(words), text(resume)], structured)
+
+
+def launched(worker: Program) -> Call:
+    """An agent works on in the background."""
+    assert worker.order is not None
+    asked = worker.order
+    words = f"The agent was started in the background.\nagentId: {asked.agent}"
+    structured = {
+        "isAsync": True,
+        "status": "async_launched",
+        "agentId": asked.agent,
+        "description": asked.about,
+        "resolvedModel": worker.setting.model,
+        "prompt": asked.prompt,
+        "outputFile": _output(worker),
+        "canReadOutputFile": True,
+        "canContinueAgent": True,
+    }
+    return Call(asked.use, [text(words)], structured, seconds=0.1)
+
+
+def notify(run: Program, worker: Program, words: str) -> None:
+    """What a background agent found is put to the model as if the user had said it."""
+    assert worker.order is not None
+    done = worker.order
+    run.catch_up(worker)
+    content = (
+        f"<task-notification>\n<task-id>{done.agent}</task-id>\n<tool-use-id>{done.call}</tool-use-id>\n"
+        f"<output-file>{_output(worker)}</output-file>\n<status>completed</status>\n"
+        f'<summary>Agent "{done.about}" finished</summary>\n<result>{words}</result>\n'
+        f"<usage><total_tokens>{worker.meter.context}</total_tokens></usage>\n</task-notification>"
+    )
+    run.note("queue-operation", operation="enqueue", timestamp=run.now, content=content)
+    run.note("queue-operation", operation="dequeue", timestamp=run.now)
+    run.prompt_id = run.writer.ids.uuid()
+    origin = {"kind": "task-notification", "producer": "session-task", "runId": f"0demo-{done.agent[-8:]}"}
+    marks = {"promptSource": "system", "turnOrigin": "task_notification", "queueSkipAttachments": True}
+    run.say(content, permissionMode=run.setting.mode, origin=origin, **marks)
+
+
+def _output(worker: Program) -> str:
+    assert worker.order is not None
+    return f"/tmp/claude-1000/{project_key(worker.desk.cwd)}/{worker.id}/tasks/{worker.order.agent}.output"
+
+
+def _stats(called: list[str]) -> Json:
+    kinds = {
+        "readCount": {"Read"},
+        "searchCount": {"Grep", "Glob"},
+        "bashCount": {"Bash"},
+        "editFileCount": {"Edit"},
+    }
+    known = {"Read", "Grep", "Glob", "Bash", "Edit"}
+    counts = {name: sum(tool in tools for tool in called) for name, tools in kinds.items()}
+    return {**counts, "linesAdded": 0, "linesRemoved": 0, "otherToolCount": sum(t not in known for t in called)}

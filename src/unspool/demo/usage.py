@@ -1,0 +1,135 @@
+"""Tokens and money of the demo's sessions: how much was said in, how much a reply is billed and what it cost out.
+
+Rules
+  1. A token is four characters. What the model has heard before comes from the cache until it expires.
+  2. A session and its agents share one `Bill`, as the program's own cost line does.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from unspool.demo.session_builder import Json
+
+OPUS, SONNET, HAIKU = "claude-opus-5-5", "claude-sonnet-5-5", "claude-haiku-5-5"
+
+_BASE = 17_300
+"""What every request begins with: system prompt and tools."""
+_LASTS = {"5m": 300, "1h": 3600}
+"""Seconds that an unused cache lasts."""
+
+
+class Price(NamedTuple):
+    """Dollars for a million tokens."""
+
+    input: float
+    output: float
+    write_5m: float
+    write_1h: float
+    read: float
+
+
+PRICES = {
+    OPUS: Price(4, 20, 5, 8, 0.2),
+    SONNET: Price(2, 10, 2.5, 4, 0.1),
+    HAIKU: Price(0.1, 0.5, 0.125, 0.2, 0.01),
+}
+_SEARCH = 0.01
+
+
+class Bill:
+    """What each model used, and how long it took."""
+
+    def __init__(self) -> None:
+        self.models: dict[str, Json] = {}
+        self.seconds = 0.0
+
+    def add(self, model: str, usage: Json, seconds: float) -> None:
+        """Count one reply."""
+        self.seconds += seconds
+        writes = usage["cache_creation"]
+        used = {
+            "inputTokens": usage["input_tokens"],
+            "outputTokens": usage["output_tokens"],
+            "thinkingTokens": usage["output_tokens_details"]["thinking_tokens"],
+            "cacheReadInputTokens": usage["cache_read_input_tokens"],
+            "cacheCreationInputTokens": usage["cache_creation_input_tokens"],
+            "cacheCreationEphemeral5mInputTokens": writes["ephemeral_5m_input_tokens"],
+            "cacheCreationEphemeral1hInputTokens": writes["ephemeral_1h_input_tokens"],
+            "webSearchRequests": usage["server_tool_use"]["web_search_requests"],
+        }
+        total = self.models.setdefault(model, dict.fromkeys(used, 0))
+        for name, number in used.items():
+            total[name] += number
+
+    def cost(self, model: str) -> float:
+        """Return what a model cost, in dollars."""
+        used, price = self.models[model], PRICES[model]
+        tokens = (
+            used["inputTokens"] * price.input
+            + used["outputTokens"] * price.output
+            + used["cacheCreationEphemeral5mInputTokens"] * price.write_5m
+            + used["cacheCreationEphemeral1hInputTokens"] * price.write_1h
+            + used["cacheReadInputTokens"] * price.read
+        )
+        return float(round(tokens / 1e6 + used["webSearchRequests"] * _SEARCH, 6))
+
+    def state(self) -> Json:
+        """Return the fields of a `cost-state` line that come from here."""
+        models = {model: {**used, "costUSD": self.cost(model)} for model, used in self.models.items()}
+        return {
+            "totalCostUSD": round(sum(self.cost(model) for model in self.models), 6),
+            "totalAPIDuration": round(self.seconds * 1000),
+            "totalAPIDurationWithoutRetries": round(self.seconds * 1000),
+            "modelUsage": models,
+            "hasUnknownModelCost": False,
+        }
+
+
+class Meter:
+    """How full the context of one conversation is."""
+
+    def __init__(self, *, cache: str = "5m", base: int = _BASE) -> None:
+        self.cache = cache
+        self._base = base
+        self._cached, self._fresh = 0, base
+
+    @property
+    def context(self) -> int:
+        """Tokens the next request would hold."""
+        return self._cached + self._fresh
+
+    def hear(self, text: object) -> None:
+        """Take in something that the model will be sent."""
+        self._fresh += len(str(text)) // 4 + 8
+
+    def pause(self, seconds: float) -> None:
+        """Let time pass: a cache that is not used for long is gone."""
+        if seconds > _LASTS[self.cache]:
+            self._cached, self._fresh = 0, self.context
+
+    def forget(self) -> None:
+        """Begin again, as after a compaction."""
+        self._cached, self._fresh = 0, self._base
+
+    def reply(self, said: int, *, thought: int = 0, searches: int = 0) -> Json:
+        """Return the usage of a reply of so many characters."""
+        output = said // 4 + thought + 9
+        usage = {
+            "input_tokens": 3 + output % 7,
+            "cache_creation_input_tokens": self._fresh,
+            "cache_read_input_tokens": self._cached,
+            "output_tokens": output,
+            "output_tokens_details": {"thinking_tokens": thought},
+            "server_tool_use": {"web_search_requests": searches, "web_fetch_requests": 0},
+            "service_tier": "standard",
+            "cache_creation": {
+                "ephemeral_1h_input_tokens": self._fresh if self.cache == "1h" else 0,
+                "ephemeral_5m_input_tokens": self._fresh if self.cache == "5m" else 0,
+            },
+            "inference_geo": "",
+            "iterations": [],
+            "speed": "standard",
+        }
+        self._cached, self._fresh = self.context, output - thought
+        return usage

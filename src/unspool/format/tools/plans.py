@@ -1,0 +1,340 @@
+"""Plans: inputs and results of the tools that keep lists, hand in plans, ask, and wait for a time."""
+
+from typing import Any, TypeAlias
+
+from msgspec import field
+
+from unspool.format.base import CamelShape, Shape
+
+
+class Todo(CamelShape, frozen=True):
+    """One item of a todo list. `id` and `priority` are of 1.0.x; `active_form` took their place."""
+
+    content: str = ""
+    status: str | None = None
+    active_form: str | None = None
+    id: str | int | None = None
+    priority: str | None = None
+
+
+class TodoReadInput(Shape, frozen=True):
+    """Read the todo list (1.0.x)."""
+
+
+class TodoWriteInput(Shape, frozen=True):
+    """Replace the todo list (gone by 2.1.150). Some models wrote a string, or strings among the items."""
+
+    todos: tuple[Todo | str, ...] | str = ()
+
+
+class TodoWriteResult(CamelShape, frozen=True):
+    """The todo list was replaced."""
+
+    old_todos: tuple[Todo, ...] = ()
+    new_todos: tuple[Todo, ...] = ()
+    verification_nudge_needed: bool | None = None
+
+
+class Task(CamelShape, frozen=True):
+    """One item of the list that came after the todo list: in results, and in `tasks/<session>/N.json`."""
+
+    id: str = ""
+    subject: str = ""
+    description: str | None = None
+    status: str | None = None
+    active_form: str | None = None
+    owner: str | None = None
+    blocks: tuple[str, ...] = ()
+    blocked_by: tuple[str, ...] = ()
+    metadata: dict[str, Any] | None = None
+
+
+class TaskCreateInput(CamelShape, frozen=True):
+    """Add a task."""
+
+    subject: str = ""
+    description: str | None = None
+    active_form: str | None = None
+    metadata: dict[str, Any] | None = None
+
+
+class TaskCreateResult(CamelShape, frozen=True):
+    """A task was added."""
+
+    task: Task | None = None
+
+
+class TaskUpdateInput(CamelShape, frozen=True):
+    """Change a task."""
+
+    task_id: str = ""
+    status: str | None = None
+    subject: str | None = None
+    description: str | None = None
+    active_form: str | None = None
+    owner: str | None = None
+    add_blocks: tuple[str, ...] | None = None
+    add_blocked_by: tuple[str, ...] | None = None
+    metadata: dict[str, Any] | None = None
+
+
+class StatusChange(Shape, frozen=True):
+    """How a task's status changed."""
+
+    from_: str | None = field(default=None, name="from")
+    to: str | None = None
+
+
+class TaskUpdateResult(CamelShape, frozen=True):
+    """A task was changed, or could not be."""
+
+    success: bool = False
+    task_id: str = ""
+    updated_fields: tuple[str, ...] = ()
+    status_change: StatusChange | None = None
+    error: str | None = None
+    verification_nudge_needed: bool | None = None
+
+
+class TaskListInput(Shape, frozen=True):
+    """List the tasks."""
+
+
+class TaskListResult(CamelShape, frozen=True):
+    """The tasks were listed."""
+
+    tasks: tuple[Task, ...] = ()
+
+
+class TaskGetInput(CamelShape, frozen=True):
+    """Read a task."""
+
+    task_id: str = ""
+
+
+class TaskGetResult(CamelShape, frozen=True):
+    """A task was read; null when there is none of that id."""
+
+    task: Task | None = None
+
+
+class EnterPlanModeInput(Shape, frozen=True):
+    """Ask to plan first."""
+
+
+class EnterPlanModeResult(CamelShape, frozen=True):
+    """The session is in plan mode."""
+
+    message: str = ""
+
+
+class AllowedPrompt(Shape, frozen=True):
+    """A permission that is asked for with the plan."""
+
+    tool: str = ""
+    prompt: str = ""
+
+
+class ExitPlanModeInput(CamelShape, frozen=True):
+    """Hand in a plan; `exit_plan_mode` at first. From 2.0.55 on the plan is in a file."""
+
+    plan: str | None = None
+    plan_file_path: str | None = None
+    allowed_prompts: tuple[AllowedPrompt, ...] | None = None
+    push_to_remote: bool | None = None
+    remote_session_id: str | None = None
+    remote_session_url: str | None = None
+    remote_session_title: str | None = None
+
+
+class ExitPlanModeResult(CamelShape, frozen=True):
+    """A plan was accepted. One that was rejected is a `TextResult`."""
+
+    plan: str | None = None
+    is_agent: bool | None = None
+    file_path: str | None = None
+    has_task_tool: bool | None = None
+    plan_was_edited: bool | None = None
+    awaiting_leader_approval: bool | None = None
+    request_id: str | None = None
+
+
+class Option(Shape, frozen=True):
+    """An answer on offer."""
+
+    label: str = ""
+    description: str | None = None
+    preview: str | None = None
+
+
+class Question(CamelShape, frozen=True):
+    """A question to the user."""
+
+    question: str = ""
+    header: str | None = None
+    options: tuple[Option, ...] = ()
+    multi_select: bool | None = None
+
+
+class Annotation(CamelShape, frozen=True):
+    """What the user added to an answer (from 2.1.45)."""
+
+    preview: str | None = None
+    notes: str | None = None
+    unanswered: str | None = None
+
+
+class AskUserQuestionInput(Shape, frozen=True):
+    """Ask the user."""
+
+    questions: tuple[Question, ...] = ()
+    question: str | None = None
+    answers: dict[str, Any] | None = None
+    annotations: dict[str, Any] | None = None
+    metadata: dict[str, Any] | None = None
+
+
+class AskUserQuestionResult(CamelShape, frozen=True):
+    """The user has answered: `answers` and `annotations` by the text of the question."""
+
+    questions: tuple[Question, ...] = ()
+    answers: dict[str, str] = field(default_factory=dict)
+    annotations: dict[str, Annotation] | None = None
+    response: str | None = None
+    afk_timeout_ms: int | float | None = None
+
+
+class Finding(Shape, frozen=True):
+    """A fault found in a review."""
+
+    file: str = ""
+    line: int | None = None
+    summary: str = ""
+    short_summary: str | None = None
+    failure_scenario: str | None = None
+    category: str | None = None
+    verdict: str | None = None
+    outcome: str | None = None
+
+
+class ReportFindingsInput(Shape, frozen=True):
+    """Hand in a review."""
+
+    findings: tuple[Finding, ...] = ()
+    level: str | None = None
+
+
+class ReportFindingsResult(Shape, frozen=True):
+    """A review was handed in."""
+
+    count: int | None = None
+    findings: tuple[Finding, ...] = ()
+    level: str | None = None
+
+
+class ScheduleWakeupInput(CamelShape, frozen=True):
+    """Ask to be woken later."""
+
+    delay_seconds: int | float | None = None
+    reason: str | None = None
+    prompt: str | None = None
+    stop: bool | None = None
+    noop: bool | None = None
+
+
+class ScheduleWakeupResult(CamelShape, frozen=True):
+    """The session will be woken, or no longer."""
+
+    scheduled_for: int | float | None = None
+    """Milliseconds since 1970; 0 when stopped."""
+    clamped_delay_seconds: int | float | None = None
+    was_clamped: bool | None = None
+    stopped: bool | None = None
+    cancelled_wakeups: int | None = None
+
+
+class CronCreateInput(Shape, frozen=True):
+    """Ask for a prompt at given times."""
+
+    cron: str = ""
+    prompt: str = ""
+    recurring: bool | None = None
+    durable: bool | None = None
+
+
+class CronJob(CamelShape, frozen=True):
+    """A prompt that comes at given times."""
+
+    id: str = ""
+    cron: str | None = None
+    human_schedule: str | None = None
+    prompt: str | None = None
+    recurring: bool | None = None
+    durable: bool | None = None
+    next_fire_at: int | float | None = None
+
+
+class CronCreateResult(CamelShape, frozen=True):
+    """A prompt will come at given times."""
+
+    id: str = ""
+    human_schedule: str | None = None
+    recurring: bool | None = None
+    durable: bool | None = None
+    next_fire_at: int | float | None = None
+
+
+class CronDeleteInput(Shape, frozen=True):
+    """Stop a prompt that comes at given times."""
+
+    id: str = ""
+
+
+class CronDeleteResult(CamelShape, frozen=True):
+    """The prompt will not come again."""
+
+    id: str = ""
+    ended_loop_wakeup: bool | None = None
+
+
+class CronListInput(Shape, frozen=True):
+    """List the prompts to come."""
+
+
+class CronListResult(CamelShape, frozen=True):
+    """The prompts to come were listed."""
+
+    jobs: tuple[CronJob, ...] = ()
+
+
+PlanInput: TypeAlias = (
+    TodoReadInput
+    | TodoWriteInput
+    | TaskCreateInput
+    | TaskUpdateInput
+    | TaskListInput
+    | TaskGetInput
+    | EnterPlanModeInput
+    | ExitPlanModeInput
+    | AskUserQuestionInput
+    | ReportFindingsInput
+    | ScheduleWakeupInput
+    | CronCreateInput
+    | CronDeleteInput
+    | CronListInput
+)
+PlanResult: TypeAlias = (
+    TodoWriteResult
+    | TaskCreateResult
+    | TaskUpdateResult
+    | TaskListResult
+    | TaskGetResult
+    | EnterPlanModeResult
+    | ExitPlanModeResult
+    | AskUserQuestionResult
+    | ReportFindingsResult
+    | ScheduleWakeupResult
+    | CronCreateResult
+    | CronDeleteResult
+    | CronListResult
+)

@@ -1,0 +1,207 @@
+"""Tool calls, each with its result.
+
+Rules
+  1. Pairs are made by id over the whole file: results may come before their call, far after it, or in an assistant
+     line (other vendors' servers). Position and stop reasons say nothing.
+  2. A call written twice (history appended again) is one call; so is a result. The first of each counts.
+  3. A call without a result is still a call; a result without a call is told apart (`results_without_call`).
+
+[merged: aims.py] What a tool call is aimed at, in one line: a tool's name and input in, a path, command, pattern or address out.
+
+Rules
+  1. Nothing raises: inputs are whatever a model wrote.
+  2. Paths are shown from the folder the session works in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from typing import Any
+
+import msgspec
+
+from unspool.format.blocks import ToolResult, ToolUse
+from unspool.format.entry import Entry
+from unspool.format.records import Assistant, User
+from unspool.format.tools import agents as agent_tools
+from unspool.format.tools import files as file_tools
+from unspool.format.tools import parse as results
+from unspool.format.tools import plans as plan_tools
+from unspool.format.tools import shell as shell_tools
+from unspool.format.tools import web as web_tools
+from unspool.format.tools.parse import OtherInput, parse_input
+
+
+class ToolCall(msgspec.Struct, frozen=True):
+    """A call, its result if it came, and the lines both stand on."""
+
+    use: ToolUse
+    use_entry: Entry
+    result: ToolResult | None = None
+    result_entry: Entry | None = None
+
+    @property
+    def id(self) -> str:
+        """The call's id."""
+        return self.use.id
+
+    @property
+    def name(self) -> str:
+        """The tool's name, as the model wrote it."""
+        return self.use.name
+
+    @property
+    def input(self) -> Any:
+        """What the tool was given."""
+        return self.use.input
+
+    @property
+    def failed(self) -> bool:
+        """Whether the result is an error."""
+        return bool(self.result and self.result.is_error)
+
+    @property
+    def structured(self) -> results.AnyResult | None:
+        """The tool's own structured result."""
+        record = self.result_entry.record if self.result_entry else None
+        return results.parse_result(self.name, record.tool_use_result) if isinstance(record, User) else None
+
+    @property
+    def started(self) -> str | None:
+        """When the call was written."""
+        return self.use_entry.record.timestamp
+
+    @property
+    def ended(self) -> str | None:
+        """When the result was written."""
+        return self.result_entry.record.timestamp if self.result_entry else None
+
+    @property
+    def duration(self) -> timedelta | None:
+        """The time between the two lines: run time, and waiting for permission. None if it cannot be told."""
+        return between(self.started, self.ended)
+
+    @property
+    def overflow(self) -> str | None:
+        """The path the program wrote long output to. Only its last name is to be trusted."""
+        path = getattr(self.structured, "persisted_output_path", None)
+        return path if isinstance(path, str) else None
+
+
+def tool_calls(entries: Iterable[Entry]) -> list[ToolCall]:
+    """Return every tool call in the order asked, each with its result if it came."""
+    uses, given = _collected(entries)
+    return [ToolCall(use, entry, *given.get(id, (None, None))) for id, (use, entry) in uses.items()]
+
+
+def results_without_call(entries: Iterable[Entry]) -> list[tuple[ToolResult, Entry]]:
+    """Return the results whose call is not in the file."""
+    uses, given = _collected(entries)
+    return [result for id, result in given.items() if id not in uses]
+
+
+def between(start: str | None, end: str | None) -> timedelta | None:
+    """Return the time between two timestamps, None if one is missing, no time, or they run backwards."""
+    try:
+        passed = datetime.fromisoformat(end or "") - datetime.fromisoformat(start or "")
+    except (ValueError, TypeError):
+        return None
+    return passed if passed >= timedelta(0) else None
+
+
+def _collected(
+    entries: Iterable[Entry],
+) -> tuple[dict[str, tuple[ToolUse, Entry]], dict[str, tuple[ToolResult, Entry]]]:
+    uses: dict[str, tuple[ToolUse, Entry]] = {}
+    given: dict[str, tuple[ToolResult, Entry]] = {}
+    for entry in entries:
+        record = entry.record
+        if not isinstance(record, User | Assistant) or isinstance(record.message.content, str):
+            continue
+        for block in record.message.content:
+            if isinstance(block, ToolUse):
+                uses.setdefault(block.id, (block, entry))
+            elif isinstance(block, ToolResult):
+                given.setdefault(block.tool_use_id, (block, entry))
+    return uses, given
+
+
+def aim(tool: str, value: object, cwd: str | None) -> str:
+    """Return what a call of a tool with this input is aimed at."""
+    match parse_input(tool, value):
+        case file_tools.ReadInput(file_path=path, offset=offset, limit=limit):
+            return shorter(path, cwd) + _lines(offset, limit)
+        case (
+            file_tools.WriteInput(file_path=path)
+            | file_tools.EditInput(file_path=path)
+            | file_tools.MultiEditInput(file_path=path)
+            | file_tools.NotebookEditInput(notebook_path=path)
+            | file_tools.NotebookReadInput(notebook_path=path)
+            | file_tools.LSInput(path=path)
+        ):
+            return shorter(path, cwd)
+        case file_tools.GrepInput(pattern=pattern, path=path) | file_tools.GlobInput(pattern=pattern, path=path):
+            return f"{first_line(pattern)} in {shorter(path, cwd)}" if path else first_line(pattern)
+        case file_tools.LSPInput(operation=operation, file_path=path, line=line):
+            return f"{operation} {shorter(path, cwd)}" + (f":{line}" if line is not None else "")
+        case shell_tools.BashInput(command=command) | shell_tools.MonitorInput(command=str(command)):
+            return first_line(command)
+        case agent_tools.AgentInput(description=description, subagent_type=kind):
+            return description + (f" ({kind})" if kind else "")
+        case web_tools.WebFetchInput(url=url):
+            return url
+        case web_tools.WebSearchInput(query=query):
+            return first_line(query)
+        case plan_tools.TodoWriteInput(todos=tuple() as todos):
+            done = sum(1 for todo in todos if isinstance(todo, plan_tools.Todo) and todo.status == "completed")
+            return f"{done} of {len(todos)} done"
+        case plan_tools.TaskUpdateInput(task_id=id, status=status):
+            return f"{id} {status}" if status else id
+        case plan_tools.ExitPlanModeInput(plan=plan):
+            return first_line(plan or "")
+        case OtherInput(value=other):
+            return _first_value(other, cwd)
+        case _:
+            return _first_value(value, cwd)
+
+
+def shorter(path: str, cwd: str | None) -> str:
+    """Return a path from a folder on, if it lies in it.
+
+    >>> shorter("/home/me/project/src/a.py", "/home/me/project")
+    'src/a.py'
+    """
+    folder = (cwd or "").rstrip("/\\")
+    if folder and path.startswith((folder + "/", folder + "\\")):
+        return path[len(folder) + 1 :]
+    return path
+
+
+def first_line(text: str) -> str:
+    """Return the first line that says something, with `…` if there are more."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[0] + (" …" if len(lines) > 1 else "") if lines else ""
+
+
+def _lines(offset: float | None, limit: float | None) -> str:
+    if offset is None and limit is None:
+        return ""
+    start = int(offset or 1)
+    return f":{start}-{start + int(limit) - 1}" if limit is not None else f":{start}-"
+
+
+def _first_value(value: Any, cwd: str | None) -> str:
+    """Return the first words in an input nobody described."""
+    if isinstance(value, str):
+        return first_line(value)
+    values = value.values() if isinstance(value, dict) else []
+    for one in values:
+        match one:
+            case str() if one.strip():
+                return first_line(shorter(one, cwd))
+            case list() if one and isinstance(one[0], dict):
+                return _first_value(one[0], cwd)
+            case _:
+                pass
+    return ""

@@ -1,0 +1,239 @@
+"""What a token costs. In: a model's id and a day. Out: its `Price`, or nothing: then the cost is "unpriced".
+
+Rules
+  1. All numbers are whole, so that sums are exact. A rate is in ten-thousandths of a dollar per million tokens, a
+     multiplier in tenths: a rate times two multipliers is picodollars (10⁻¹² dollars) per token.
+  2. A dated id (`claude-opus-4-5-20251101`) means what its undated name means; so does `-latest`. Any other unknown
+     name has no price: never that of a name that looks like it.
+  3. A row holds from its day `since` on, until a later row of the same model; `-` is from the beginning.
+  4. A user's own prices come before the table (`override.py` makes them).
+  5. A change of the table changes `VERSION` and `DIGEST` in `edition.py`.
+
+[merged: edition.py] Which price table this is: what makes known that sums were made with another one.
+
+[merged: override.py] A user's own prices. In: a model's id and what a settings file says of it. Out: a `Price`.
+
+Rates are dollars per million tokens, by the table's names; those of prompts longer than 200,000 tokens begin with
+`long_`. Only `input` and `output` must be given: a cache read is 0.1, a 5-minute write 1.25 and a 1-hour write 2
+times the input. `us` and `fast` are multipliers, `web_search` is dollars for one, `since` the first day.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from typing import NamedTuple
+
+import msgspec
+
+from unspool.errors import Usage
+
+VERSION = "2026-11-15"
+DIGEST = "daafd8e083eb1aea32a8107082a7bc58c3095fd68e91726a66c354faafe63ad6"
+"""SHA-256 of `table.TABLE`."""
+
+SOURCE = "public price list, as republished in litellm 1.77.0, 1.81.0 and 1.108.4, read 2026-11-15"
+
+TABLE = """\
+model                 since above  input output cache_read cache_write_5m cache_write_1h us  fast
+claude-3-5-haiku      -     0      0.8   4      0.08       1              1.6            1   1
+claude-3-5-sonnet     -     0      3     15     0.3        3.75           6              1   1
+claude-3-7-sonnet     -     0      3     15     0.3        3.75           6              1   1
+claude-3-haiku        -     0      0.25  1.25   0.03       0.3            0.5            1   1
+claude-3-opus         -     0      15    75     1.5        18.75          30             1   1
+claude-fable-5        -     0      10    50     1          12.5           20             1.1 1
+claude-fable-5-1      -     0      10    50     0.25       12.5           20             1.1 1
+claude-haiku-4-5      -     0      1     5      0.1        1.25           2              1   1
+claude-haiku-5-5      -     0      0.1   0.5    0.01       0.125          0.2            1.1 1
+claude-mythos-5       -     0      10    50     1          12.5           20             1.1 1
+claude-mythos-5-1     -     0      10    50     0.25       12.5           20             1.1 1
+claude-mythos-preview -     0      10    50     1          12.5           20             1.1 1
+claude-opus-4         -     0      15    75     1.5        18.75          30             1   1
+claude-opus-4-1       -     0      15    75     1.5        18.75          30             1   1
+claude-opus-4-5       -     0      5     25     0.5        6.25           10             1   1
+claude-opus-4-6       -     0      5     25     0.5        6.25           10             1.1 1
+claude-opus-4-7       -     0      5     25     0.5        6.25           10             1.1 1
+claude-opus-4-8       -     0      5     25     0.5        6.25           10             1.1 2
+claude-opus-5         -     0      5     25     0.5        6.25           10             1.1 2
+claude-opus-5-5       -     0      4     20     0.2        5              8              1.1 2
+claude-sonnet-4       -     0      3     15     0.3        3.75           6              1   1
+claude-sonnet-4       -     200000 6     22.5   0.6        7.5            12             1   1
+claude-sonnet-4-5     -     0      3     15     0.3        3.75           6              1   1
+claude-sonnet-4-5     -     200000 6     22.5   0.6        7.5            12             1   1
+claude-sonnet-4-6     -     0      3     15     0.3        3.75           6              1.1 1
+claude-sonnet-5       -     0      2     10     0.2        2.5            4              1.1 1
+claude-sonnet-5-5     -     0      2     10     0.1        2.5            4              1.1 1
+"""
+"""Dollars per million tokens. A row above 200000 is for requests with a longer prompt than that, as a whole.
+
+`us` and `fast` multiply the rates when `usage.inference_geo` is `us` and when `usage.speed` is `fast`."""
+
+LONG = 200_000
+"""A prompt is long when it has more tokens than this."""
+
+ONCE = 10
+"""The multiplier 1, in tenths: the table knows no other."""
+
+_ALIASES = {
+    "claude-4-opus": "claude-opus-4",
+    "claude-opus-4-0": "claude-opus-4",
+    "claude-4-sonnet": "claude-sonnet-4",
+    "claude-sonnet-4-0": "claude-sonnet-4",
+}
+_DATED = re.compile(r"-(\d{8}|latest)\Z", re.ASCII)
+_DECIMAL = re.compile(r"(\d{1,9})(?:\.(\d{1,9}))?", re.ASCII)
+
+
+class Rates(NamedTuple):
+    """What tokens cost by kind, in ten-thousandths of a dollar per million."""
+
+    input: int
+    output: int
+    cache_read: int
+    cache_write_5m: int
+    cache_write_1h: int
+
+
+class Price(msgspec.Struct, frozen=True, kw_only=True):
+    """What a model costs from a day on."""
+
+    model: str
+    rates: Rates
+    long: Rates | None = None
+    """What the whole request costs when its prompt is longer than 200,000 tokens; nothing: the same."""
+    us: int = ONCE
+    fast: int = ONCE
+    web_search: int = 10_000
+    """Micro-dollars for one."""
+    since: str = ""
+    source: str = SOURCE
+
+
+def price(model: str | None, day: str | None = None, overrides: Sequence[Price] = ()) -> Price | None:
+    """Return what a model cost on a day (`2026-01-05`; no day: the newest), or nothing for an unknown model."""
+    if not model:
+        return None
+    name = name_of(model)
+    exact = [own for own in overrides if own.model == model]
+    alike = [own for own in overrides if name_of(own.model) == name]
+    return _valid(exact, day) or _valid(alike, day) or _valid(_by_name().get(name, ()), day)
+
+
+def name_of(model: str) -> str:
+    """Return the name that the ids of a model share.
+
+    >>> name_of("claude-opus-4-5-20251101")
+    'claude-opus-4-5'
+    """
+    name = _DATED.sub("", model)
+    return _ALIASES.get(name, name)
+
+
+@cache
+def prices() -> tuple[Price, ...]:
+    """Return what the table says, in its order."""
+    header, *lines = (line.split() for line in TABLE.splitlines())
+    rows = [dict(zip(header, line, strict=True)) for line in lines]
+    long = {(row["model"], row["since"]): _rates(row) for row in rows if row["above"] == str(LONG)}
+    return tuple(
+        Price(
+            model=row["model"],
+            rates=_rates(row),
+            long=long.get((row["model"], row["since"])),
+            us=_whole(row["us"], 1),
+            fast=_whole(row["fast"], 1),
+            since=row["since"].removeprefix("-"),
+        )
+        for row in rows
+        if row["above"] == "0"
+    )
+
+
+def digest(table: str = TABLE) -> str:
+    """Return what `edition.DIGEST` must be."""
+    import hashlib
+
+    return hashlib.sha256(table.encode()).hexdigest()
+
+
+def whole(text: str, decimals: int) -> int | None:
+    """Return a decimal number in units of its last place; nothing if it is not one, or has more places.
+
+    >>> whole("6.25", 4)
+    62500
+    """
+    found = _DECIMAL.fullmatch(text)
+    if not found:
+        return None
+    part = (found[2] or "").rstrip("0")
+    return int(found[1] + part.ljust(decimals, "0")) if len(part) <= decimals else None
+
+
+def _valid(candidates: Iterable[Price], day: str | None) -> Price | None:
+    """Return the newest that holds on that day; of two with the same beginning the later."""
+    valid = sorted((one for one in candidates if day is None or one.since <= day), key=lambda one: one.since)
+    return valid[-1] if valid else None
+
+
+@cache
+def _by_name() -> dict[str, list[Price]]:
+    names: dict[str, list[Price]] = {}
+    for one in prices():
+        names.setdefault(one.model, []).append(one)
+    return names
+
+
+def _whole(cell: str, decimals: int) -> int:
+    value = whole(cell, decimals)
+    assert value is not None, f"no such number: {cell}"
+    return value
+
+
+def _rates(row: dict[str, str]) -> Rates:
+    return Rates(*(_whole(row[kind], 4) for kind in Rates._fields))
+
+
+_PERCENT_OF_INPUT = {"cache_read": 10, "cache_write_5m": 125, "cache_write_1h": 200}
+_OTHERS = ("us", "fast", "web_search", "since")
+_KEYS = (*Rates._fields, *(f"long_{kind}" for kind in Rates._fields), *_OTHERS)
+_DAY = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
+
+
+def override(model: str, given: Mapping[str, object]) -> Price:
+    """Return the price that a user set for a model."""
+    unknown = [key for key in given if key not in _KEYS]
+    if unknown:
+        raise Usage(f"a price has no `{unknown[0]}`", hint=f"it has {', '.join(_KEYS)}")
+    since = str(given.get("since", ""))
+    if since and not _DAY.fullmatch(since):
+        raise Usage(f"not a day: `{since}`", hint="write it as `2026-01-31`")
+    return Price(
+        model=model,
+        rates=_rates_override(model, given, ""),
+        long=_rates_override(model, given, "long_") if any(key.startswith("long_") for key in given) else None,
+        us=_number(model, {"us": 1, **given}, "us", 1),
+        fast=_number(model, {"fast": 1, **given}, "fast", 1),
+        web_search=_number(model, {"web_search": 0.01, **given}, "web_search", 6),
+        since=since,
+        source="your settings",
+    )
+
+
+def _rates_override(model: str, given: Mapping[str, object], prefix: str) -> Rates:
+    input = _number(model, given, f"{prefix}input", 4)
+    output = _number(model, given, f"{prefix}output", 4)
+    caches = {
+        kind: _number(model, given, prefix + kind, 4) if prefix + kind in given else (input * percent + 50) // 100
+        for kind, percent in _PERCENT_OF_INPUT.items()
+    }
+    return Rates(input, output, **caches)
+
+
+def _number(model: str, given: Mapping[str, object], key: str, decimals: int) -> int:
+    if key not in given:
+        raise Usage(f"the price of `{model}` has no `{key}`", hint="give `input` and `output`, or both `long_` ones")
+    number = whole(str(given[key]), decimals)
+    if number is None:
+        raise Usage(f"not a price: `{key}` = `{given[key]}`", hint=f"a number with at most {decimals} decimals")
+    return number

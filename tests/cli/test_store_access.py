@@ -1,0 +1,50 @@
+"""How commands come to their data: from the store, from the files, and what they say when they cannot."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Run
+from unspool.cli.store_access import LARGE
+from unspool.testing.build import assistant, session, text, user
+
+S1 = "10000000-0000-4000-8000-000000000001"
+
+
+@pytest.fixture
+def large(tmp_path: Path) -> Path:
+    """Return a config folder that takes a while to read."""
+    steps = [user("hi"), *(assistant(text("x" * 1_000_000)) for _ in range(LARGE // 1_000_000 + 1))]
+    return (
+        session(*steps, id=S1, cwd="/home/me/shop").save(tmp_path / ".claude" / "projects" / "-home-me-shop").parents[2]
+    )
+
+
+def test_a_large_folder_is_read_before_the_answer_if_nothing_may_go_on_behind_it(run: Run, large: Path) -> None:
+    assert run("config", "background", "off").code == 0
+    shown = run("usage", "--json", "--config-dir", large)
+    assert json.loads(run("sync", "--json", "--config-dir", large).out)["files_changed"] == 0
+    assert shown.out == run("usage", "--json", "--no-store", "--config-dir", large).out
+
+
+def test_a_large_folder_that_was_never_read_is_answered_from_its_files(run: Run, large: Path) -> None:
+    shown = run("usage", "--json", "--config-dir", large)
+    assert (shown.code, shown.err) == (0, "")
+    run("sync", "--config-dir", large)  # waits for the one that was started, or does it
+    assert run("usage", "--json", "--no-sync", "--config-dir", large).out == shown.out
+
+
+def test_without_a_store_nothing_is_written(run: Run, large: Path, tmp_path: Path) -> None:
+    assert run("ls", "--no-store", "--config-dir", large).code == 0
+    assert [path.name for path in (tmp_path / "home").rglob("*")] == []
+
+
+def test_a_store_that_cannot_be_written_is_named_and_the_files_answer(run: Run, large: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    shown = run("ls", "--config-dir", large, UNSPOOL_HOME=str(tmp_path / "file" / "store"))
+    assert shown.code == 0
+    assert "10000000" in shown.out
+    assert "answering from the files" in shown.err

@@ -1,0 +1,133 @@
+"""`client/loop/request.py` and `client/loop/capabilities.py`: what is sent, and what is done without."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from unspool.client.loop.capabilities import Capabilities, Learned, without
+from unspool.client.loop.request import INTERLEAVED, Manner, request
+from unspool.errors import ApiFailed
+from unspool.testing.strict import problems
+
+SYSTEM = [{"type": "text", "text": "You help."}, {"type": "text", "text": "You are here."}]
+TOOLS = [{"name": name, "description": "It does.", "input_schema": {"type": "object"}} for name in ("A", "B")]
+THOUGHT = {"type": "thinking", "thinking": "Hm.", "signature": "c2ln"}
+
+
+def said(text: str) -> dict[str, Any]:
+    return {"type": "text", "text": text}
+
+
+def turn(number: int, *, thinks: bool = False) -> list[dict[str, Any]]:
+    call = {"type": "tool_use", "id": f"toolu_{number}", "name": "A", "input": {}}
+    result = {"type": "tool_result", "tool_use_id": f"toolu_{number}", "content": "it did"}
+    return [
+        {"role": "user", "content": [said(f"prompt {number}")]},
+        {"role": "assistant", "content": [*([THOUGHT] if thinks else []), call]},
+        {"role": "user", "content": [result]},
+        {"role": "assistant", "content": [said("done")]},
+    ]
+
+
+def marks(value: Any) -> int:
+    if isinstance(value, list):
+        return sum(map(marks, value))
+    if isinstance(value, dict):
+        return ("cache_control" in value) + sum(map(marks, value.values()))
+    return 0
+
+
+capabilities = st.builds(
+    Capabilities,
+    caching=st.booleans(),
+    signatures=st.booleans(),
+    thinking=st.booleans(),
+    betas=st.booleans(),
+    system_blocks=st.booleans(),
+    tools=st.booleans(),
+)
+models = st.sampled_from(
+    ["claude-3-5-haiku-20241022", "claude-3-7-sonnet-20250219", "claude-sonnet-4-5-20250929", "claude-opus-4-6",
+     "claude-opus-5-5", "claude-sonnet-4-5[1m]", "glm-4.7", "some-model"]
+)  # fmt: skip
+
+
+manners = st.builds(Manner, model=models, thinking=st.none() | st.integers(0, 40_000))
+
+
+@given(manners, capabilities, st.integers(0, 6), st.booleans(), st.booleans())
+def test_the_api_takes_every_request(
+    manner: Manner, can: Capabilities, turns: int, thinks: bool, is_open: bool
+) -> None:
+    messages = [message for number in range(turns) for message in turn(number, thinks=thinks)]
+    messages += turn(turns, thinks=thinks)[: 3 if is_open else 1]
+    before = repr(messages)
+    body, betas = request(manner, can, SYSTEM, TOOLS, messages)
+    assert problems(body, betas=betas) == []
+    assert marks(body) <= (4 if can.caching else 0)
+    assert repr(messages) == before
+
+
+def test_what_is_sent_is_found_in_the_cache_the_next_time() -> None:
+    messages = [*turn(1), *turn(2)[:3]]
+    body, _ = request(Manner(model="claude-opus-4-5"), Capabilities(), SYSTEM, TOOLS, messages)
+    assert [marks(message) for message in body["messages"]] == [0, 0, 0, 0, 1, 0, 1]
+    assert [marks(tool) for tool in body["tools"]] == [0, 1]
+    assert [marks(block) for block in body["system"]] == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("model", "thinking"),
+    [("claude-opus-5-5", "adaptive"), ("claude-opus-4-6", "adaptive"), ("claude-sonnet-4-5-20250929", "enabled"),
+     ("claude-3-7-sonnet-20250219", "enabled"), ("claude-3-5-haiku-20241022", None), ("glm-4.7", None)],
+)  # fmt: skip
+def test_a_model_thinks_as_it_can(model: str, thinking: str | None) -> None:
+    body, betas = request(Manner(model=model), Capabilities(), SYSTEM, TOOLS, turn(1)[:1])
+    assert body.get("thinking", {}).get("type") == thinking
+    assert (INTERLEAVED in betas) is (thinking == "enabled")
+
+
+def test_a_loop_that_began_without_thinking_goes_on_without() -> None:
+    manner = Manner(model="claude-sonnet-4-5")
+    assert "thinking" not in request(manner, Capabilities(), SYSTEM, TOOLS, turn(1)[:3])[0]
+    assert "thinking" in request(manner, Capabilities(), SYSTEM, TOOLS, turn(1, thinks=True)[:3])[0]
+    assert "thinking" in request(manner, Capabilities(), SYSTEM, TOOLS, [*turn(1), *turn(2)[:1]])[0]
+
+
+def test_a_small_window_leaves_room_for_the_question() -> None:
+    body, _ = request(Manner(model="claude-sonnet-4-5", window=8000), Capabilities(), [], [], turn(1)[:1])
+    assert body["max_tokens"] == 2000
+
+
+def refused(words: str, status: int = 400) -> ApiFailed:
+    return ApiFailed(f"the API says {status}: {words}", status=status)
+
+
+@pytest.mark.parametrize(
+    ("words", "what"),
+    [("messages.0.content.0.cache_control: Extra inputs are not permitted", "caching"),
+     ("thinking.type: Input should be 'enabled'", "thinking"),
+     ("messages.1.content.0: Invalid `signature` in `thinking` block", "signatures"),
+     ("Unexpected value(s) `context-1m-2025-08-07` for the `anthropic-beta` header", "betas"),
+     ("system: Input should be a valid string", "system_blocks"),
+     ("this model does not support tools", "tools"),
+     ("prompt is too long", None)],
+)  # fmt: skip
+def test_what_is_refused_by_name_is_done_without(words: str, what: str | None) -> None:
+    found = without(Capabilities(), refused(words))
+    assert (found and found[1]) == what
+
+
+def test_what_was_given_up_is_not_given_up_again() -> None:
+    learned = Learned()
+    assert learned.refused(refused("cache_control is not known")) is not None
+    assert learned.refused(refused("cache_control is not known")) is None
+
+
+@pytest.mark.parametrize("status", [401, 403, 429, 500, 529])
+def test_only_a_refusal_of_the_request_itself_teaches(status: int) -> None:
+    assert Learned().refused(refused("cache_control", status)) is None

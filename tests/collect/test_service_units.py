@@ -1,0 +1,26 @@
+"""Units: what a system reads of them is what was meant."""
+
+from __future__ import annotations
+
+import plistlib
+from pathlib import Path
+
+from unspool.collect.service_units import commands, unit_path, unit_text
+
+COMMAND = ["/opt/a b/python", "-m", "unspool", "collect", "--to", "s3://b/$x%"]
+
+
+def test_a_property_list_says_what_to_run() -> None:
+    found = plistlib.loads(unit_text(COMMAND, {"UNSPOOL_HOME": "/home/me/<own>"}, "darwin"))
+    assert found["ProgramArguments"] == COMMAND
+    assert found["EnvironmentVariables"] == {"UNSPOOL_HOME": "/home/me/<own>"}
+    path = unit_path(Path("/Users/me"), "darwin", {})
+    assert path == Path("/Users/me/Library/LaunchAgents/org.unspool.collect.plist")
+    assert str(path) in commands(path, "darwin")[0]
+
+
+def test_a_systemd_unit_says_what_to_run() -> None:
+    text = unit_text(COMMAND, {"A": 'b"c'}, "linux").decode()
+    assert 'ExecStart="/opt/a b/python" "-m" "unspool" "collect" "--to" "s3://b/$$x%%"\n' in text
+    assert 'Environment="A=b\\"c"\n' in text
+    assert unit_path(Path("/home/me"), "linux", {"XDG_CONFIG_HOME": "/c"}).parent == Path("/c/systemd/user")

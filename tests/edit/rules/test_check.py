@@ -1,0 +1,141 @@
+"""Every rule by name: a session that keeps it, and one that breaks it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.edit.sessions import manuscript, open_loop, work
+from unspool.edit.rules.check import RULES, added, check
+from unspool.edit.rules.side_files import Beside
+from unspool.edit.rules.side_files import check as check_sides
+from unspool.edit.rules.violation import Violation
+from unspool.edit.session_view import read
+from unspool.testing.build import (
+    assistant,
+    compaction,
+    note,
+    raw,
+    result_block,
+    session,
+    snapshot,
+    thinking,
+    tool_result,
+    tool_use,
+    user,
+)
+
+ID = "00000000-0000-4000-8000-000000000001"
+HELLO = (user("Hello."), assistant("Hello to you."))
+
+
+def rules(data: bytes, id: str = ID) -> set[str]:
+    return {violation.rule for violation in check(read(id, data)).violations}
+
+
+@pytest.mark.parametrize("version", ["2.0.76", "2.1.29", "2.1.325"])
+def test_a_sound_session_breaks_no_rule(version: str) -> None:
+    assert check(manuscript(work(version))).violations == []
+    assert check(manuscript(open_loop(version))).violations == []
+
+
+@pytest.mark.parametrize("keep", [0, 2])
+def test_a_compacted_session_breaks_no_rule(keep: int) -> None:
+    built = session(*HELLO, compaction("We said hello.", keep=keep), *HELLO)
+    assert check(manuscript(built)).violations == []
+
+
+BROKEN: dict[str, Callable[[], bytes]] = {
+    "F1": lambda: session(*HELLO).data + b'{"type":"user"',
+    "G1": lambda: session(*HELLO, user("Again.", uuid="x"), user("And again.", uuid="x")).data,
+    "G2": lambda: session(*HELLO, user("Where from?", parentUuid="nowhere")).data,
+    "G3": lambda: session(note("summary", summary="nothing else", leafUuid="x")).data,
+    "G4": lambda: (
+        session(
+            user("Two."), assistant(tool_use("Read", id="toolu_1")), user("No."), user(result_block("toolu_1", "late"))
+        ).data
+    ),
+    "G5": lambda: session(
+        *HELLO, note("custom-title", customTitle="far away"), *(user("x" * 40_000) for _ in range(4))
+    ).data.replace(b'{"parentUuid":null', b'{"parentUuid":null,"pad":"' + b"y" * 70_000 + b'"', 1),
+    "G6": lambda: (
+        session(
+            *HELLO, compaction("Short.", preservedMessages={"anchorUuid": "x", "uuids": ["gone"], "allUuids": ["gone"]})
+        ).data
+    ),
+    "A1": lambda: session(assistant("I begin.")).data,
+    "A3": lambda: (
+        session(
+            user("One."),
+            assistant({"type": "tool_use", "id": "toolu_1", "name": "Read", "input": "text"}),
+            tool_result("x"),
+        ).data
+    ),
+    "A4": lambda: (
+        session(user("One."), assistant(thinking("Unsigned.", signature=""), "Two.", model="claude-opus-4-5")).data
+    ),
+    "A7": lambda: (
+        session(
+            user("One."),
+            assistant({"type": "server_tool_use", "id": "srv_1", "name": "web_search", "input": {}}, "Two."),
+        ).data
+    ),
+    "C1": lambda: session(*HELLO).data.replace(b'"usage":', b'"usedage":'),
+}
+
+
+@pytest.mark.parametrize("rule", BROKEN)
+def test_what_breaks_a_rule_is_named_by_it(rule: str) -> None:
+    assert rule in rules(BROKEN[rule]())
+
+
+def test_the_name_of_the_file_is_the_session() -> None:
+    assert "G1" in rules(session(*HELLO).data, "22222222-2222-4222-8222-222222222222")
+
+
+def test_a_circle_and_a_second_root_are_found() -> None:
+    circle = session(user("One.", uuid="a", parentUuid="b"), user("Two.", uuid="b", parentUuid="a")).data
+    assert any("lead back" in violation.message for violation in check(read(ID, circle)).violations)
+    roots = session(*HELLO, user("Anew.", parentUuid=None)).data
+    assert [violation.subject for violation in check(read(ID, roots)).violations] == ["root 2"]
+
+
+def test_a_violation_says_where_it_is() -> None:
+    built = session(*HELLO, raw(b"not json\n"), user("Where from?", parentUuid="nowhere"))
+    found = {violation.rule: violation for violation in check(read(ID, built.data), "a.jsonl").violations}
+    assert found["F1"].offset == built.data.index(b"not json")
+    assert found["G2"].offset == built.data.index(b"not json") + len(b"not json\n")
+    assert found["G2"].file == "a.jsonl"
+
+
+def test_side_files_that_lines_speak_of_must_be_there() -> None:
+    path = f"/x/projects/p/{ID}/tool-results/toolu_1.txt"
+    built = session(
+        user("One."),
+        assistant(tool_use("Bash", id="toolu_1", command="ls")),
+        tool_result("long", id="toolu_1", structured={"stdout": "", "persistedOutputPath": path}),
+        snapshot(**{"a.py": {"backupFileName": "abc@v1", "version": 1}}),
+    )
+    there = Beside("-home-me", frozenset({"toolu_1.txt"}), frozenset({"abc@v1"}))
+    assert check_sides(manuscript(built), there) == []
+    missing = check_sides(manuscript(built), Beside("home_me", frozenset(), frozenset()))
+    assert {violation.rule for violation in missing} == {"S1", "S2"}
+    assert len(missing) == 3
+
+
+def test_an_agent_belongs_to_its_session() -> None:
+    agent = session(user("Do."), assistant("Done."), agent="a1", id="33333333-3333-4333-8333-333333333333")
+    (found,) = check_sides(manuscript(session(*HELLO)), Beside(agents=[("agent-a1.jsonl", manuscript(agent))]))
+    assert (found.rule, found.file) == ("S1", "agent-a1.jsonl")
+
+
+def test_what_a_source_had_is_not_added() -> None:
+    old = Violation("G2", 5, "its parent is not there", "a")
+    assert added([old._replace(offset=9)], [old]) == []
+    assert added([old, old], [old]) == [old]
+    assert added([old._replace(subject="b")], [old], lambda subject: "a") == []
+
+
+def test_every_rule_has_words() -> None:
+    assert {*BROKEN, "A2", "S1", "S2"} == set(RULES)

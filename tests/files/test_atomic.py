@@ -1,0 +1,175 @@
+"""Files written into a config folder: whole, new, and nowhere else."""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from unspool.errors import Refused, Unreadable, Unwritable
+from unspool.files.atomic import current, remove, replace, write_new
+
+
+@given(st.lists(st.binary(max_size=50), max_size=5))
+def test_what_is_written_is_what_was_given(pieces: list[bytes]) -> None:
+    from tempfile import TemporaryDirectory
+
+    with TemporaryDirectory() as place:
+        path = Path(place) / "a" / "b" / "c.jsonl"
+        assert write_new(path, pieces, within=Path(place)) == len(b"".join(pieces))
+        assert path.read_bytes() == b"".join(pieces)
+        assert list(path.parent.iterdir()) == [path]
+
+
+def test_files_and_folders_are_for_the_user_alone(tmp_path: Path) -> None:
+    path = tmp_path / "a" / "b" / "c.jsonl"
+    write_new(path, [b"x"], within=tmp_path)
+    assert [stat.S_IMODE(one.stat().st_mode) for one in (path, path.parent, path.parent.parent)] == [
+        0o600,
+        0o700,
+        0o700,
+    ]
+
+
+def test_a_file_that_is_there_is_never_written_over(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"mine")
+    with pytest.raises(Refused, match="is there already"):
+        write_new(tmp_path / "a", [b"yours"], within=tmp_path)
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    with pytest.raises(Refused, match="is there already"):
+        write_new(tmp_path / "link", [b"yours"], within=tmp_path)
+    assert (tmp_path / "a").read_bytes() == b"mine"
+    assert not (tmp_path / "nowhere").exists()
+
+
+def test_a_file_that_comes_to_be_meanwhile_is_not_written_over(tmp_path: Path) -> None:
+    def pieces() -> Iterator[bytes]:
+        yield b"yours"
+        (tmp_path / "a").write_bytes(b"mine")
+
+    with pytest.raises(Refused, match="has come to be meanwhile"):
+        write_new(tmp_path / "a", pieces(), within=tmp_path)
+    assert (tmp_path / "a").read_bytes() == b"mine"
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]
+
+
+def test_no_link_leads_out_of_the_folder(tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "link").symlink_to(tmp_path / "out")
+    with pytest.raises(Refused, match="would lie outside"):
+        write_new(tmp_path / "in" / "link" / "folder" / "a", [b"x"], within=tmp_path / "in")
+    assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_a_writer_that_fails_leaves_nothing(tmp_path: Path) -> None:
+    def pieces() -> Iterator[bytes]:
+        yield b"x"
+        raise KeyError
+
+    with pytest.raises(KeyError):
+        write_new(tmp_path / "a", pieces(), within=tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(Unwritable, match=r"cannot write `.*/file/a`: file exists"):
+        write_new(tmp_path / "file" / "a", [b"x"], within=tmp_path)
+
+
+def test_a_writer_that_is_killed_leaves_no_file_of_that_name(tmp_path: Path) -> None:
+    code = """
+import os, signal, sys
+from pathlib import Path
+from unspool.files.atomic import current, remove, replace, write_new
+def pieces():
+    yield b"half"
+    os.kill(os.getpid(), signal.SIGKILL)
+write_new(Path(sys.argv[1]) / "a.jsonl", pieces(), within=Path(sys.argv[1]))
+"""
+    killed = subprocess.run([sys.executable, "-c", code, str(tmp_path)], env=os.environ, check=False)
+    assert killed.returncode == -9
+    assert not (tmp_path / "a.jsonl").exists()
+    assert list(tmp_path.glob("*.jsonl")) == []
+
+
+def test_a_file_is_replaced_whole_and_keeps_its_rights_and_its_past(tmp_path: Path) -> None:
+    path = tmp_path / "settings.json"
+    path.write_bytes(b"old")
+    path.chmod(0o640)
+    before = current(path, within=tmp_path)
+    replace(before, b"new", backup=tmp_path / "kept")
+    assert (path.read_bytes(), (tmp_path / "kept").read_bytes()) == (b"new", b"old")
+    assert [stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("settings.json", "kept")] == [0o640, 0o640]
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["kept", "settings.json"]
+
+
+def test_a_past_that_is_kept_already_is_not_written_over(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(b"one")
+    replace(current(path, within=tmp_path), b"two", backup=tmp_path / "kept")
+    replace(current(path, within=tmp_path), b"three", backup=tmp_path / "kept")
+    assert (path.read_bytes(), (tmp_path / "kept").read_bytes()) == (b"three", b"one")
+
+
+def test_a_file_that_has_changed_meanwhile_is_neither_replaced_nor_removed(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(b"old")
+    before = current(path, within=tmp_path)
+    path.write_bytes(b"mine")
+    with pytest.raises(Refused, match="has changed meanwhile"):
+        replace(before, b"yours")
+    with pytest.raises(Refused, match="has changed meanwhile"):
+        remove(before)
+    assert path.read_bytes() == b"mine"
+    assert [one.name for one in tmp_path.iterdir()] == ["a"]
+
+
+def test_a_file_that_was_not_there_is_made_unless_it_has_come_to_be(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    before = current(path, within=tmp_path)
+    assert before.data is None
+    replace(before, b"new", backup=tmp_path / "kept")
+    assert (path.read_bytes(), stat.S_IMODE(path.stat().st_mode)) == (b"new", 0o600)
+    assert not (tmp_path / "kept").exists()
+    with pytest.raises(Refused, match="has come to be meanwhile"):
+        replace(before, b"newer")
+    assert path.read_bytes() == b"new"
+
+
+def test_a_link_stays_and_what_it_leads_to_is_replaced(tmp_path: Path) -> None:
+    (tmp_path / "dotfiles").mkdir()
+    (tmp_path / "dotfiles" / "settings.json").write_bytes(b"old")
+    (tmp_path / "claude").mkdir()
+    path = tmp_path / "claude" / "settings.json"
+    path.symlink_to(tmp_path / "dotfiles" / "settings.json")
+    before = current(path, within=tmp_path / "claude")
+    assert before.is_link
+    replace(before, b"new")
+    assert path.is_symlink()
+    assert (tmp_path / "dotfiles" / "settings.json").read_bytes() == b"new"
+
+
+def test_what_is_no_regular_file_is_not_replaced(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    for name in ("fifo", "link"):
+        with pytest.raises(Unreadable):
+            current(tmp_path / name, within=tmp_path)
+    (tmp_path / "large").write_bytes(b"x" * 100)
+    with pytest.raises(Unreadable, match="too large"):
+        current(tmp_path / "large", within=tmp_path, limit=99)
+
+
+def test_a_file_is_taken_away(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"old")
+    remove(current(tmp_path / "a", within=tmp_path))
+    assert list(tmp_path.iterdir()) == []

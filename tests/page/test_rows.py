@@ -1,0 +1,111 @@
+"""Rows: one of everything, at the usual depth."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from inline_snapshot import snapshot
+
+from tests.page.scene import built, viewed
+from unspool.export.depth import Depth
+from unspool.page.rows import Row
+from unspool.testing.build import assistant, note, thinking, tool_result, tool_use, user
+
+
+def told(row: Row) -> str:
+    parts = [
+        row.sign,
+        row.name,
+        row.target,
+        row.text[:24],
+        row.outcome,
+        f"({row.state})" if row.state != "done" else "",
+    ]
+    parts += [f"[{row.bracket}]" if row.bracket else "", f"{len(row.pictures)} image" if row.pictures else ""]
+    return " ".join(part for part in parts if part)
+
+
+def test_one_of_everything_is_visible_at_the_usual_depth(tmp_path: Path) -> None:
+    view = built(tmp_path)
+    rows = [(section.number, told(row)) for section in view.rows(None) for row in section.rows]
+    assert rows == snapshot(
+        [
+            (1, "› prompt Please fix **the bug** 1 image"),
+            (1, "· thinking Let me look. 12 characters"),
+            (1, "I will look at it."),
+            (1, "≡ 2 reads · 1 search a.py, b.py, project"),
+            (1, "✓ Edit a.py +2 −1"),
+            (1, "✗ Bash make test exit 1 · 3 lines (failed)"),
+            (1, "Two at once."),
+            (1, "✓ Agent Look (Explore) 3 calls [first]"),
+            (1, "✓ Agent Read 3 calls [last]"),
+            (1, "✓ mcp__shots__take http://x.test/ 1 image · 1 line 1 image"),
+            (1, "✓ AskUserQuestion Which colour? Blue"),
+            (1, "✗ hook 1 hook at the end of the turn · lint failed · lint (failed)"),
+            (1, "✗ hook PostToolUse:Edit · exit 127 · no such hook (failed)"),
+            (1, "⋮ queue enqueue: and the docs"),
+            (1, "⋮ queue remove"),
+            (2, "› queued and the docs"),
+            (2, "All done."),
+            (2, "⇡ pull request #7 me/project https://github.com/me/project/pull/7"),
+            (2, "? unknown record `brand-new-record`"),
+            (2, "? unknown attachment `brand_new_attachment`"),
+            (2, "✗ bad line torn: the object has no end 7 bytes that could not be read (failed)"),
+            (3, "› prompt A wrong turn"),
+            (3, "Going wrong."),
+            (4, "› prompt The right turn"),
+            (4, "↪ hook Stop lint"),
+            (4, "✗ API error 529 overloaded (failed)"),
+            (4, "⇣ compacted auto, 160,000 tokens to 12,000"),
+            (4, "≡ summary What was said so far."),
+            (4, "/ command /model opus"),
+            (4, "│ output Set model"),
+            (5, "› prompt Go on"),
+            (5, "✓ Write n.txt +2 −0"),
+            (5, "■ interrupted [Request interrupted by user] (interrupted)"),
+            (6, "› prompt Last one"),
+            (6, "… Bash sleep 100 no result yet (open)"),
+        ]
+    )
+
+
+def test_numbers_of_a_row_are_those_of_the_lines(tmp_path: Path) -> None:
+    view = built(tmp_path)
+    (bash,) = (row for section in view.rows(range(1, 2)) for row in section.rows if row.name == "Bash")
+    assert (bash.took, bash.tokens, bash.size) == (1.0, 300, 60)
+    edit = next(row for section in view.rows(range(1, 2)) for row in section.rows if row.name == "Edit")
+    assert edit.outcome == "+2 −1"
+
+
+def test_depths_show_more_and_more(tmp_path: Path) -> None:
+    lines = [note("mode", mode="plan"), user("hi"), assistant(thinking("hm"), "ho", tool_use("Bash")), tool_result("x")]
+    view = viewed(tmp_path, *lines)
+    kinds = [[row.kind for section in view.rows(None, depth) for row in section.rows] for depth in Depth]
+    assert kinds == [
+        ["prompt"],
+        ["prompt", "answer"],
+        ["prompt", "thought", "answer", "call"],
+        ["mode", "prompt", "thought", "answer", "call"],
+    ]
+
+
+def test_reads_that_went_well_are_folded_and_others_are_not(tmp_path: Path) -> None:
+    read = [assistant(tool_use("Read", file_path="/a/b.py")), tool_result("x")]
+    failed = [assistant(tool_use("Read", file_path="/c")), tool_result("no such file", error=True)]
+    view = viewed(tmp_path, user("go"), *read * 2, *failed, *read * 3, assistant("done"))
+    rows = [(row.kind, row.name, len(row.rows)) for section in view.rows(None) for row in section.rows]
+    assert rows == [
+        ("prompt", "prompt", 0),
+        ("call", "Read", 0),
+        ("call", "Read", 0),
+        ("call", "Read", 0),
+        ("fold", "3 reads", 3),
+        ("answer", "", 0),
+    ]
+
+
+def test_a_call_of_no_name_and_one_that_was_refused_are_rows_too(tmp_path: Path) -> None:
+    words = "The user doesn't want to proceed with this tool use."
+    view = viewed(tmp_path, user("go"), assistant(tool_use("", id="x")), tool_result(words, error=True))
+    row = view.rows(None)[0].rows[-1]
+    assert (row.name, row.state, row.sign, row.outcome) == ("(no name)", "rejected", "⊘", "rejected")

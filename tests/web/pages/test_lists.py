@@ -1,0 +1,398 @@
+"""The pages that list things, asked over a real socket: what they say is what the commands say."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, quote, urlencode, urlsplit
+
+import pytest
+
+from tests.serving import Served, serving
+from unspool.demo.write import write
+from unspool.testing.build import assistant, note, session, tool_result, tool_use, user
+
+S = [f"{number}0000000-0000-4000-8000-00000000000{number}" for number in range(10)]
+EVIL = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>"
+PAGES = [
+    "/sessions", "/sessions?hidden=1&sort=title", "/usage", "/usage?period=model&metric=tokens", "/usage?period=agent",
+    "/search", "/search?q=alert", "/search?q=a*&errors=1", "/sql", "/sql?q=SELECT+title+FROM+sessions", "/library",
+    "/library/plans", "/library/todos", "/library/tasks", "/library/history", "/library/memory", "/library/settings",
+    "/library/versions",
+]  # fmt: skip
+
+
+class Place:
+    """A server on a folder that a test has made, and the same asked on the command line."""
+
+    def __init__(self, served: Served, config: Path, home: Path) -> None:
+        self.served, self.config, self.home = served, config, home
+
+    def get(self, path: str) -> Any:
+        answer = self.served.get(path)
+        assert answer.status == 200, answer.text[:2000]
+        return answer.json
+
+    def page(self, path: str) -> str:
+        answer = self.served.get(path)
+        assert answer.status == 200, answer.text[:2000]
+        return answer.text
+
+    def command(self, *words: str) -> Any:
+        command = [sys.executable, "-m", "unspool", *words, "--json", "--config-dir", str(self.config)]
+        environment = {"UNSPOOL_HOME": str(self.home), "TZ": "UTC", "PATH": "/usr/bin:/bin"}
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    """A server on the demo folder, with a session in which everything is hostile."""
+    folder = tmp_path_factory.mktemp("lists")
+    config = folder / "claude"
+    write(config)
+    hostile(config)
+    with serving(config, home=folder / "unspool") as served:
+        served.enter()
+        one = Place(served, config.resolve(), folder / "unspool")
+        settled(one)
+        yield one
+
+
+def hostile(config: Path) -> None:
+    edit = assistant(tool_use(EVIL, file_path=EVIL), tool_use("Edit", file_path=f"/p/{EVIL}"), model=EVIL)
+    patch = {"structuredPatch": [{"lines": [f"+{EVIL}"]}]}
+    steps = [user(EVIL), edit, tool_result(EVIL, error=True), tool_result("ok", structured=patch)]
+    link = note("pr-link", prNumber=1, prUrl=f"javascript:{EVIL}", prRepository=EVIL)
+    session(*steps, link, note("custom-title", customTitle=EVIL), id=S[1], cwd=f"/p/{EVIL}", branch=EVIL).save(config)
+    (config / "plans").mkdir(exist_ok=True)
+    (config / "plans" / "evil-plan.md").write_text(f"# {EVIL}\n\n- [ ] {EVIL}\n- [x] done {EVIL}\n")
+    (config / "todos").mkdir(exist_ok=True)
+    todo = [{"content": EVIL, "status": EVIL, "activeForm": EVIL}]
+    (config / "todos" / f"{S[1]}-agent-{S[1]}.json").write_text(json.dumps(todo))
+    tasks = config / "tasks" / S[1]
+    tasks.mkdir(parents=True)
+    task = {
+        "id": "1",
+        "subject": EVIL,
+        "description": EVIL,
+        "status": "pending",
+        "owner": EVIL,
+        "blocks": [],
+        "blockedBy": [EVIL],
+    }
+    (tasks / "1.json").write_text(json.dumps(task))
+    with (config / "history.jsonl").open("a") as file:
+        file.write(
+            json.dumps({"display": EVIL, "timestamp": 1767600000000, "project": EVIL, "pastedContents": {}}) + "\n"
+        )
+
+
+def settled(place: Place) -> None:
+    """Wait until the server has read and indexed everything."""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        found = place.get("/sessions.json")
+        if found["sessions"] > 10 and not found["undigested"]:
+            return
+        time.sleep(0.05)
+    raise AssertionError("the store was not filled in time")
+
+
+class Seen(HTMLParser):
+    """What a browser would make of a page."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def all(self, tag: str) -> list[dict[str, str | None]]:
+        return [attributes for name, attributes in self.tags if name == tag]
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_a_page_has_a_twin_and_nothing_in_it_runs(place: Place, path: str) -> None:
+    text = place.page(path)
+    head, mark, query = path.partition("?")
+    place.get(f"{head}.json{mark}{query}")
+    seen = Seen(text)
+    assert all((one.get("src") or "").startswith("/static/") for one in seen.all("script"))
+    assert seen.all("img") == []
+    for _, attributes in seen.tags:
+        assert not [name for name in attributes if name == "style" or name.startswith("on")]
+        href = attributes.get("href") or ""
+        assert href.startswith(("/", "#", "https://")) or not href
+    assert "alert(1)</script>" not in text
+
+
+def test_the_hostile_session_is_seen_as_it_is(place: Place) -> None:
+    (row,) = [row for row in place.get("/sessions.json")["rows"] if row["id"] == S[1]]
+    assert (row["title"], row["branch"], row["models"]) == (EVIL, EVIL, [EVIL])
+    assert (row["files"], row["added"], row["removed"]) == (1, 1, 0)
+    assert "&lt;script&gt;alert(1)" in place.page("/sessions")
+    assert "&lt;script&gt;alert(1)" in place.page(f"/library/plans?{urlencode({'name': 'evil-plan'})}")
+    (hit, *_) = place.get("/search.json?q=alert&in=prompt")["hits"]
+    assert hit["session"] == S[1]
+
+
+def test_sessions_are_those_of_ls_with_the_same_numbers(place: Place) -> None:
+    listed = {row["id"]: row for row in place.command("ls")}
+    found = place.get("/sessions.json?limit=1000")
+    rows = {row["id"]: row for row in found["rows"]}
+    assert {id for row in found["rows"] for id in (row["id"], *row["folded"])} == set(listed)
+    for name in ("title", "project", "branch", "turns", "tool_calls", "errors", "agents", "cost_micros", "started"):
+        assert {id: row[name] for id, row in rows.items()} == {id: listed[id][name] for id in rows}, name
+    assert found["hidden"]
+
+
+def test_a_page_of_sessions_leads_to_the_next_one_until_all_were_shown(place: Place) -> None:
+    whole = [row["id"] for row in place.get("/sessions.json?limit=1000&sort=cost")["rows"]]
+    path, shown = "/sessions?sort=cost&limit=4", list[str]()
+    while path:
+        text = place.page(path)
+        shown += re.findall(r'<tr data-session="([^"]+)">', text)
+        found = [one for one in Seen(text).all("a") if one.get("id") == "next"]
+        path = found[0]["href"] or "" if found else ""
+    assert shown == whole
+
+
+def test_what_a_menu_says_is_what_choosing_it_gives(place: Place) -> None:
+    facets = place.get("/sessions.json")["facets"]
+    for name in ("project", "branch", "model", "tool", "month"):
+        assert facets[name]
+        for value, count in facets[name]:
+            assert place.get(f"/sessions.json?{urlencode({name: value})}")["sessions"] == count, (name, value)
+    for name, count in facets["has"].items():
+        assert place.get(f"/sessions.json?has={name}")["sessions"] == count
+
+
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [
+        ("/sessions?sort=nothing", "no such column"),
+        ("/sessions?has=nothing", "no such thing to have"),
+        ("/sessions?offset=-1", "not a number"),
+        ("/sessions?since=soon", "not a time"),
+        ("/sessions?month=13", "not a time"),
+        ("/usage?period=hourly", "no such period"),
+        ("/usage?metric=joy", "no such number"),
+        ("/usage?order=odd", "no such order"),
+        ("/search?q=a&in=nothing", "no such kind"),
+        ("/search?q=a&limit=x", "not a number"),
+        ("/search?q=%2B", "no word in"),
+        ("/library/history?offset=x", "not a number"),
+    ],
+)
+def test_what_is_asked_wrong_is_said_in_one_line(place: Place, path: str, words: str) -> None:
+    answer = place.served.get(path)
+    assert answer.status == 400
+    assert words in answer.text
+    head, mark, query = path.partition("?")
+    told = place.served.get(f"{head}.json{mark}{query}").json
+    assert words in told["error"]
+    assert told["hint"]
+
+
+def test_nothing_is_at_a_shelf_or_plan_or_form_that_is_not_there(place: Place) -> None:
+    for path in (
+        "/library/nothing",
+        "/library/plans?name=nothing",
+        "/library/versions?session=nothing",
+        "/sql/rows.exe?q=1",
+    ):
+        assert place.served.get(path).status == 404, path
+
+
+@pytest.mark.parametrize("period", ["daily", "weekly", "monthly", "model", "project", "branch", "agent", "session"])
+def test_usage_says_what_the_command_says(place: Place, period: str) -> None:
+    said = place.command("usage", period)
+    found = place.get(f"/usage.json?period={period}")
+    assert (found["rows"], found["totals"]) == (said["rows"], said["totals"])
+
+
+@pytest.mark.parametrize(("metric", "column"), [("cost", "cost_micros"), ("tokens", "total_tokens")])
+@pytest.mark.parametrize("period", ["daily", "weekly", "monthly"])
+def test_the_columns_of_a_chart_add_up_to_the_rows(place: Place, period: str, metric: str, column: str) -> None:
+    found = place.get(f"/usage.json?period={period}&metric={metric}")
+    chart = {one["label"]: sum(one["values"]) for one in found["chart"]["columns"]}
+    label = {"daily": "date", "weekly": "week", "monthly": "month"}[period]
+    assert {name: total for name, total in chart.items() if total} == {
+        row[label]: row[column] for row in found["rows"] if row[column]
+    }
+    assert sum(chart.values()) == found["totals"][column]
+
+
+def test_usage_of_a_time_and_a_project_is_that_of_the_command(place: Place) -> None:
+    words = ["--since", "2026-10-10", "--until", "2026-11-09", "--project", "ledger"]
+    said = place.command("usage", "daily", *words)
+    query = urlencode({name.removeprefix("--"): value for name, value in zip(words[::2], words[1::2], strict=True)})
+    found = place.get(f"/usage.json?{query}")
+    assert found["rows"] == said["rows"]
+    assert found["rows"]
+
+
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        ("q=tide&limit=2000", ["tide"]),
+        ("q=tide&in=tool_result&limit=2000", ["tide", "--in", "tool_result"]),
+        ("q=ti.e&regex=1&limit=2000", ["--regex", "ti.e"]),
+        ("q=station&tool=Edit&limit=2000", ["station", "--tool", "Edit"]),
+        ("q=the&project=ledger&since=2026-10-01&limit=2000", ["the", "--project", "ledger", "--since", "2026-10-01"]),
+    ],
+)  # fmt: skip
+def test_search_finds_what_the_command_finds(place: Place, query: str, words: list[str]) -> None:
+    said = place.command("search", *words, "--limit", "0")
+    found = place.get(f"/search.json?{query}")["hits"]
+    assert sorted(map(json.dumps, found)) == sorted(map(json.dumps, said))
+    assert found
+
+
+def test_a_hit_leads_to_its_step_and_an_agents_to_the_agent_in_its_session(place: Place) -> None:
+    hits = place.get("/search.json?q=tide&limit=2000")["hits"]
+    text = place.page("/search?q=tide&limit=2000")
+    links = {one["href"] for one in Seen(text).all("a") if (one.get("href") or "").startswith("/session/")}
+    steps = {(urlsplit(href).path, *parse_qs(urlsplit(href).query).get("step", [])) for href in links if href}
+    expected = [hit for hit in hits if hit["session"] and hit["kind"] not in ("plan", "todo", "history")]
+    assert expected
+    for hit in expected:
+        step = f"{hit['agent']}/{hit['offset']}" if hit["agent"] else str(hit["offset"])
+        assert (f"/session/{quote(hit['session'])}", step) in steps
+    assert any(hit["agent"] and f"agent={hit['agent']}" in href for hit in expected for href in links if href)
+    assert "<mark>" in text
+    some = next(hit for hit in expected if hit["kind"] == "tool_result" and not hit["agent"])
+    assert place.served.get(f"/session/{some['session']}?step={some['offset']}").status == 200
+
+
+def test_sql_answers_with_rows_that_are_cut_and_the_downloads_have_everything(place: Place) -> None:
+    query = "SELECT range AS n, repeat('x', 1000) AS long, NULL AS nothing, [1, 2] AS some FROM range(600)"
+    found = place.get(f"/sql.json?{urlencode({'q': query})}")
+    assert (found["columns"], len(found["rows"]), found["more"]) == (["n", "long", "nothing", "some"], 500, True)
+    assert found["rows"][7] == ["7", "x" * 400 + "…", None, "[1,2]"]
+    kept = place.served.get(f"/sql/rows.csv?{urlencode({'q': query})}")
+    assert kept.headers["content-disposition"] == 'attachment; filename="rows.csv"'
+    rows = list(csv.DictReader(io.StringIO(kept.text)))
+    assert (len(rows), rows[599]["n"], len(rows[0]["long"]), rows[0]["nothing"]) == (600, "599", 1000, "")
+    objects = place.served.get(f"/sql/rows.json?{urlencode({'q': query})}").json
+    assert (len(objects), objects[599]["n"], objects[0]["some"]) == (600, 599, [1, 2])
+
+
+def test_sql_says_what_the_command_says(place: Place) -> None:
+    query = "SELECT name, count(*) AS calls FROM tool_calls GROUP BY name ORDER BY name"
+    said = place.command("sql", query)
+    assert place.served.get(f"/sql/rows.json?{urlencode({'q': query})}").json == said
+
+
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        ("SELEC 1", "syntax error"),
+        ("CREATE TABLE a (b INT)", ""),
+        ("COPY (SELECT 1) TO '/tmp/unspool-was-here'", ""),
+        ("SELECT * FROM read_text('/etc/passwd')", ""),
+        ("INSTALL httpfs", ""),
+        ("SELECT 1; SELECT 2", ""),
+    ],
+)
+def test_sql_that_is_wrong_or_not_for_reading_is_refused_in_words(place: Place, query: str, words: str) -> None:
+    answer = place.served.get(f"/sql.json?{urlencode({'q': query})}")
+    assert answer.status == 400
+    assert answer.json["error"]
+    assert words in answer.json["error"]
+    assert answer.json["rows"] == []
+    assert place.served.get(f"/sql/rows.csv?{urlencode({'q': query})}").status in (400, 403)
+    assert not Path("/tmp/unspool-was-here").exists()
+
+
+def test_sql_ends_when_nobody_waits_for_it_any_more(place: Place) -> None:
+    import http.client
+
+    query = urlencode({"q": "SELECT count(*) FROM range(100000) a, range(100000) b, range(100000) c"})
+    asked = http.client.HTTPConnection(place.served.host, place.served.port, timeout=30)
+    headers = {"Cookie": place.served.cookie, "Host": f"{place.served.host}:{place.served.port}"}
+    asked.request("GET", f"/sql.json?{query}", headers=headers)
+    assert until(lambda: engines(place.served.pid) == 1)
+    asked.close()
+    assert until(lambda: engines(place.served.pid) == 0)
+    assert place.get("/sql.json?q=SELECT+1")["rows"] == [["1"]]
+
+
+def engines(pid: int) -> int:
+    """Return how many engines a server runs."""
+    found = 0
+    for entry in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parent = int(entry.read_text().rpartition(")")[2].split()[1])
+            words = (entry.parent / "cmdline").read_bytes()
+        except (OSError, ValueError):
+            continue
+        found += parent == pid and b"unspool.store.sql.engine" in words
+    return found
+
+
+def until(true: Any, seconds: float = 30) -> bool:
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if true():
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def test_the_library_has_what_lies_beside_the_sessions(place: Place) -> None:
+    counts = place.get("/library.json")["counts"]
+    assert all(counts[name] for name in ("plans", "todos", "history", "settings", "versions", "tasks"))
+    assert len(place.get("/library/plans.json")["plans"]) == counts["plans"]
+    plan = place.get("/library/plans.json?name=evil-plan")["plan"]
+    assert [(task["text"], task["done"]) for task in plan["tasks"]] == [(EVIL, False), (f"done {EVIL}", True)]
+    assert len(place.get("/library/todos.json")["lists"]) == counts["todos"]
+    assert EVIL in [item["subject"] for one in place.get("/library/tasks.json")["lists"] for item in one["items"]]
+
+
+def test_settings_are_masked(place: Place) -> None:
+    (file, *_) = place.get("/library/settings.json")["files"]
+    secret = json.loads((place.config / "settings.json").read_text())["env"]
+    assert secret
+    assert {one["value"] for one in file["values"] if one["key"].startswith("env.")} == {'"***"'}
+    text = place.page("/library/settings")
+    assert not [value for value in secret.values() if value in text]
+
+
+def test_prompts_are_searched_and_paged(place: Place) -> None:
+    lines = (place.config / "history.jsonl").read_text().splitlines()
+    found = place.get("/library/history.json")
+    assert found["total"] == len(lines)
+    assert [one["time"] for one in found["prompts"]] == sorted((one["time"] for one in found["prompts"]), reverse=True)
+    assert [one["display"] for one in place.get("/library/history.json?q=ALERT")["prompts"]] == [EVIL]
+    rest = place.get(f"/library/history.json?offset={len(lines) - 1}")
+    assert len(rest["prompts"]) == 1
+
+
+def test_versions_of_a_file_are_compared(place: Place) -> None:
+    sessions = place.get("/library/versions.json")["sessions"]
+    most = max(sessions, key=lambda one: one["versions"])
+    found = place.get(f"/library/versions.json?session={most['session_id']}")
+    several = next(file for file in found["files"] if len([v for v in file["versions"] if v["copy"] == "present"]) > 1)
+    new = several["versions"][-1]["version"]
+    query = urlencode({"session": most["session_id"], "file": several["path"], "to": new})
+    told = place.get(f"/library/versions.json?{query}")["difference"]
+    assert (told["to"], told["from"]) == (new, several["versions"][-2]["version"])
+    assert any(line.startswith("+") for line in told["lines"])
+    assert 'class="plus"' in place.page(f"/library/versions?{query}")
+    assert place.served.get(f"/library/versions?{query}9").status == 404
+    outside = urlencode({"session": most["session_id"], "file": "../../../etc/passwd"})
+    assert place.served.get(f"/library/versions?{outside}").status == 404
