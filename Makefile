@@ -5,16 +5,17 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 LOCK ?=
-GENERATED := docs/cli.md docs/format.md docs/sql.md docs/team.md docs/tools.md
+GENERATED := docs/architecture.md docs/cli.md docs/format.md docs/sql.md docs/team.md docs/tools.md
 SLOW := tests/browser tests/claude tests/faults tests/live tests/edit
 MEASURED := tests/format tests/read tests/graph tests/fuzz tests/export tests/prices
 GATED := src/unspool/format/*,src/unspool/read/*,src/unspool/graph/*
 
-.PHONY: help run test check fix faults claude spark payloads bench browser pictures lock clean
+.PHONY: help run quick test test-fast test-all check fix faults claude spark payloads bench browser pictures lock release clean
+PKG ?=
 .DELETE_ON_ERROR:
 
 help: ## say what there is
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s%s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s%s\n", $$1, $$2 }' Makefile
 
 run: $(VENV)/.base ## open it in the browser: your own sessions, or made-up ones if there are none
 	@if [ -d "$${CLAUDE_CONFIG_DIR:-$$HOME/.claude}/projects" ]; then \
@@ -25,11 +26,18 @@ run: $(VENV)/.base ## open it in the browser: your own sessions, or made-up ones
 	  exec $(BIN)/unspool serve --config-dir .demo; \
 	fi
 
-# With CI, Spark is fetched too (450 MB); without, tests that need it run where `make spark` was run before.
-# Two runs at a time, about as long as each other: one with the real browser, the real Claude Code and processes that are
-# killed, which wait a lot, and a little more; and one with all the rest.
+quick: $(VENV)/.dev ## run the fast tests, of one package with PKG=store; under a minute for each
+	@UNSPOOL_PROFILE=quick $(BIN)/python -m pytest -q -n 2 -m 'not slow' $(if $(PKG),tests/$(PKG),tests --ignore=tests/browser --ignore=tests/claude --ignore=tests/faults)
+
+# Without CI: everything but what is marked slow, in two processes. With CI, all of it, Spark included (450 MB to fetch);
+# the slow half waits a lot (a real browser, the real Claude Code, processes that are killed), so it runs beside the rest.
 # Coverage is measured where it is gated: it makes everything a third slower.
-test: browser $(if $(CI),spark) ## run the tests and the coverage gate
+test: browser $(if $(CI),spark test-all,test-fast) ## run the tests; with CI set also the slow ones and the coverage gate
+
+test-fast:
+	@$(BIN)/python -m pytest -q -n 2 -m 'not slow'
+
+test-all:
 	@$(BIN)/python -m pytest -q $(SLOW) > .slow.log 2>&1 & slow=$$!; \
 	$(BIN)/coverage run -m pytest -q $(MEASURED); one=$$?; \
 	$(BIN)/python -m pytest -q $(SLOW:%=--ignore=%) $(MEASURED:%=--ignore=%); two=$$?; \
@@ -78,6 +86,9 @@ lock: ## pin the requirements again (needs uv); LOCK=--upgrade takes newer versi
 	@$(COMPILE) --output-file requirements/base.txt --extra all
 	@$(COMPILE) --output-file requirements/dev.txt --extra all requirements/dev.in
 	@$(LOCKED) --output-file requirements/spark.txt requirements/spark.in
+
+release: $(VENV)/.dev ## set VERSION everywhere, build, try the wheel in a clean environment, commit and tag
+	@$(BIN)/python scripts/release.py $(VERSION)
 
 clean: ## remove what make made
 	@rm -rf $(VENV) $(VENV)-spark .demo .bench .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache dist

@@ -112,7 +112,7 @@ def turn(url: str) -> Callable[[], dict[str, int]]:
     """Take a turn of a new conversation, and see every event of it."""
     from unspool.api.connection import Connection
     from unspool.api.endpoint import Endpoint
-    from unspool.client.config import Start
+    from unspool.client.config import SessionStart
     from unspool.client.events import TextGrown, TurnEnded
 
     open_chat = _opening()
@@ -121,7 +121,7 @@ def turn(url: str) -> Callable[[], dict[str, int]]:
         deltas = 0
         with _folder() as folder:
             async with Connection(Endpoint(base_url=url, key="any")) as connection:
-                chat = await open_chat(folder, connection, Start())
+                chat = await open_chat(folder, connection, SessionStart())
                 async for event in chat.turn("Go."):
                     deltas += type(event) is TextGrown
                     if type(event) is TurnEnded:
@@ -135,21 +135,21 @@ def turn(url: str) -> Callable[[], dict[str, int]]:
 
 def decoded(path: str) -> Callable[[], dict[str, int]]:
     """Read a session's file and decode its lines."""
-    from unspool.edit.session_view import read
+    from unspool.edit.session_text import parse_session_text
 
-    return lambda: {"entries": len(read("", Path(path).read_bytes()).entries)}
+    return lambda: {"entries": len(parse_session_text("", Path(path).read_bytes()).entries)}
 
 
 def resumed(path: str) -> Callable[[], dict[str, int]]:
     """Open a session to go on with it."""
-    from unspool.api.scripted.model import Scripted
+    from unspool.api.scripted.model import ScriptedModel
     from unspool.api.scripted.script import Script
-    from unspool.client.config import Start
+    from unspool.client.config import SessionStart
 
     folder, open_chat = Path(path).parents[3], _opening()
 
     def work() -> dict[str, int]:
-        chat = asyncio.run(open_chat(folder, Scripted(Script()), Start(resume=Path(path))))
+        chat = asyncio.run(open_chat(folder, ScriptedModel(Script()), SessionStart(resume=Path(path))))
         return {"messages": len(chat.transcript.conversation.messages)}
 
     return work
@@ -158,19 +158,17 @@ def resumed(path: str) -> Callable[[], dict[str, int]]:
 def _opening() -> Callable[[Path, Any, Any], Coroutine[Any, Any, Any]]:
     """Return what opens a conversation as the command does, but for tools and rules."""
     from unspool.client.chat import Chat
-    from unspool.client.compaction.policy import Space
-    from unspool.client.compaction.token_window import Gauge
-    from unspool.client.config import Settings, World
-    from unspool.client.loop.wiring import Fittings
+    from unspool.client.config import ChatRuntime, ChatSettings
+    from unspool.client.loop.agent import Services
 
     nothing: Any = None
 
     async def opened(folder: Path, model: Any, start: Any) -> Any:
-        fittings = Fittings(
-            tools=(), judge=nothing, run=nothing, system=lambda desk: [], room=lambda walls: Space(walls, Gauge(_MODEL))
+        fittings = Services(
+            tools=(), permissions=nothing, run_tool=nothing, system_prompt=lambda context, model, agent_prompt: []
         )
-        world = World(model, folder / "config", folder, {})
-        return await Chat.open(start, Settings(model=_MODEL, thinking=0), world, None, fittings)
+        world = ChatRuntime(model, folder / "config", folder, {})
+        return await Chat.open(start, ChatSettings(model=_MODEL, thinking=0), world, None, fittings)
 
     return opened
 

@@ -90,15 +90,18 @@ def _engine(data: Path) -> Iterator[Callable[[], object]]:
     from datetime import UTC
 
     from unspool.store.columns import manifest as manifests
-    from unspool.store.sql.client import Engine
+    from unspool.store.sql.client import SqlEngine
     from unspool.store.sql.protocol import ROWS
-    from unspool.store.sql.views import Scope, setup
+    from unspool.store.sql.views import SqlScope, build_setup
 
-    columns = data / manifests.FOLDER
+    columns = data / manifests.COLUMNS_FOLDER
     query = ROLL_UP.format(day="time::DATE", table="responses")
-    with manifests.reading(columns) as manifest, Engine(setup(columns, manifest, Scope(), UTC), str(columns)) as engine:
-        list(engine.ask("SELECT 1", ROWS))
-        yield lambda: list(engine.ask(query, ROWS))
+    with (
+        manifests.open_manifest(columns) as manifest,
+        SqlEngine(build_setup(columns, manifest, SqlScope(), UTC), str(columns)) as engine,
+    ):
+        list(engine.execute("SELECT 1", ROWS))
+        yield lambda: list(engine.execute(query, ROWS))
 
 
 def _timed(work: Callable[[], object]) -> float:

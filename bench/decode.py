@@ -56,7 +56,7 @@ def _row(name: str, figure: Callable[[list[Measured]], float], mine: list[Measur
 def ours(argument: str) -> Callable[[], dict[str, int]]:
     """Scan the tree and iterate over all entries."""
     from unspool.format.codec import HISTORY, SESSION
-    from unspool.read.scan import LINE_KINDS, Kind, scan
+    from unspool.read.source_tree import LINE_KINDS, Kind, scan
     from unspool.read.tail import pieces
 
     def work() -> dict[str, int]:
@@ -109,7 +109,7 @@ def loads_only(argument: str) -> Callable[[], dict[str, int]]:
 
 def decode_only(argument: str) -> Callable[[], dict[str, int]]:
     """Decode each line into its record; reading and splitting are done before."""
-    from unspool.format.base import UNDECODABLE
+    from unspool.format.base import DECODE_ERRORS
     from unspool.format.codec import SESSION
 
     lines = [line for path in _files(argument) for line in path.read_bytes().split(b"\n") if line]
@@ -119,7 +119,7 @@ def decode_only(argument: str) -> Callable[[], dict[str, int]]:
         for line in lines:
             try:
                 decode(line)
-            except UNDECODABLE:
+            except DECODE_ERRORS:
                 refused += 1
         return {"entries": len(lines), "refused": refused}
 

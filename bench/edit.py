@@ -52,14 +52,14 @@ def there_and_back(argument: str) -> Callable[[], dict[str, int]]:
 
 def trim(argument: str) -> Callable[[], dict[str, int]]:
     """Plan, verify and apply: results become stubs."""
-    from unspool.edit.trim import Trim
+    from unspool.edit.planning.plan import Trim
 
     return _edit(argument, Trim(results=True))
 
 
 def clone(argument: str) -> Callable[[], dict[str, int]]:
     """Plan, verify and apply: a copy under new ids."""
-    from unspool.edit.planner import Clone
+    from unspool.edit.planning.plan import Clone
 
     return _edit(argument, Clone())
 

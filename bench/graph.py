@@ -15,7 +15,7 @@ from pathlib import Path
 from bench import child, corpus, decode
 from bench.child import Measured, Task
 from bench.table import Row
-from unspool.format.entry import Entry
+from unspool.format.records import Entry
 
 ROUNDS = 7
 LARGE = 20_000_000
@@ -41,17 +41,22 @@ def rows(parameters: corpus.Parameters) -> list[Row]:
 
 def put_together(argument: str) -> Callable[[], dict[str, int]]:
     """Make everything the library has of every session and agent."""
-    from unspool.graph.context.build import context
-    from unspool.graph.messages import messages
-    from unspool.graph.threads import threads
-    from unspool.graph.tool_calls import tool_calls
+    from unspool.graph.context.build import build_context
+    from unspool.graph.messages import group_messages
+    from unspool.graph.threads import find_threads
+    from unspool.graph.tool_calls import find_tool_calls
 
     sessions = _sessions(argument)
 
     def work() -> dict[str, int]:
         made = 0
         for entries in sessions:
-            made += len(messages(entries)) + len(tool_calls(entries)) + len(threads(entries)) + len(context(entries))
+            made += (
+                len(group_messages(entries))
+                + len(find_tool_calls(entries))
+                + len(find_threads(entries))
+                + len(build_context(entries))
+            )
         return {"made": made}
 
     return work
@@ -59,18 +64,18 @@ def put_together(argument: str) -> Callable[[], dict[str, int]]:
 
 def context_alone(argument: str) -> Callable[[], dict[str, int]]:
     """Make the context of every session and agent."""
-    from unspool.graph.context.build import context
+    from unspool.graph.context.build import build_context
 
     sessions = _sessions(argument)
-    return lambda: {"made": sum(len(context(entries)) for entries in sessions)}
+    return lambda: {"made": sum(len(build_context(entries)) for entries in sessions)}
 
 
 def _sessions(root: str) -> list[list[Entry]]:
-    from unspool.read.scan import Kind, scan
-    from unspool.read.tail import items
+    from unspool.read.source_tree import Kind, scan
+    from unspool.read.tail import read_items
 
     sources = scan(Path(root)).of(Kind.SESSION, Kind.AGENT)
-    return [[item for item in items(source.path) if isinstance(item, Entry)] for source in sources]
+    return [[item for item in read_items(source.path) if isinstance(item, Entry)] for source in sources]
 
 
 def _showing(tree: Path) -> Row:

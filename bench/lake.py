@@ -45,7 +45,7 @@ def bare(segments: str) -> Callable[[], dict[str, int]]:
     from arro3.core import Array, DataType, Field, RecordBatch, Schema
     from deltalake import WriterProperties, write_deltalake
 
-    from unspool.collect.segments import unpack
+    from unspool.collect.segments import unpack_segment
 
     fields = [("stream", DataType.utf8()), ("offset", DataType.int64()), ("raw", DataType.utf8())]
     schema, table = Schema([Field(*field) for field in fields]), Path(segments).parent / "bare"
@@ -55,7 +55,7 @@ def bare(segments: str) -> Callable[[], dict[str, int]]:
         held: list[tuple[str, int, str]] = []
         size = 0
         for path in sorted(Path(segments).rglob("*.zst")):
-            found = unpack(path.read_bytes())
+            found = unpack_segment(path.read_bytes())
             held += [(found.header.stream, line.offset, line.raw) for line in found.lines]
             size += sum(line.length for line in found.lines)
         columns = [Array(list(values), kind) for values, (_, kind) in zip(zip(*held, strict=True), fields, strict=True)]

@@ -77,7 +77,7 @@ def long_line(size: int) -> Iterator[bytes]:
 
 def ours(argument: str) -> Callable[[], dict[str, int]]:
     """Read the file to its end."""
-    from unspool.format.entry import Entry
+    from unspool.format.records import Entry
     from unspool.read.tail import pieces
 
     def work() -> dict[str, int]:

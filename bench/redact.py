@@ -50,7 +50,7 @@ def _per_gigabyte(measured: Measured) -> float:
 
 def redacted(argument: str) -> Callable[[], dict[str, int]]:
     """Redact every line of a tree; the rules have been used before, as they have in a collector."""
-    from unspool.redact.lines import redact_line, suspects
+    from unspool.redact.lines import find_suspect_lines, redact_line
     from unspool.redact.redactor import Redactor
 
     redactor = Redactor(b"a key for measuring")
@@ -59,7 +59,7 @@ def redacted(argument: str) -> Callable[[], dict[str, int]]:
     def work(files: list[bytes] = files) -> dict[str, int]:
         redactions = 0
         for data in files:
-            for start in suspects(redactor, data):
+            for start in find_suspect_lines(redactor, data):
                 end = data.find(b"\n", start)
                 found = redact_line(redactor, data[start : end if end >= 0 else len(data)])
                 redactions += sum(hit.number for hit in found.hits)

@@ -27,15 +27,15 @@ from bench import child, corpus, decode
 from bench.store import Synced
 from bench.table import Row
 from bench.usage import BARE, around, best, empty_folder, many, one_more, spent, unchanged, unspool
-from unspool.read.scan import Kind, scan
+from unspool.read.source_tree import Kind, scan
 from unspool.store.archive.archive import Archive
 from unspool.store.database import locked, open_archive, open_store
-from unspool.store.search.index import behind, index
-from unspool.store.search.index_text import excerpts
-from unspool.store.search.request import Corpus, Question
-from unspool.store.search.search import search
-from unspool.store.search.terms import Words, words
-from unspool.store.sync.sync import Wishes, sync
+from unspool.store.search.corpus import Corpus
+from unspool.store.search.index import find_unindexed, update_index
+from unspool.store.search.index_text import extract_texts
+from unspool.store.search.search import search_corpora
+from unspool.store.search.terms import WordQuery, parse_words
+from unspool.store.sync.sync import SyncOptions, sync_folder
 
 ROUNDS = 5
 COMMAND_ROUNDS = 9
@@ -86,7 +86,7 @@ def _share(tree: Path) -> float:
     for source in scan(tree).of(Kind.SESSION, Kind.AGENT):
         for line in source.path.read_bytes().splitlines(keepends=True):
             size += len(line)
-            text += sum(len(one.text.encode()) for said in excerpts(line, 0) for one in said.excerpts)
+            text += sum(len(one.text.encode()) for said in extract_texts(line, 0) for one in said.texts)
     return text / size
 
 
@@ -116,16 +116,16 @@ def _searches(tree: Path) -> list[Row]:
     with empty_folder() as data, closing(open_store(data)) as database, closing(open_archive(data)) as kept:
         corpus.say("sync of 1 GB")
         with locked(data):
-            sync(database, Archive(kept), tree, Wishes())
+            sync_folder(database, Archive(kept), tree, SyncOptions())
         corpus.say("index of 1 GB")
         with locked(data):
-            index(database, lambda: Archive(kept), behind(database, tree))
+            update_index(database, lambda: Archive(kept), find_unindexed(database, tree))
         where = Corpus(tree, database, lambda: Archive(open_archive(data)))
         corpus.say("searches")
         found = [*_by_index(where, database), _appended(where, Archive(kept)), _looking(where, tree, "files")]
         with _gone(tree) as beside:
             with locked(data):
-                sync(database, Archive(kept), tree, Wishes())
+                sync_folder(database, Archive(kept), tree, SyncOptions())
             corpus.say("searches of the archive")
             found.append(_looking(where, beside, "archive"))
     corpus.say("")
@@ -144,8 +144,8 @@ def _by_index(where: Corpus, database: sqlite3.Connection) -> list[Row]:
     times: list[float] = []
     for ask in kinds.values():
         for _ in range(QUESTIONS // len(kinds)):
-            question = Question(_asked(ask()), limit=20, indexed_only=True)
-            times.append(_milliseconds(partial(search, question, [where])))
+            search = partial(search_corpora, [where], _asked(ask()), limit=20, indexed_only=True)
+            times.append(_milliseconds(search))
     times.sort()
     every = _milliseconds(lambda: database.execute("SELECT count(*) FROM passages WHERE tool = 'x'").fetchone())
     against = "a look at all passages"
@@ -167,9 +167,9 @@ def _appended(where: Corpus, archive: Archive) -> Row:
         for number in range(20):
             with session.open("ab") as file:
                 file.write(one_more(session.read_bytes(), number))
-            syncs.append(_milliseconds(partial(sync, where.database, archive, where.root, Wishes())))
-            files = behind(where.database, where.root)
-            times.append(_milliseconds(partial(index, where.database, lambda: archive, files)))
+            syncs.append(_milliseconds(partial(sync_folder, where.database, archive, where.root, SyncOptions())))
+            files = find_unindexed(where.database, where.root)
+            times.append(_milliseconds(partial(update_index, where.database, lambda: archive, files)))
     return Row(
         name="one more line is searchable after its sync in", unit="ms", ours=statistics.median(times),
         reference=statistics.median(syncs), against="the sync", target=5, of_ratio=False,
@@ -179,7 +179,7 @@ def _appended(where: Corpus, archive: Archive) -> Row:
 def _looking(where: Corpus, bytes_of: Path, place: str) -> Row:
     """Measure a search that must look through everything, by the gigabyte."""
     size = sum(path.stat().st_size for path in bytes_of.rglob("*.jsonl")) / 1e9
-    ours = max(_milliseconds(partial(search, Question(_asked(word)), [where])) for word in MISSING)
+    ours = max(_milliseconds(partial(search_corpora, [where], _asked(word))) for word in MISSING)
     command = ["grep", "-rciF", MISSING[0], str(bytes_of)]
     theirs = _milliseconds(partial(subprocess.run, command, stdout=subprocess.DEVNULL, check=False))
     return Row(
@@ -200,8 +200,8 @@ def _gone(tree: Path) -> Iterator[Path]:
         beside.rename(tree / "projects")
 
 
-def _asked(text: str) -> Words:
-    found = words(text)
+def _asked(text: str) -> WordQuery:
+    found = parse_words(text)
     assert found is not None
     return found
 

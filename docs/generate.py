@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
@@ -33,21 +34,40 @@ def commands() -> str:
     return "\n".join(sections)
 
 
+def tree() -> str:
+    """Return every package and module with the first sentence of its docstring."""
+    source = Path(__file__).parents[1] / "src" / "unspool"
+    lines = ["```", *_branch(source, 0), "```"]
+    return "\n".join(lines)
+
+
+def _branch(folder: Path, depth: int) -> list[str]:
+    """Return the lines of a folder: its modules, then its sub-folders."""
+    lines = []
+    packages = [path for path in sorted(folder.iterdir()) if (path / "__init__.py").exists()]
+    for path in [*sorted(folder.glob("[!_]*.py")), *packages]:
+        module = path if path.suffix else path / "__init__.py"
+        name = "  " * depth + (path.name if path.suffix else f"{path.name}/")
+        sentence = (ast.get_docstring(ast.parse(module.read_text("utf-8"))) or "").splitlines()[0]
+        lines += [f"{name:<34}{sentence}", *([] if path.suffix else _branch(path, depth + 1))]
+    return lines
+
+
 def tables() -> str:
     """Return the tables of SQL with their columns."""
-    from unspool.store.columns.tables import public
+    from unspool.store.columns.tables import public_tables
 
-    return _tables(public().values())
+    return _tables(public_tables().values())
 
 
 def lake_tables() -> str:
     """Return the tables that only a lake has, and by what each is partitioned."""
-    from unspool.collect.lake.tables import DERIVED, partitions
-    from unspool.collect.lake.tables import tables as every
+    from unspool.collect.lake.tables import DERIVED, partition_columns
+    from unspool.collect.lake.tables import lake_tables as every
 
     by: dict[str, list[str]] = {}
     for name in every():
-        by.setdefault(", ".join(f"`{one}`" for one in partitions(name)) or "nothing", []).append(f"`{name}`")
+        by.setdefault(", ".join(f"`{one}`" for one in partition_columns(name)) or "nothing", []).append(f"`{name}`")
     told = [f"- Partitioned by {columns}: {', '.join(names)}." for columns, names in by.items()]
     return "\n".join([*told, "", _tables(table for name, table in every().items() if name not in DERIVED)])
 
@@ -81,7 +101,7 @@ def kinds(union: object) -> str:
 
 def tools() -> str:
     """Return every tool of the client: what it is for, what it is called with, what it leaves in the session."""
-    from unspool.client.tools.registry import tools as every
+    from unspool.client.tools.registry import built_in_tools as every
     from unspool.format.tools.parse import RESULT_TYPES
 
     sections = []
@@ -101,14 +121,15 @@ def tools() -> str:
 
 def rulings() -> str:
     """Return a table of what becomes of a call that no rule speaks of, in each mode."""
-    from unspool.client.permissions.decide import MODES, Permissions
-    from unspool.client.tool_context import Desk, Place
-    from unspool.client.tools.registry import tools as every
+    from unspool.client.permissions.decide import PermissionPolicy
+    from unspool.client.permissions.settings import MODES
+    from unspool.client.tool_context import ToolContext, Workspace
+    from unspool.client.tools.registry import built_in_tools as every
 
     root = Path("/nowhere/project")
-    desk = Desk(Place(Path("/nowhere/config"), Path("/nowhere/config/projects/x"), "", root), {})
+    desk = ToolContext(Workspace(Path("/nowhere/config"), Path("/nowhere/config/projects/x"), "", root), {})
     given = {"file_path": "a", "notebook_path": "a", "pattern": "a", "command": "make", "url": "https://example.com"}
-    judge = Permissions(root=root, trusted=True)
+    judge = PermissionPolicy(root=root, trusted=True)
     rows = []
     for tool in every():
         input = {name: value for name, value in given.items() if name in tool.input_schema["properties"]}

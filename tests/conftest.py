@@ -8,6 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.profiles import load_profile
+
+load_profile()
+
 
 @pytest.fixture(scope="session", autouse=True)
 def nobody(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:

@@ -24,7 +24,7 @@ COMMANDS = {
     "usage": ["usage"],
     "search": ["search", "tide"],
     "sql": ["sql", "SELECT count(*) FROM sessions"],
-    "edit trim": ["edit", "trim", "{session}", "--thinking", "--dry-run"],
+    "edit trim": ["edit", "trim", "{session}", "--tools", "Bash"],
     "chat -p": ["chat", "-p", "Hello", "--model", "script:{script}"],
 }
 
@@ -46,6 +46,14 @@ class Module:
         """The names of the public classes at the top level."""
         nodes = (node for node in self.tree.body if isinstance(node, ast.ClassDef))
         return [node.name for node in nodes if not node.name.startswith("_")]
+
+    @property
+    def offers(self) -> list[str]:
+        """The names in `__all__`."""
+        for node in self.tree.body:
+            if isinstance(node, ast.Assign) and [ast.unparse(target) for target in node.targets] == ["__all__"]:
+                return [str(name) for name in ast.literal_eval(node.value)]
+        return []
 
     def imports(self) -> Iterator[tuple[str, str]]:
         """Yield the module and the name of each import from the package, at any level."""
@@ -91,15 +99,16 @@ def repeated_classes(found: dict[str, Module], *, more_than: int) -> dict[str, l
 
 
 def bypasses(found: dict[str, Module]) -> list[str]:
-    """Return the imports that go past the door of another top-level package that has one."""
-    doors = {name for name, module in found.items() if module.is_door and "__all__" in module.text}
+    """Return the imports that take a name of another package from elsewhere than a door that offers it."""
     past = []
     for module in found.values():
-        own = ".".join(module.name.split(".")[:2])
+        if module.is_door:
+            continue
         for target, name in module.imports():
-            real = f"{target}.{name}" if f"{target}.{name}" in found else target
-            package = ".".join(real.split(".")[:2])
-            if package != own and package in doors and real != package:
+            other = ".".join(target.split(".")[:2])
+            if other == ".".join(module.name.split(".")[:2]) or not found.get(other, module).is_door:
+                continue  # its own package, or a module like `errors` that has no door
+            if not found[target].is_door or (name not in found[target].offers and target != "unspool"):
                 past.append(f"{module.name} imports {name} from {target}")
     return past
 
@@ -129,7 +138,11 @@ def modules_run(words: list[str], source: Path = SOURCE) -> int:
     )
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
-        session, script, out = home / "config/projects/-work/5e551075-0000-4000-8000-000000000000.jsonl", home / "s", home / "n"
+        session, script, out = (
+            home / "config/projects/-work/5e551075-0000-4000-8000-000000000000.jsonl",
+            home / "s",
+            home / "n",
+        )
         session.parent.mkdir(parents=True)
         (home / "work").mkdir()
         session.write_text(FIVE_LINES)
@@ -137,10 +150,18 @@ def modules_run(words: list[str], source: Path = SOURCE) -> int:
         filled = [word.format(session=session.stem, script=script) for word in words]
         code = program.format(path=str(source.parent), words=filled, out=str(out))
         environment = {
-            "HOME": folder, "PATH": "/usr/bin:/bin", "CLAUDE_CONFIG_DIR": str(home / "config"), "LC_ALL": "C.UTF-8",
+            "HOME": folder,
+            "PATH": "/usr/bin:/bin",
+            "CLAUDE_CONFIG_DIR": str(home / "config"),
+            "LC_ALL": "C.UTF-8",
         }
         run = subprocess.run(
-            [sys.executable, "-c", code], cwd=home / "work", env=environment, capture_output=True, text=True, check=False
+            [sys.executable, "-c", code],
+            cwd=home / "work",
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
         )
         if not out.exists():
             raise SystemExit(f"`unspool {' '.join(words)}` told nothing:\n{run.stderr}")

@@ -18,8 +18,8 @@ import pytest
 
 from tests.store.asking import Columns, answer
 from unspool.cli.main import _COMMANDS
-from unspool.demo.write import write as write_demo
-from unspool.store.sql.client import Engine
+from unspool.demo.write import write_demo
+from unspool.store.sql.client import SqlEngine
 from unspool.testing.api import scripted
 
 ROOT = Path(__file__).parents[1]
@@ -85,7 +85,7 @@ def test_the_commands_run_and_the_examples_work(document: Path, place: Path) -> 
 
 
 @pytest.fixture(scope="module")
-def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SqlEngine]:
     """What answers SQL over the made-up data."""
     place = tmp_path_factory.mktemp("sql")
     write_demo(place / "demo")
@@ -105,7 +105,7 @@ def test_there_are_twenty_questions() -> None:
 
 
 @pytest.mark.parametrize(("question", "query"), QUESTIONS, ids=[question for question, _ in QUESTIONS])
-def test_every_question_is_answered(engine: Engine, question: str, query: str) -> None:
+def test_every_question_is_answered(engine: SqlEngine, question: str, query: str) -> None:
     _, rows = answer(engine, query)
     assert rows, question
 

@@ -8,23 +8,12 @@ from pathlib import Path
 import pytest
 
 import unspool
-from unspool.errors import NotFound, Usage
-from unspool.format.entry import BadLine
+from unspool.errors import NotFound, UsageError
+from unspool.format.records import BadLine
 from unspool.graph.agents import AgentClass
 from unspool.home import Home
 from unspool.paths import agent_file, project_key
-from unspool.testing.build import (
-    Step,
-    assistant,
-    compaction,
-    note,
-    raw,
-    rewind,
-    session,
-    tool_result,
-    tool_use,
-    user,
-)
+from unspool.testing.build import Step, assistant, compaction, note, raw, rewind, session, tool_result, tool_use, user
 
 ONE = "11111111-1111-4111-8111-111111111111"
 TWO = "11112222-2222-4222-8222-222222222222"
@@ -163,7 +152,7 @@ def test_a_long_title_in_any_script_is_looked_for(config: Path) -> None:
 @pytest.mark.parametrize("name", ["1111", "house", "h"])
 def test_a_name_that_fits_several_is_refused(config: Path, name: str) -> None:
     save(config, TWO, user("paint the house"))
-    with pytest.raises(Usage, match="fits 2 sessions") as caught:
+    with pytest.raises(UsageError, match="fits 2 sessions") as caught:
         unspool.open(config).session(name)
     assert caught.value.hint
 

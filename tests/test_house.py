@@ -6,11 +6,13 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 import unspool
+from tests import figures
 
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "unspool"
@@ -38,6 +40,35 @@ def test_no_module_is_longer_than_800_lines() -> None:
 def test_no_folder_has_more_than_16_modules() -> None:
     folders = Counter(path.parent for path in MODULES if path.name != "__init__.py")
     assert [name(folder) for folder, count in folders.items() if count > 16] == []
+
+
+def test_more_than_five_arguments_are_passed_by_keyword() -> None:
+    functions = [(path, node) for path in MODULES for node in functions_of(tree(path))]
+    assert [f"{name(path)}:{node.lineno}" for path, node in functions if positional(node) > 5] == []
+
+
+def test_no_public_class_name_is_defined_more_than_twice() -> None:
+    assert figures.repeated_classes(figures.modules(), more_than=2) == {}
+
+
+def test_two_in_a_hundred_lines_have_a_comment_that_says_why() -> None:
+    modules = figures.modules().values()
+    comments = sum(figures.count_comments(module.text) for module in modules)
+    assert comments >= 0.02 * sum(map(figures.code_lines, modules))
+
+
+def test_every_package_has_a_door_and_nobody_goes_past_it() -> None:
+    modules = figures.modules()
+    packages = {module.package for module in modules.values() if module.package.count(".") == 1}
+    assert [package for package in sorted(packages) if "__all__" not in modules[package].text] == []
+    assert figures.bypasses(modules) == []
+
+
+def test_every_door_opens() -> None:
+    for module in figures.modules().values():
+        if module.is_door and module.name != "unspool":
+            door = import_module(module.name)
+            assert [public for public in getattr(door, "__all__", ()) if getattr(door, public, None) is None] == []
 
 
 def test_no_file_or_folder_has_a_vague_name() -> None:
@@ -108,6 +139,19 @@ def blind_excepts(module: ast.Module) -> Iterator[int]:
                 names = {part.id for part in ast.walk(caught) if isinstance(part, ast.Name)}
                 if names & {"Exception", "BaseException"}:
                     yield node.lineno
+
+
+def functions_of(module: ast.Module) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    """Yield the functions that are not commands: click passes those their options."""
+    for node in ast.walk(module):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not node.decorator_list:
+            yield node
+
+
+def positional(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """Return how many arguments a function takes by position, without `self`."""
+    arguments = [*node.args.posonlyargs, *node.args.args]
+    return len(arguments) - (bool(arguments) and arguments[0].arg in {"self", "cls"})
 
 
 def imported(code: str) -> set[str]:

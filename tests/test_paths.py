@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from unspool.errors import NotFound, Refused
-from unspool.paths import agent_file, config_folder, existing, inside, project_key, session_file
+from unspool.paths import agent_file, config_folder, join_names, project_key, resolve_existing, session_file
 
 ID = "11111111-1111-4111-8111-111111111111"
 
@@ -50,7 +50,7 @@ def test_a_session_file_lies_in_its_project(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", "/a", "a\0b", "..\\x", "../../etc/passwd"])
 def test_only_a_plain_name_becomes_part_of_a_path(tmp_path: Path, name: str) -> None:
     with pytest.raises(Refused):
-        inside(tmp_path, name)
+        join_names(tmp_path, name)
     with pytest.raises(Refused):
         session_file(tmp_path, name, ID)
 
@@ -69,11 +69,11 @@ def test_an_agent_id_is_a_word(tmp_path: Path, name: str) -> None:
 
 def test_a_path_a_person_names_must_exist_and_is_resolved(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path)
-    assert existing(tmp_path / "link") == tmp_path.resolve()
+    assert resolve_existing(tmp_path / "link") == tmp_path.resolve()
     for gone in (tmp_path / "gone", tmp_path / ".claude", Path("a\0b")):
         with pytest.raises(NotFound) as error:
-            existing(gone)
+            resolve_existing(gone)
         assert error.value.hint
     (tmp_path / "round").symlink_to(tmp_path / "round")
     with pytest.raises(NotFound):
-        existing(tmp_path / "round")
+        resolve_existing(tmp_path / "round")

@@ -8,10 +8,10 @@ import sys
 from collections import Counter
 
 from tests.real_files import corpus
-from unspool.format.entry import Entry
 from unspool.format.envelope import Unknown
-from unspool.read.scan import LINE_KINDS, Kind, scan
-from unspool.read.survey import survey
+from unspool.format.records import Entry
+from unspool.read.data_report import survey
+from unspool.read.source_tree import LINE_KINDS, Kind, scan
 from unspool.read.tail import pieces
 
 

@@ -17,18 +17,18 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from unspool.edit.api import Edited, Planned, apply_edit, edit_log, plan_edit, undo_edit
-    from unspool.edit.planner import Clone, Compress, Fork, Move, TrimTo
-    from unspool.edit.trim import Trim
+    from unspool.edit.planning.plan import Clone, Compress, Fork, Move, Trim, TrimTo
     from unspool.edit.verify.check_session import violations
     from unspool.errors import UnspoolError
     from unspool.format.codec import decode, patched
-    from unspool.format.entry import BadLine, Blank, Entry
     from unspool.format.json_edit import REMOVE, patch
+    from unspool.format.records import BadLine, Blank, Entry
     from unspool.home import Home, Session, open
     from unspool.paths import project_key
-    from unspool.read.scan import Kind, Source, Tree, scan
-    from unspool.read.survey import Report, survey
-    from unspool.read.tail import Change, Piece, Position, pieces
+    from unspool.read.chunks import Change, Position
+    from unspool.read.data_report import Report, survey
+    from unspool.read.source_tree import Kind, Source, Tree, scan
+    from unspool.read.tail import Piece, pieces
     from unspool.store.sql.export import register
 
 __version__ = "0.1.0"
@@ -73,12 +73,12 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Clone": "edit.planner",
-    "Compress": "edit.planner",
-    "Fork": "edit.planner",
-    "Move": "edit.planner",
-    "TrimTo": "edit.planner",
-    "Trim": "edit.trim",
+    "Clone": "edit.planning.plan",
+    "Compress": "edit.planning.plan",
+    "Fork": "edit.planning.plan",
+    "Move": "edit.planning.plan",
+    "TrimTo": "edit.planning.plan",
+    "Trim": "edit.planning.plan",
     "Edited": "edit.api",
     "Planned": "edit.api",
     "apply_edit": "edit.api",
@@ -89,24 +89,24 @@ _HOMES = {
     "UnspoolError": "errors",
     "decode": "format.codec",
     "patched": "format.codec",
-    "BadLine": "format.entry",
-    "Blank": "format.entry",
-    "Entry": "format.entry",
+    "BadLine": "format.records",
+    "Blank": "format.records",
+    "Entry": "format.records",
     "REMOVE": "format.json_edit",
     "patch": "format.json_edit",
     "Home": "home",
     "Session": "home",
     "open": "home",
     "project_key": "paths",
-    "Kind": "read.scan",
-    "Source": "read.scan",
-    "Tree": "read.scan",
-    "scan": "read.scan",
-    "Report": "read.survey",
-    "survey": "read.survey",
-    "Change": "read.tail",
+    "Kind": "read.source_tree",
+    "Source": "read.source_tree",
+    "Tree": "read.source_tree",
+    "scan": "read.source_tree",
+    "Report": "read.data_report",
+    "survey": "read.data_report",
+    "Change": "read.chunks",
     "Piece": "read.tail",
-    "Position": "read.tail",
+    "Position": "read.chunks",
     "pieces": "read.tail",
     "register": "store.sql.export",
 }

@@ -15,17 +15,20 @@ import atexit
 import gc
 import os
 import sys
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
+
+if TYPE_CHECKING:
+    from unspool.cli import StepHook
 
 
-def main() -> NoReturn:
-    """Run the command line and end the process."""
+def main(step_hook: StepHook | None = None) -> NoReturn:
+    """Run the command line and end the process. The hook is for tests (`unspool.testing.faults`)."""
     gc.set_threshold(100_000)
     _open_streams()
     from unspool.cli.main import main as run
 
     try:
-        run()
+        run(step_hook)
     except SystemExit as end:
         if isinstance(end.code, int) and _is_all_said():
             os._exit(end.code)

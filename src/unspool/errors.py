@@ -1,14 +1,14 @@
-"""Every exception raised on purpose.
+"""The exceptions that unspool raises on purpose, each with a message, a hint and an exit code.
 
-    UnspoolError                 a wrong request: message, hint, exit code
-    ├── NothingFound     exit 1  the request was fine, there is just nothing to show
-    ├── Usage            exit 2  the words on the command line do not fit together
-    ├── NotFound         exit 3  no such session, file or folder
-    ├── Unreadable       exit 4  it is there, but cannot be read as what it should be
-    │   └── Unwritable   exit 4  it should be written, and cannot be
-    ├── Refused          exit 5  it could be done, and unspool will not
-    ├── ApiFailed        exit 6  the Messages API said no, or did not answer
-    └── PlaceFailed      exit 6  so did an object store
+    UnspoolError                  a wrong request: message, hint, exit code
+    ├── NothingFound      exit 1  the request was fine, nothing matches it
+    ├── UsageError        exit 2  the arguments do not fit together
+    ├── NotFound          exit 3  no such session, file or folder
+    ├── Unreadable        exit 4  it exists, but cannot be read as what it should be
+    │   └── Unwritable    exit 4  it cannot be written
+    ├── Refused           exit 5  it is possible, and unspool will not do it
+    ├── ApiFailed         exit 6  the Messages API refused, or did not answer
+    └── ObjectStoreFailed exit 6  an object store refused, or did not answer
 
 Bad data is never an exception: it comes back as a value (`BadLine`, `Unknown`, `Other`).
 """
@@ -28,12 +28,12 @@ class UnspoolError(Exception):
 
 
 class NothingFound(UnspoolError):
-    """The request was fine; nothing matches it."""
+    """The request was fine, but nothing matches it."""
 
     exit_code = 1
 
 
-class Usage(UnspoolError):
+class UsageError(UnspoolError):
     """The arguments do not fit together."""
 
     exit_code = 2
@@ -46,17 +46,17 @@ class NotFound(UnspoolError):
 
 
 class Unreadable(UnspoolError):
-    """It exists, but cannot be read as what it should be."""
+    """A file exists, but cannot be read as what it should be."""
 
     exit_code = 4
 
 
 class Unwritable(Unreadable):
-    """It should be written, but the system does not allow it: no room, no permission."""
+    """A file cannot be written: no space, no permission."""
 
 
 class Refused(UnspoolError):
-    """It could be done, but would break a promise: an unsafe path, a file in use."""
+    """A request that would break a promise: an unsafe path, a file in use."""
 
     exit_code = 5
 
@@ -82,7 +82,7 @@ class ApiFailed(UnspoolError):
         self.request_id = request_id
 
 
-class PlaceFailed(UnspoolError):
+class ObjectStoreFailed(UnspoolError):
     """An object store refused a request or did not answer. Trying again later may help, unless `is_final`."""
 
     exit_code = 6

@@ -1,7 +1,7 @@
-"""Names to paths: the config folder, project keys, session files.
+"""Makes paths from names: the config folder, project keys, session files, and unspool's own data folder.
 
 Rules
-  1. A name that came out of a file becomes part of a path only through `inside`: one component, no separator, no
+  1. A name that came out of a file becomes part of a path only through `join_names`: one component, no separator, no
      NUL, not `.` or `..`.
   2. A folder's name is never decoded back into a path: the key is not reversible.
 """
@@ -24,30 +24,29 @@ AGENT_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,127}")
 _KEY_LIMIT = 200
 
 
-def config_folder(given: str | None, environment: Mapping[str, str]) -> Path:
-    """Return the folder to read: the one given, else `$CLAUDE_CONFIG_DIR`, else `~/.claude`."""
-    named = given or environment.get("CLAUDE_CONFIG_DIR")
-    if named:
+def config_folder(folder: str | None, environment: Mapping[str, str]) -> Path:
+    """Return the config folder: the given one, else `$CLAUDE_CONFIG_DIR`, else `~/.claude`."""
+    if named := folder or environment.get("CLAUDE_CONFIG_DIR"):
         return Path(named).expanduser()
     home = environment.get("HOME")
     return (Path(home) if home else Path.home()) / ".claude"
 
 
-def existing(path: Path) -> Path:
-    """Return a path a person named with its links resolved; it must exist."""
+def resolve_existing(path: Path) -> Path:
+    """Resolve the links of a path that the user named; it must exist."""
     try:
         return path.resolve(strict=True)
     except (OSError, RuntimeError, ValueError):
-        raise NotFound(f"no such file or folder: `{path}`", hint=_hint(path)) from None
+        raise NotFound(f"no such file or folder: `{path}`", hint=_missing_hint(path)) from None
 
 
-def absolute(path: Path | str) -> Path:
-    """Return a path with its folder, and without `..`. It need not be there: nothing on the way is looked at."""
+def absolute_path(path: Path | str) -> Path:
+    """Return an absolute path without `..`. It need not exist: nothing is read from disk."""
     return Path(os.path.abspath(path))  # noqa: PTH100 - `Path.absolute` keeps `..`, `Path.resolve` follows links
 
 
-def is_text(path: Path | str) -> bool:
-    """Tell whether a path can be written down as text: on Linux it may be any bytes."""
+def is_encodable(path: Path | str) -> bool:
+    """Tell whether a path can be encoded as UTF-8: on Linux it may be any bytes."""
     try:
         str(path).encode()
     except UnicodeEncodeError:
@@ -56,11 +55,12 @@ def is_text(path: Path | str) -> bool:
 
 
 def project_key(cwd: str) -> str:
-    """Return the name of the folder in `projects/` for a working folder, as the program makes it.
+    """Return the name of the folder in `projects/` for a working folder, as Claude Code makes it.
 
     >>> project_key("/home/me/a_project.v2")
     '-home-me-a-project-v2'
     """
+    # By UTF-16 code units, as JavaScript sees the text: a character outside the BMP becomes two dashes.
     units = cwd.encode("utf-16-le", "surrogatepass")
     codes = [int.from_bytes(units[at : at + 2], "little") for at in range(0, len(units), 2)]
     key = "".join(chr(code) if code < 128 and chr(code).isalnum() else "-" for code in codes)
@@ -72,9 +72,9 @@ def project_key(cwd: str) -> str:
     return f"{key[:_KEY_LIMIT]}-{_base36(abs(number))}"
 
 
-@lru_cache(256)  # a folder's name is asked for with every response in it
+@lru_cache(256)  # called with the same folder for every response in it
 def project_name(cwd: str | None, key: str | None) -> str | None:
-    """Return a project's name: the last part of the folder it works in, else the key of its place.
+    """Return a project's name: the last part of its working folder, else its key.
 
     >>> project_name("/home/me/shop/", None)
     'shop'
@@ -83,22 +83,22 @@ def project_name(cwd: str | None, key: str | None) -> str | None:
 
 
 def session_file(config: Path, key: str, session_id: str) -> Path:
-    """Return where a session of a project lies."""
+    """Return the path of a session file."""
     if not SESSION_ID.fullmatch(session_id):
         raise Refused(f"not a session id: `{session_id}`", hint="a session id is a UUID")
-    return inside(config / "projects", key, f"{session_id}.jsonl")
+    return join_names(config / "projects", key, f"{session_id}.jsonl")
 
 
 def agent_file(config: Path, key: str, session_id: str, agent_id: str) -> Path:
-    """Return where a sub-agent of a session lies (from 2.1.2 on)."""
+    """Return the path of a sub-agent's file (from 2.1.2 on)."""
     if not AGENT_ID.fullmatch(agent_id):
         raise Refused(f"not an agent id: `{agent_id}`")
     folder = session_file(config, key, session_id).with_suffix("")
-    return inside(folder, "subagents", f"agent-{agent_id}.jsonl")
+    return join_names(folder, "subagents", f"agent-{agent_id}.jsonl")
 
 
-def inside(folder: Path, *names: str) -> Path:
-    """Return `folder/name/…` for names that came out of a file; each must be a plain name."""
+def join_names(folder: Path, *names: str) -> Path:
+    """Join names that came out of a file to a folder; each must be a plain name."""
     for name in names:
         if not name or name in {".", ".."} or any(mark in name for mark in "/\\\0"):
             raise Refused(f"not a plain file name: `{name}`")
@@ -113,14 +113,14 @@ def _base36(number: int) -> str:
     return digits or "0"
 
 
-def _hint(path: Path) -> str:
+def _missing_hint(path: Path) -> str:
     if path.name == ".claude":
         return "`--config-dir PATH` reads another folder; `unspool demo DIR` writes one to try with"
     return "any folder or file will do; `unspool demo DIR` writes one to try with"
 
 
 def data_folder(environment: Mapping[str, str], platform: str = sys.platform) -> Path:
-    """Return where unspool keeps what is its own: `$UNSPOOL_HOME`, else where the system has such things."""
+    """Return unspool's data folder: `$UNSPOOL_HOME`, else the place for such data on this system."""
     if named := environment.get("UNSPOOL_HOME"):
         return Path(named).expanduser()
     home = Path(environment["HOME"]) if environment.get("HOME") else Path.home()

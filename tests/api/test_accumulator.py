@@ -9,10 +9,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unspool.api.accumulator import CUT, Answer, Assembly, Unfinished
-from unspool.api.events import AnyEvent, BlockGrown, Broken, Ended, Other, OtherDelta, Ping, decode, events_of
-from unspool.api.scripted.script import Step
-from unspool.api.scripted.sse_events import events, message
+from unspool.api.accumulator import ENDED_EARLY, ApiResponse, ResponseAccumulator, UnfinishedBlock
+from unspool.api.events import (
+    AnyEvent,
+    BlockDelta,
+    MessageFinished,
+    Ping,
+    StreamBroken,
+    UnknownDelta,
+    UnknownEvent,
+    decode_event,
+    message_to_events,
+)
+from unspool.api.scripted.script import ScriptStep
+from unspool.api.scripted.sse_events import build_message, message_events
 
 Json = dict[str, Any]
 CONTENT: list[str | Json] = [
@@ -22,21 +32,21 @@ CONTENT: list[str | Json] = [
     {"type": "redacted_thinking", "data": "eA=="},
     "And then some more.",
 ]
-WHOLE = message(Step(content=CONTENT), {"model": "m", "messages": []})
+WHOLE = build_message(ScriptStep(content=CONTENT), {"model": "m", "messages": []})
 
 
 def decoded(values: Any) -> list[AnyEvent]:
-    return [decode(json.dumps(value)) for value in values]
+    return [decode_event(json.dumps(value)) for value in values]
 
 
-STREAM = decoded(events(WHOLE, 4))
+STREAM = decoded(message_events(WHOLE, 4))
 
 
-def assembled(stream: list[AnyEvent]) -> Answer:
-    assembly = Assembly()
+def assembled(stream: list[AnyEvent]) -> ApiResponse:
+    assembly = ResponseAccumulator()
     for event in stream:
         assembly.add(event)
-    return assembly.answer()
+    return assembly.response()
 
 
 def test_a_stream_becomes_its_message() -> None:
@@ -55,7 +65,7 @@ def test_a_stream_becomes_its_message() -> None:
 @given(st.integers(0, len(STREAM) - 1))
 def test_a_stream_that_is_cut_keeps_what_was_finished_and_the_words_of_the_rest(at: int) -> None:
     answer = assembled(STREAM[:at])
-    assert answer.broken == CUT
+    assert answer.broken == ENDED_EARLY
     whole = len(answer.content)
     assert list(answer.content) == WHOLE["content"][:whole]
     assert len(answer.unfinished) <= 1
@@ -71,7 +81,7 @@ def test_a_stream_that_is_cut_keeps_what_was_finished_and_the_words_of_the_rest(
 
 
 def test_an_error_on_the_way_says_its_kind() -> None:
-    error = decode('{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}')
+    error = decode_event('{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}')
     answer = assembled([*STREAM[:4], error, *STREAM[4:]])
     assert (answer.broken, answer.kind, answer.unfinished[0].text) == ("Overloaded", "overloaded_error", "Let ")
 
@@ -100,7 +110,7 @@ def test_a_call_whose_input_is_no_object_is_unfinished(arguments: str) -> None:
     assert (answer.broken, answer.content, answer.stop_reason) == (None, (), "max_tokens")
     assert answer.usage == {"input_tokens": 3, "output_tokens": 5}
     assert answer.unfinished == (
-        Unfinished("tool_use", arguments, {"type": "tool_use", "id": "t", "name": "T", "input": {}}),
+        UnfinishedBlock("tool_use", arguments, {"type": "tool_use", "id": "t", "name": "T", "input": {}}),
     )
 
 
@@ -129,7 +139,7 @@ def test_citations_are_kept() -> None:
             {"type": "content_block_delta", "index": 5, "delta": {"type": "text_delta", "text": "a"}},
             "a block goes on that has not begun",
         ),
-        ({"type": "message_stop"}, CUT),
+        ({"type": "message_stop"}, ENDED_EARLY),
         ({"type": "content_block_start", "index": "0"}, "an event is not what it should be"),
         (
             {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta"}},
@@ -140,32 +150,32 @@ def test_citations_are_kept() -> None:
     ],
 )
 def test_what_does_not_fit_breaks_an_answer(value: Any, reason: str) -> None:
-    answer = assembled([decode(json.dumps(value)), *STREAM])
+    answer = assembled([decode_event(json.dumps(value)), *STREAM])
     assert (answer.broken, answer.content) == (reason, ())
 
 
 def test_what_is_new_is_let_through() -> None:
-    delta = decode('{"type":"content_block_delta","index":0,"delta":{"type":"smell_delta","smell":"rose"}}')
-    assert decode('{"type":"song"}') == Other(json={"type": "song"})
-    assert isinstance(delta, BlockGrown)
-    assert delta.delta == OtherDelta(json={"type": "smell_delta", "smell": "rose"})
-    assert assembled([*STREAM[:2], delta, decode('{"type":"song"}'), *STREAM[2:]]) == assembled(STREAM)
+    delta = decode_event('{"type":"content_block_delta","index":0,"delta":{"type":"smell_delta","smell":"rose"}}')
+    assert decode_event('{"type":"song"}') == UnknownEvent(json={"type": "song"})
+    assert isinstance(delta, BlockDelta)
+    assert delta.delta == UnknownDelta(json={"type": "smell_delta", "smell": "rose"})
+    assert assembled([*STREAM[:2], delta, decode_event('{"type":"song"}'), *STREAM[2:]]) == assembled(STREAM)
     assert Ping() in STREAM
 
 
 @given(st.text(max_size=20))
 def test_any_data_is_an_event(data: str) -> None:
-    assert isinstance(decode(data), Broken | Other)
+    assert isinstance(decode_event(data), StreamBroken | UnknownEvent)
 
 
-@given(st.lists(st.sampled_from([*STREAM, Broken(reason="x"), Other(json={})]), max_size=30))
+@given(st.lists(st.sampled_from([*STREAM, StreamBroken(reason="x"), UnknownEvent(json={})]), max_size=30))
 def test_any_events_are_an_answer(stream: list[AnyEvent]) -> None:
     answer = assembled(stream)
-    assert (answer.broken is None) <= any(isinstance(event, Ended) for event in stream)
+    assert (answer.broken is None) <= any(isinstance(event, MessageFinished) for event in stream)
 
 
 def test_a_message_that_came_whole_is_the_same_answer() -> None:
-    assert assembled([*events_of(json.dumps(WHOLE).encode())]) == assembled(STREAM)
+    assert assembled([*message_to_events(json.dumps(WHOLE).encode())]) == assembled(STREAM)
 
 
 @pytest.mark.parametrize(
@@ -177,4 +187,4 @@ def test_a_message_that_came_whole_is_the_same_answer() -> None:
     ],
 )
 def test_what_is_no_message_is_broken(data: bytes, reason: str) -> None:
-    assert assembled([*events_of(data)]).broken == reason
+    assert assembled([*message_to_events(data)]).broken == reason

@@ -17,23 +17,23 @@ import pytest
 
 from tests.api.raw import saying
 from unspool.api import connection
-from unspool.api.accumulator import CUT, Answer
-from unspool.api.connection import Connection, Count, Times
-from unspool.api.endpoint import Endpoint, endpoint
-from unspool.api.errors import Patience
-from unspool.api.events import AnyEvent, Begun, BlockGrown, Broken, Ended, TextDelta, Waiting
-from unspool.api.scripted.script import Step
-from unspool.api.scripted.sse_events import events, framed, message
-from unspool.errors import ApiFailed, Usage
+from unspool.api.accumulator import ENDED_EARLY, ApiResponse
+from unspool.api.connection import Connection, Timing, TokenCount
+from unspool.api.endpoint import Endpoint, endpoint_from_environment
+from unspool.api.errors import RetryPolicy
+from unspool.api.events import AnyEvent, BlockDelta, MessageFinished, MessageStarted, RetryWait, StreamBroken, TextDelta
+from unspool.api.scripted.script import ScriptStep
+from unspool.api.scripted.sse_events import build_message, encode_event, message_events
+from unspool.errors import ApiFailed, UsageError
 from unspool.testing.api import scripted
 
 Json = dict[str, Any]
 KEY = "sk-ant-sesame"
 BODY: Json = {"model": "claude-opus-5-5", "max_tokens": 100, "messages": [{"role": "user", "content": "hi"}]}
 CALL = {"type": "tool_use", "name": "Read", "input": {"file_path": "/notes.md"}}
-WHOLE = message(Step(content="Hello."), BODY)
-SSE = b"".join(framed(event) for event in events(WHOLE, 4))
-FREE = Patience(tries=4, seconds=3600, connect=5, silence=20)
+WHOLE = build_message(ScriptStep(content="Hello."), BODY)
+SSE = b"".join(encode_event(event) for event in message_events(WHOLE, 4))
+FREE = RetryPolicy(tries=4, seconds=3600, connect=5, silence=20)
 
 
 class Slept:
@@ -46,24 +46,24 @@ class Slept:
         self.waits.append(seconds)
 
     @property
-    def times(self) -> Times:
-        return Times(lambda: sum(self.waits), self.sleep, lambda: 0.0)
+    def times(self) -> Timing:
+        return Timing(lambda: sum(self.waits), self.sleep, lambda: 0.0)
 
 
 def at(url: str) -> Endpoint:
-    return endpoint({"ANTHROPIC_BASE_URL": url, "ANTHROPIC_API_KEY": KEY})
+    return endpoint_from_environment({"ANTHROPIC_BASE_URL": url, "ANTHROPIC_API_KEY": KEY})
 
 
 def answered(
     url: str,
     slept: Slept | None = None,
-    patience: Patience = FREE,
+    patience: RetryPolicy = FREE,
     notice: Callable[[AnyEvent], None] | None = None,
     body: Json = BODY,
-) -> Answer:
-    async def asked() -> Answer:
-        async with Connection(at(url), patience=patience, times=(slept or Slept()).times) as api:
-            return await api.answer(body, notice=notice)
+) -> ApiResponse:
+    async def asked() -> ApiResponse:
+        async with Connection(at(url), retry=patience, timing=(slept or Slept()).times) as api:
+            return await api.response(body, on_event=notice)
 
     return asyncio.run(asked())
 
@@ -92,9 +92,9 @@ def test_events_come_as_they_are_said() -> None:
     seen: list[AnyEvent] = []
     with scripted([{"content": "Hello there.", "chunk": 5, "pause": 0.01}]) as api:
         answered(api.url, notice=seen.append)
-    assert isinstance(seen[0], Begun)
-    assert isinstance(seen[-1], Ended)
-    parts = [event.delta.text for event in seen if isinstance(event, BlockGrown) and isinstance(event.delta, TextDelta)]
+    assert isinstance(seen[0], MessageStarted)
+    assert isinstance(seen[-1], MessageFinished)
+    parts = [event.delta.text for event in seen if isinstance(event, BlockDelta) and isinstance(event.delta, TextDelta)]
     assert parts == ["Hello", " ther", "e."]
 
 
@@ -112,7 +112,9 @@ def test_key_token_headers_and_betas_are_sent() -> None:
         "ANTHROPIC_CUSTOM_HEADERS": "X-Team: shore",
     }
     with scripted([{"content": "Hello.", "expect": {"header": header}}]) as api:
-        answer = connection.answer(endpoint({**environment, "ANTHROPIC_BASE_URL": api.url}), BODY, betas=["a", "b"])
+        answer = connection.fetch_response(
+            endpoint_from_environment({**environment, "ANTHROPIC_BASE_URL": api.url}), BODY, betas=["a", "b"]
+        )
     assert (answer.text, api.failures) == ("Hello.", [])
 
 
@@ -123,7 +125,7 @@ def test_an_overload_is_waited_out(status: int) -> None:
         answer = answered(api.url, slept, notice=seen.append)
     assert (answer.text, len(api.requests)) == ("At last.", 4)
     assert slept.waits == [0.5, 1, 2]
-    waits = [event for event in seen if isinstance(event, Waiting)]
+    waits = [event for event in seen if isinstance(event, RetryWait)]
     assert [(event.attempt, event.seconds, event.status) for event in waits] == [
         (1, 0.5, status),
         (2, 1, status),
@@ -214,7 +216,7 @@ def test_an_answer_can_break_from_within(how: str, reason: str, kind: str | None
     with scripted([{"content": "Hello there.", "chunk": 5, "break": {"how": how, "after": 4}}]) as api:
         answer = answered(api.url, notice=seen.append)
     assert (answer.broken, answer.kind, answer.text) == (reason, kind, "Hello")
-    assert isinstance(seen[-1], Broken)
+    assert isinstance(seen[-1], StreamBroken)
 
 
 def test_silence_breaks_an_answer() -> None:
@@ -228,7 +230,7 @@ def test_silence_breaks_an_answer() -> None:
 def test_a_stream_that_ends_too_early_is_broken() -> None:
     with saying([reply(SSE[: SSE.index(b"event: message_stop")])]) as raw:
         answer = answered(raw.url)
-    assert (answer.broken, answer.text) == (CUT, "Hello.")
+    assert (answer.broken, answer.text) == (ENDED_EARLY, "Hello.")
 
 
 @pytest.mark.parametrize(
@@ -291,16 +293,16 @@ def test_somebody_may_stop_listening() -> None:
             return await anext(stream)
 
     with scripted([{"content": "Hello.", "break": {"how": "stall", "seconds": 3600}}]) as api:
-        assert isinstance(asyncio.run(first(api.url)), Begun)
+        assert isinstance(asyncio.run(first(api.url)), MessageStarted)
 
 
 def test_answers_can_come_at_the_same_time() -> None:
     cues = {f"number {number}!": [{"content": f"Answer {number}.", "chunk": 2, "pause": 0.001}] for number in range(8)}
 
-    async def all_of(url: str) -> list[Answer]:
+    async def all_of(url: str) -> list[ApiResponse]:
         async with Connection(at(url)) as api:
             bodies = [{**BODY, "messages": [{"role": "user", "content": cue}]} for cue in cues]
-            return await asyncio.gather(*(api.answer(body) for body in bodies))
+            return await asyncio.gather(*(api.response(body) for body in bodies))
 
     with scripted({"cues": cues}) as api:
         answers = asyncio.run(all_of(api.url))
@@ -310,7 +312,9 @@ def test_answers_can_come_at_the_same_time() -> None:
 
 def test_tokens_are_counted_by_the_api() -> None:
     with scripted({"count_tokens": 1234}) as api:
-        assert connection.count(at(api.url), {**BODY, "stream": True, "metadata": {}}) == Count(1234, exact=True)
+        assert connection.count_request_tokens(at(api.url), {**BODY, "stream": True, "metadata": {}}) == TokenCount(
+            1234, exact=True
+        )
     assert api.failures == []
     assert set(api.requests[0].body) == {"model", "messages"}
 
@@ -324,27 +328,31 @@ def test_tokens_are_counted_by_the_api() -> None:
 )
 def test_where_nobody_counts_there_is_an_estimate_that_says_so(script: Json, why: str) -> None:
     with scripted(script) as api:
-        assert connection.count(at(api.url), BODY) == Count(5, exact=False, why=why)
+        assert connection.count_request_tokens(at(api.url), BODY) == TokenCount(5, exact=False, why=why)
 
 
 @pytest.mark.parametrize("said", [b"[]", b"{", b'{"input_tokens": "many"}', b'{"input_tokens": true}'])
 def test_a_count_that_is_no_number_is_none(said: bytes) -> None:
     with saying([reply(said, "application/json")]) as raw:
-        assert connection.count(at(raw.url), BODY) == Count(5, exact=False, why="the API did not count it")
+        assert connection.count_request_tokens(at(raw.url), BODY) == TokenCount(
+            5, exact=False, why="the API did not count it"
+        )
 
 
 def test_a_count_that_breaks_off_is_none() -> None:
     with saying([reply(b'{"input')[:-3].replace(b"length: 7", b"length: 70")]) as raw:
-        assert not connection.count(at(raw.url), BODY, patience=FREE._replace(tries=1)).exact
+        assert not connection.count_request_tokens(at(raw.url), BODY, retry=FREE._replace(tries=1)).exact
 
 
 def test_without_an_api_there_is_an_estimate() -> None:
-    assert connection.count(None, BODY) == Count(5, exact=False, why="there is no API to ask")
+    assert connection.count_request_tokens(None, BODY) == TokenCount(5, exact=False, why="there is no API to ask")
 
 
 def test_certificates_of_ones_own_must_be_some(tmp_path: Path) -> None:
     wrong = tmp_path / "ca.pem"
     wrong.write_text("none")
     for path in (wrong, tmp_path / "missing.pem"):
-        with pytest.raises(Usage, match=r"cannot read the certificates"):
-            connection.answer(endpoint({"ANTHROPIC_API_KEY": "k", "SSL_CERT_FILE": str(path)}), BODY)
+        with pytest.raises(UsageError, match=r"cannot read the certificates"):
+            connection.fetch_response(
+                endpoint_from_environment({"ANTHROPIC_API_KEY": "k", "SSL_CERT_FILE": str(path)}), BODY
+            )

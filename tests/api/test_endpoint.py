@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from unspool.api.endpoint import Endpoint, endpoint
-from unspool.errors import ApiFailed, Usage
+from unspool.api.endpoint import Endpoint, endpoint_from_environment
+from unspool.errors import ApiFailed, UsageError
 
 SECRETS = {
     "ANTHROPIC_API_KEY": " sk-ant-one\n",
@@ -16,7 +16,7 @@ SECRETS = {
 
 
 def test_the_environment_names_all_of_it() -> None:
-    found = endpoint({**SECRETS, "ANTHROPIC_BASE_URL": "https://gateway.example/llm/"})
+    found = endpoint_from_environment({**SECRETS, "ANTHROPIC_BASE_URL": "https://gateway.example/llm/"})
     assert found.base_url == "https://gateway.example/llm"
     assert found.headers(["a", "b"]) == {
         "accept": "text/event-stream, application/json",
@@ -33,15 +33,15 @@ def test_the_environment_names_all_of_it() -> None:
 
 
 def test_a_header_of_ones_own_goes_before_ours() -> None:
-    found = endpoint({"ANTHROPIC_CUSTOM_HEADERS": "Authorization: Basic abc\nUser-Agent: me"})
+    found = endpoint_from_environment({"ANTHROPIC_CUSTOM_HEADERS": "Authorization: Basic abc\nUser-Agent: me"})
     assert found.headers()["authorization"] == "Basic abc"
     assert found.headers()["user-agent"] == "me"
     assert "x-api-key" not in found.headers()
 
 
 def test_no_secret_is_shown() -> None:
-    found = endpoint(SECRETS)
-    shown = f"{found} {found!r} {found.__rich_repr__()} {found.hide(f'{found.headers()} {found.proxy}')}"
+    found = endpoint_from_environment(SECRETS)
+    shown = f"{found} {found!r} {found.__rich_repr__()} {found.hide_secrets(f'{found.headers()} {found.proxy}')}"
     assert "api.anthropic.com" in shown
     assert "shore" in shown
     assert [secret for secret in ("sk-ant-one", "token-two", "three-three", "four-four") if secret in shown] == []
@@ -49,7 +49,7 @@ def test_no_secret_is_shown() -> None:
 
 def test_without_a_key_there_is_nobody_to_ask() -> None:
     with pytest.raises(ApiFailed) as raised:
-        endpoint({"ANTHROPIC_API_KEY": " "})
+        endpoint_from_environment({"ANTHROPIC_API_KEY": " "})
     assert raised.value.hint == "set ANTHROPIC_API_KEY or ANTHROPIC_AUTH_TOKEN"
 
 
@@ -70,8 +70,8 @@ def test_without_a_key_there_is_nobody_to_ask() -> None:
     ],
 )
 def test_what_cannot_be_used_is_named_and_not_shown(name: str, value: str) -> None:
-    with pytest.raises(Usage) as raised:
-        endpoint({"ANTHROPIC_API_KEY": "k", name: value})
+    with pytest.raises(UsageError) as raised:
+        endpoint_from_environment({"ANTHROPIC_API_KEY": "k", name: value})
     assert raised.value.message.startswith(name)
     assert value not in f"{raised.value.message} {raised.value.hint}"
 
@@ -94,14 +94,14 @@ def test_a_proxy_is_for_what_is_far_away(base: str, proxy: str | None) -> None:
         "HTTP_PROXY": "http://plain",
         "NO_PROXY": "other, .corp.example corp.example",
     }
-    assert endpoint({"ANTHROPIC_API_KEY": "k", "ANTHROPIC_BASE_URL": base, **proxies}).proxy == proxy
+    assert endpoint_from_environment({"ANTHROPIC_API_KEY": "k", "ANTHROPIC_BASE_URL": base, **proxies}).proxy == proxy
 
 
 def test_nothing_is_exempt_or_all_is() -> None:
     environment = {"ANTHROPIC_API_KEY": "k", "ALL_PROXY": "http://any"}
-    assert endpoint(environment).proxy == "http://any"
-    assert endpoint({**environment, "no_proxy": "*"}).proxy is None
+    assert endpoint_from_environment(environment).proxy == "http://any"
+    assert endpoint_from_environment({**environment, "no_proxy": "*"}).proxy is None
 
 
 def test_short_words_are_not_taken_for_secrets() -> None:
-    assert Endpoint(key="a").hide("a banana") == "a banana"
+    assert Endpoint(key="a").hide_secrets("a banana") == "a banana"

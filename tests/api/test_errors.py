@@ -6,19 +6,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unspool.api.errors import again, wait
+from unspool.api.errors import is_retryable, retry_delay
 
 
 @pytest.mark.parametrize("status", [408, 409, 429, 500, 502, 503, 504, 529])
 def test_what_may_be_better_next_time_is_asked_again(status: int) -> None:
-    assert again(status, {})
-    assert not again(status, {"x-should-retry": "false"})
+    assert is_retryable(status, {})
+    assert not is_retryable(status, {"x-should-retry": "false"})
 
 
 @pytest.mark.parametrize("status", [300, 307, 400, 401, 403, 404, 413])
 def test_what_is_refused_for_what_it_is_is_not(status: int) -> None:
-    assert not again(status, {})
-    assert again(status, {"x-should-retry": "true"})
+    assert not is_retryable(status, {})
+    assert is_retryable(status, {"x-should-retry": "true"})
 
 
 @pytest.mark.parametrize(
@@ -35,13 +35,13 @@ def test_what_is_refused_for_what_it_is_is_not(status: int) -> None:
     ],
 )
 def test_what_the_api_says_goes_first(headers: dict[str, str], seconds: float) -> None:
-    assert wait(1, headers, 0) == seconds
+    assert retry_delay(1, headers, 0) == seconds
 
 
 def test_each_wait_is_twice_the_one_before_up_to_a_limit() -> None:
-    assert [wait(attempt, {}, 0) for attempt in range(1, 10)] == [0.5, 1, 2, 4, 8, 16, 32, 32, 32]
+    assert [retry_delay(attempt, {}, 0) for attempt in range(1, 10)] == [0.5, 1, 2, 4, 8, 16, 32, 32, 32]
 
 
 @given(st.integers(1, 10**6), st.floats(0, 1))
 def test_chance_shortens_a_wait_by_a_quarter_at_most(attempt: int, chance: float) -> None:
-    assert 0.75 * wait(attempt, {}, 0) <= wait(attempt, {}, chance) <= wait(attempt, {}, 0) <= 32
+    assert 0.75 * retry_delay(attempt, {}, 0) <= retry_delay(attempt, {}, chance) <= retry_delay(attempt, {}, 0) <= 32

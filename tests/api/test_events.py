@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from unspool.api.events import BlockGrown, Broken, OtherDelta, TextDelta, decode
+from unspool.api.events import BlockDelta, StreamBroken, TextDelta, UnknownDelta, decode_event
 
 values = st.one_of(st.text(max_size=5), st.integers(), st.none(), st.dictionaries(st.text(max_size=3), st.integers()))
 kinds = st.sampled_from(
@@ -24,13 +24,13 @@ def test_a_delta_is_the_same_however_it_is_spaced(delta: Any, index: Any) -> Non
     event = {"type": "content_block_delta", "index": index, "delta": delta}
     close = json.dumps(event, separators=(",", ":"))
     wide = "{" + " " * 60 + close[1:]
-    assert decode(close) == decode(wide)
+    assert decode_event(close) == decode_event(wide)
 
 
 def test_a_delta_that_is_not_known_is_kept_and_a_broken_one_is_said() -> None:
     start = '{"type":"content_block_delta","index":0,"delta":'
-    assert decode(start + '{"type":"text_delta","text":"a"}}') == BlockGrown(index=0, delta=TextDelta(text="a"))
-    assert decode(start + '{"type":"new_delta","x":1}}') == BlockGrown(
-        index=0, delta=OtherDelta(json={"type": "new_delta", "x": 1})
+    assert decode_event(start + '{"type":"text_delta","text":"a"}}') == BlockDelta(index=0, delta=TextDelta(text="a"))
+    assert decode_event(start + '{"type":"new_delta","x":1}}') == BlockDelta(
+        index=0, delta=UnknownDelta(json={"type": "new_delta", "x": 1})
     )
-    assert isinstance(decode(start + '{"type":"text_delta","text":1}}'), Broken)
+    assert isinstance(decode_event(start + '{"type":"text_delta","text":1}}'), StreamBroken)

@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.client.site import Reply, serving
-from unspool.api.web_fetch import LIMITS, Fetcher, Limits, Page, is_public
-from unspool.errors import Refused, Unreadable, UnspoolError, Usage
+from unspool.api.web_fetch import DEFAULT_LIMITS, FetchedPage, FetchLimits, PageFetcher, is_public
+from unspool.errors import Refused, Unreadable, UnspoolError, UsageError
 
 PRIVATE = [
     "127.0.0.1",
@@ -54,12 +54,12 @@ PRIVATE = [
 ]
 
 
-def got(url: str, fetcher: Fetcher) -> Page:
+def got(url: str, fetcher: PageFetcher) -> FetchedPage:
     return asyncio.run(fetcher.get(url))
 
 
-def allowing(*hosts: str, limits: Limits = LIMITS, **environment: str) -> Fetcher:
-    return Fetcher({"UNSPOOL_FETCH_HOSTS": ", ".join(hosts), **environment}, limits=limits)
+def allowing(*hosts: str, limits: FetchLimits = DEFAULT_LIMITS, **environment: str) -> PageFetcher:
+    return PageFetcher({"UNSPOOL_FETCH_HOSTS": ", ".join(hosts), **environment}, limits=limits)
 
 
 @pytest.mark.parametrize("address", PRIVATE)
@@ -83,7 +83,7 @@ def test_an_address_is_as_public_wrapped_as_it_is_bare(address: object) -> None:
 def test_this_machine_is_not_asked_however_it_is_spelled(host: str) -> None:
     with serving({"/": Reply(b"secret")}) as site:
         with pytest.raises(UnspoolError) as caught:
-            got(f"http://{host}:{site.port}/", Fetcher({}))
+            got(f"http://{host}:{site.port}/", PageFetcher({}))
         assert site.asked == []
         assert isinstance(caught.value, Refused) or host == "0"
 
@@ -93,7 +93,7 @@ def test_one_private_address_of_a_name_is_enough_to_refuse_it() -> None:
         return ["93.184.216.34", "127.0.0.1"]
 
     with pytest.raises(Refused, match="not on the public web"):
-        got("https://two.example/", Fetcher({}, resolve=both))
+        got("https://two.example/", PageFetcher({}, resolve=both))
 
 
 def test_the_connection_goes_to_the_address_that_was_looked_at() -> None:
@@ -104,7 +104,7 @@ def test_the_connection_goes_to_the_address_that_was_looked_at() -> None:
         return ["127.0.0.1"] if len(asked) == 1 else ["10.0.0.1"]
 
     with serving({"/": Reply(b"hi")}) as site:
-        fetcher = Fetcher({"UNSPOOL_FETCH_HOSTS": "site.example"}, resolve=here)
+        fetcher = PageFetcher({"UNSPOOL_FETCH_HOSTS": "site.example"}, resolve=here)
         assert got(f"http://site.example:{site.port}/", fetcher).body == b"hi"
         assert asked == ["site.example"]
         assert site.asked[0][1]["host"] == f"site.example:{site.port}"
@@ -113,7 +113,7 @@ def test_the_connection_goes_to_the_address_that_was_looked_at() -> None:
 def test_a_page_comes_with_its_status_and_type() -> None:
     with serving({"/a?b=c": Reply(b"<p>hi", headers=(("x", "y"),))}) as site:
         page = got(f"{site.url}/a?b=c", allowing(site.host))
-        assert page == Page(f"{site.url}/a?b=c", 200, "OK", "text/html; charset=utf-8", b"<p>hi")
+        assert page == FetchedPage(f"{site.url}/a?b=c", 200, "OK", "text/html; charset=utf-8", b"<p>hi")
         assert {"cookie", "authorization", "x-api-key"}.isdisjoint(site.asked[0][1])
 
 
@@ -157,7 +157,7 @@ def test_a_page_that_leads_in_circles_is_left() -> None:
 
 def test_a_huge_page_is_cut() -> None:
     with serving({"/": Reply(b"x" * 100_000, repeat=10_000)}) as site:
-        page = got(site.url, allowing(site.host, limits=Limits(size=1_000_000)))
+        page = got(site.url, allowing(site.host, limits=FetchLimits(size=1_000_000)))
         assert (len(page.body), page.is_whole) == (1_000_000, False)
 
 
@@ -165,7 +165,7 @@ def test_a_slow_page_is_left() -> None:
     began = time.monotonic()
     with serving({"/": Reply(b"x", repeat=400, pause=0.05)}) as site:
         with pytest.raises(Unreadable, match=r"took longer than 0.3 s"):
-            got(site.url, allowing(site.host, limits=Limits(seconds=0.3)))
+            got(site.url, allowing(site.host, limits=FetchLimits(seconds=0.3)))
         assert time.monotonic() - began < 15
 
 
@@ -178,8 +178,8 @@ def test_a_page_that_unpacks_without_end_is_cut() -> None:
 
 @pytest.mark.parametrize("url", ["", "nonsense", "file:///etc/passwd", "http://", "http://[::1", "ftp://e.org/"])
 def test_what_is_not_an_address_is_said_to_be_none(url: str) -> None:
-    with pytest.raises(Usage):
-        got(url, Fetcher({}))
+    with pytest.raises(UsageError):
+        got(url, PageFetcher({}))
 
 
 def test_nobody_home_is_said_in_one_line() -> None:
@@ -194,7 +194,7 @@ def test_a_name_that_does_not_exist_is_said_in_one_line() -> None:
         raise OSError(1, "Name or service not known")
 
     with pytest.raises(Unreadable, match=r"no such host: `nowhere.example`"):
-        got("https://nowhere.example/", Fetcher({}, resolve=nowhere))
+        got("https://nowhere.example/", PageFetcher({}, resolve=nowhere))
 
 
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="no `openssl` here to make a certificate with")
@@ -214,7 +214,7 @@ def test_a_certificate_is_that_of_the_name_and_not_of_the_address(tmp_path: Path
     with serving({"/": Reply(b"safe")}, tls) as site:
         url = f"https://{name}:{site.port}/"
         if name == "site.example":
-            assert got(url, Fetcher(environment, resolve=here)).body == b"safe"
+            assert got(url, PageFetcher(environment, resolve=here)).body == b"safe"
         else:
             with pytest.raises(Unreadable, match=r"cannot reach `other.example`"):
-                got(url, Fetcher(environment, resolve=here))
+                got(url, PageFetcher(environment, resolve=here))

@@ -11,8 +11,8 @@ from bench.corpus import Made, Parameters
 from bench.families import FAMILIES
 from bench.store import Synced
 from unspool.format.codec import decode
-from unspool.format.entry import Entry
-from unspool.read.scan import Kind, scan
+from unspool.format.records import Entry
+from unspool.read.source_tree import Kind, scan
 
 SMALL = Parameters(size=1_000_000)
 

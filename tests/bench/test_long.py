@@ -5,8 +5,8 @@ import pytest
 from bench import long
 from bench.long import Length
 from unspool.format.codec import decode
-from unspool.format.entry import Entry
-from unspool.graph.threads import threads
+from unspool.format.records import Entry
+from unspool.graph.threads import find_threads
 
 SMALL = Length(1_000_000, 550)
 
@@ -38,7 +38,7 @@ def test_it_is_one_conversation_without_a_flaw(lines: list[bytes]) -> None:
     assert not any(entry.flaws for entry in entries)
     known = {entry.record.uuid for entry in entries}
     assert all(entry.record.parent_uuid in {*known, None} for entry in entries)
-    assert len(threads(entries)) == 1
+    assert len(find_threads(entries)) == 1
 
 
 def test_lines_that_are_added_are_answers_that_go_on(lines: list[bytes]) -> None:

@@ -13,7 +13,7 @@ from tests.browser.happening import happening
 from tests.browser.smaller import smaller
 from tests.browser.visiting import visit, visit_session, visited
 from tests.browser.watching import NARROW, WIDE, Size, Tab
-from unspool.demo.write import write
+from unspool.demo.write import write_demo
 
 PLACE = Path(__file__).parents[2] / "docs" / "pictures"
 
@@ -45,7 +45,7 @@ def main() -> None:
     assert executable is not None, "there is no Chromium"
     with tempfile.TemporaryDirectory(prefix="unspool-") as place, sync_playwright() as playwright:
         config = Path(place) / "claude"
-        write(config)
+        write_demo(config)
         showcase.build(config)
         browser = playwright.chromium.launch(executable_path=executable, args=chromium.flags())
         with happening(config), visited(config, Path(place) / "home") as served:

@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import NamedTuple
 
-from unspool.format.json_edit import encode
+from unspool.format.base import encode_json
 from unspool.testing.build import Built, Json, Step, assistant, note, session, text, tool_result, tool_use, user
 
 _OPTIONS = [{"label": "Half even", "description": "As banks do"}, {"label": "Half up", "description": "As shops do"}]
@@ -106,7 +106,7 @@ def happening(config: Path, now: datetime | None = None) -> Iterator[dict[str, P
             entry |= {"procStart": started(process.pid), "version": "2.1.325", "kind": "interactive"}
             entry |= {"entrypoint": "cli", "name": state.title, "updatedAt": began, "statusUpdatedAt": began}
             entry |= state.registry if state.registry is not None else {"status": "busy", "procStart": "1"}
-            (folder / f"{process.pid}.json").write_bytes(encode(entry))
+            (folder / f"{process.pid}.json").write_bytes(encode_json(entry))
         yield files
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.browser.payloads import Payload
-from unspool.format.json_edit import encode
+from unspool.format.base import encode_json
 from unspool.testing.build import (
     DOT,
     Built,
@@ -198,7 +198,7 @@ def _notes(p: str) -> Steps:
         queued(p),
         note("queue-operation", operation=p, content=p, timestamp=p),
         note(p, **{p: p}),
-        raw(encode({"type": p})[:-1] + b"\n"),
+        raw(encode_json({"type": p})[:-1] + b"\n"),
         raw(p.replace("\n", " ").encode() + b"\n"),
         user(f"<command-name>{p}</command-name><command-message>{p}</command-message><command-args>{p}</command-args>"),
         user(f"<local-command-stdout>{p}</local-command-stdout>"),
@@ -271,20 +271,20 @@ def _side_files(config: Path, every: list[Payload]) -> None:
     for folder in ("todos", f"tasks/{first}", "sessions", f"file-history/{first}"):
         (config / folder).mkdir(parents=True, exist_ok=True)
     todos = [{"content": p.text, "status": p.text, "activeForm": p.text} for p in every]
-    (config / "todos" / f"{first}-agent-{first}.json").write_bytes(encode(todos))
+    (config / "todos" / f"{first}-agent-{first}.json").write_bytes(encode_json(todos))
     typed = []
     for p in every:
         task = {"id": p.text, "subject": p.text, "description": p.text, "status": p.text, "owner": p.text}
-        (config / "tasks" / first / f"{p.number}.json").write_bytes(encode(task))
+        (config / "tasks" / first / f"{p.number}.json").write_bytes(encode_json(task))
         pasted = {"1": {"id": 1, "type": p.text, "content": p.text}}
         line = {"display": p.text, "pastedContents": pasted, "timestamp": 1_772_445_840_000, "project": p.text}
-        typed.append(encode({**line, "sessionId": p.text}) + b"\n")
+        typed.append(encode_json({**line, "sessionId": p.text}) + b"\n")
         process = {"pid": 4_100_000 + p.number, "sessionId": named_id(p), "cwd": p.text, "name": p.text}
         process |= {"status": p.text, "version": p.text, "kind": p.text, "waitingFor": p.text, "procStart": p.text}
-        (config / "sessions" / f"{process['pid']}.json").write_bytes(encode(process))
+        (config / "sessions" / f"{process['pid']}.json").write_bytes(encode_json(process))
         (config / "file-history" / first / f"{p.number:016x}@v1").write_text(p.text, errors="replace")
     (config / "history.jsonl").write_bytes(b"".join(typed))
     rules = [p.text for p in every]
     settings = {"model": rules[0], "permissions": {"allow": rules, "deny": rules}, "env": {p: p for p in rules}}
     hooks = {p: [{"matcher": p, "hooks": [{"type": "command", "command": p}]}] for p in rules}
-    (config / "settings.json").write_bytes(encode({**settings, "hooks": hooks, **{p: p for p in rules}}))
+    (config / "settings.json").write_bytes(encode_json({**settings, "hooks": hooks, **{p: p for p in rules}}))

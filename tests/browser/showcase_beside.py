@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
-from unspool.format.json_edit import encode
+from unspool.format.base import encode_json
 from unspool.paths import project_key
 from unspool.testing.build import Built, assistant, session, tool_result, tool_use, user, wait
 
@@ -128,9 +128,9 @@ def _side_files(config: Path) -> None:
         {"content": "Keep the cents", "status": "completed", "activeForm": "Keeping the cents"},
         {"content": "Write the invoice test", "status": "in_progress", "activeForm": "Writing the invoice test"},
     ]
-    (config / "todos" / f"{ID}-agent-{ID}.json").write_bytes(encode(todos))
+    (config / "todos" / f"{ID}-agent-{ID}.json").write_bytes(encode_json(todos))
     task = {"id": "1", "subject": "Check refunds", "description": "They round too", "status": "pending"}
-    (config / "tasks" / ID / "1.json").write_bytes(encode({**task, "blocks": [], "blockedBy": []}))
+    (config / "tasks" / ID / "1.json").write_bytes(encode_json({**task, "blocks": [], "blockedBy": []}))
     typed = [
         {"display": words, "pastedContents": {}, "timestamp": time, "project": CWD, "sessionId": ID}
         for words, time in (
@@ -138,9 +138,9 @@ def _side_files(config: Path) -> None:
             ("Delete the old branch.", 1_772_446_500_000),
         )
     ]
-    (config / "history.jsonl").write_bytes(b"".join(encode(line) + b"\n" for line in typed))
+    (config / "history.jsonl").write_bytes(b"".join(encode_json(line) + b"\n" for line in typed))
     settings = {"model": "opus", "env": {"ANTHROPIC_API_KEY": SECRET}, "permissions": {"allow": ["Bash(uv run:*)"]}}
-    (config / "settings.json").write_bytes(encode(settings))
+    (config / "settings.json").write_bytes(encode_json(settings))
 
 
 AGENT_REQUESTS = 8

@@ -10,7 +10,7 @@ import pytest
 
 from tests.browser.watching import NARROW, WIDE, Size, Tab, Tabs
 from tests.serving import Served, serving
-from unspool.demo.write import write
+from unspool.demo.write import write_demo
 
 TOKEN = "b" * 43
 PAGES = ["/sessions", "/usage", "/usage?period=project", "/search?q=tide", "/sql?q=SELECT+*+FROM+sessions", "/library",
@@ -20,7 +20,7 @@ PAGES = ["/sessions", "/usage", "/usage?period=project", "/search?q=tide", "/sql
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     place = tmp_path_factory.mktemp("lists")
-    write(place / "claude")
+    write_demo(place / "claude")
     with serving(place / "claude", "--token", TOKEN, home=place / "unspool") as running:
         running.cookie = f"unspool_{running.port}={TOKEN}"
         deadline = time.monotonic() + 60

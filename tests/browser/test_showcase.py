@@ -12,8 +12,9 @@ import pytest
 import unspool
 from tests.browser import showcase, showcase_beside
 from tests.browser.showcase import EXPECTED
-from unspool.export.describe_calls import diff
-from unspool.graph.turns import Speaker, prompts
+from unspool.export.describe_calls import diff_lines
+from unspool.graph.speakers import Speaker
+from unspool.graph.turns import find_prompts
 from unspool.home import Session
 
 
@@ -30,7 +31,7 @@ def session(config: Path) -> Session:
 
 
 def test_prompts_calls_errors_and_agents_are_as_many_as_said(session: Session) -> None:
-    asked = Counter(who for _, who, _ in prompts(session.entries))
+    asked = Counter(who for _, who, _ in find_prompts(session.entries))
     assert asked == {Speaker.HUMAN: EXPECTED.prompts + EXPECTED.abandoned - 1, Speaker.QUEUED: 1}
     assert len(session.tool_calls) == EXPECTED.calls
     assert sum(call.failed for call in session.tool_calls) == EXPECTED.failed
@@ -40,7 +41,7 @@ def test_prompts_calls_errors_and_agents_are_as_many_as_said(session: Session) -
 
 
 def test_the_lines_changed_are_as_many_as_said(session: Session) -> None:
-    lines = [line for call in session.tool_calls for line in diff(call)]
+    lines = [line for call in session.tool_calls for line in diff_lines(call)]
     assert sum(line.startswith("+") for line in lines) == EXPECTED.added
     assert sum(line.startswith("-") for line in lines) == EXPECTED.removed
 

@@ -17,10 +17,10 @@ import unspool
 from tests.claude import chats
 from tests.claude.program import Place, Program, all_of
 from tests.claude.scenarios import MARKER, Scenario
-from unspool.edit import session_view
+from unspool.edit import session_text
 from unspool.edit.rules import check
-from unspool.edit.verify.claude_code import resumed
-from unspool.edit.verify.versions import predicted, without_surroundings
+from unspool.edit.verify.claude_code import resume_with_claude_code
+from unspool.edit.verify.versions import predict_messages, strip_unrecorded_text
 from unspool.home import Session
 from unspool.testing.comparison import difference
 
@@ -65,7 +65,7 @@ def test_what_chat_writes_breaks_no_rule_and_is_read_whole(written: list[Written
     assert len(written) == ASKED
     for name, _, session in written:
         assert not session.bad_lines, name
-        broken = check.check(session_view.read(session.id, session.path.read_bytes())).violations
+        broken = check.check_rules(session_text.parse_session_text(session.id, session.path.read_bytes())).violations
         assert not broken, f"{name}: {broken}"
 
 
@@ -82,8 +82,8 @@ def test_what_chat_writes_is_resumed_with_the_messages_predicted(
 
 
 def ask(one: Written, command: str) -> str | None:
-    version, sent = resumed(command, one.session.id, one.session.path.read_bytes())
-    words = difference(without_surroundings(sent, version), predicted(one.session.entries, version), MARKER)
+    version, sent = resume_with_claude_code(command, one.session.id, one.session.path.read_bytes())
+    words = difference(strip_unrecorded_text(sent, version), predict_messages(one.session.entries, version), MARKER)
     return f"{one.name}: {words}" if words else None
 
 

@@ -20,9 +20,8 @@ import unspool
 from tests.claude.program import Place, Program, all_of
 from tests.claude.scenarios import Run, Scenario, furnish, play
 from unspool.edit.api import Planned, apply_edit, plan_edit
-from unspool.edit.planner import Clone, Compress, Fork, Operation, TrimTo
-from unspool.edit.trim import Trim
-from unspool.edit.verify.claude_code import judged, resumed
+from unspool.edit.planning.plan import Clone, Compress, Fork, Operation, Trim, TrimTo
+from unspool.edit.verify.claude_code import compare_with_claude_code, resume_with_claude_code
 from unspool.home import Session
 
 pytestmark = pytest.mark.claude
@@ -117,7 +116,7 @@ def test_edits_resume_in_the_newest_version_and_in_the_one_that_wrote_them(
 
 
 def ask(title: str, planned: Planned, judge: str) -> str | None:
-    words = ", ".join(planned.verified.faults) or judged(planned.prepared, judge)
+    words = ", ".join(planned.verified.faults) or compare_with_claude_code(planned.prepared, judge)
     return f"{title}, asked {judge[-60:]}: {words}" if words else None
 
 
@@ -128,8 +127,8 @@ def test_a_clone_makes_the_request_that_its_original_makes(
     edited = apply_edit(plan_edit(session, Clone()), folder=tmp_path)
     for name in dict.fromkeys(("newest", version)):
         command = programs[name].command[-1]
-        _, ours = resumed(command, edited.path.stem, edited.path.read_bytes())
-        _, theirs = resumed(command, session.id, session.path.read_bytes())
+        _, ours = resume_with_claude_code(command, edited.path.stem, edited.path.read_bytes())
+        _, theirs = resume_with_claude_code(command, session.id, session.path.read_bytes())
         assert placeless(ours) == placeless(theirs)
 
 

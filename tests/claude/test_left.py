@@ -18,8 +18,8 @@ from tests.client.loop.test_loop import LONG, call
 from tests.client.talk import Session, manuscript, opened, place
 from unspool.client.chat import Chat
 from unspool.client.events import CallBegan, CallProgressed
-from unspool.edit.verify.claude_code import MARKER, resumed
-from unspool.edit.verify.versions import predicted, without_surroundings
+from unspool.edit.verify.claude_code import RESUME_PROMPT, resume_with_claude_code
+from unspool.edit.verify.versions import predict_messages, strip_unrecorded_text
 from unspool.testing.comparison import difference
 
 pytestmark = pytest.mark.claude
@@ -133,9 +133,9 @@ def test_what_is_left_is_resumed_with_the_messages_predicted(
 
     def ask(name: str) -> str | None:
         path = written[name]
-        number, sent = resumed(command, path.stem, path.read_bytes())
-        told = predicted(manuscript(path).entries, number)
-        words = difference(without_surroundings(sent, number), told, MARKER)
+        number, sent = resume_with_claude_code(command, path.stem, path.read_bytes())
+        told = predict_messages(manuscript(path).entries, number)
+        words = difference(strip_unrecorded_text(sent, number), told, RESUME_PROMPT)
         return f"{name}: {words}" if words else None
 
     with ThreadPoolExecutor(CORES) as threads:

@@ -22,9 +22,12 @@ from tests.claude.program import Place, Program, installed
 from tests.claude.scenarios import QUESTION
 from tests.claude.server import Json, Reply, Script, Server, calls, says
 from tests.claude.terminal import ENTER, ESCAPE, Interface, trust, until
-from unspool.live.board import Board, Event, Kind, Row, Source
-from unspool.live.hooks import with_hooks
-from unspool.live.watch import Watch
+from unspool.live.board import Board
+from unspool.live.hooks import add_hooks
+from unspool.live.state.events import LiveEvent
+from unspool.live.state.model import ActivityKind, EvidenceSource
+from unspool.live.state.rows import BoardRow
+from unspool.live.watch import Watcher
 
 pytestmark = pytest.mark.claude
 
@@ -40,7 +43,7 @@ class Way(NamedTuple):
     """A version of the program, and what is known of it."""
 
     version: str
-    source: Source
+    source: EvidenceSource
     states: tuple[str, ...] = LISTED
 
 
@@ -51,10 +54,10 @@ def _but(*left_out: str) -> tuple[str, ...]:
 # Nobody but the program itself tells that somebody said yes, or that it was killed; nobody but a hook that it compacts;
 # no line that it has ended.
 WAYS = {
-    "registry": Way(NEWEST, Source.REGISTRY, _but("compacting")),
-    "hooks": Way(NEWEST, Source.HOOK, _but("running", "killed")),
-    "lines alone": Way(NEWEST, Source.TRANSCRIPT, _but("running", "compacting", "ended", "killed")),
-    "hooks of an old version": Way(OLD, Source.HOOK, _but("running", "killed")),
+    "registry": Way(NEWEST, EvidenceSource.REGISTRY, _but("compacting")),
+    "hooks": Way(NEWEST, EvidenceSource.HOOK, _but("running", "killed")),
+    "lines alone": Way(NEWEST, EvidenceSource.TRANSCRIPT, _but("running", "compacting", "ended", "killed")),
+    "hooks of an old version": Way(OLD, EvidenceSource.HOOK, _but("running", "killed")),
 }
 
 
@@ -69,14 +72,14 @@ class Stage:
         self.place.work.mkdir(parents=True)
         (self.place.work / "notes.md").write_text("Remember the milk.\n")
         trust(self.place, way.version)
-        if way.source is Source.HOOK:
-            (self.place.config / "settings.json").write_bytes(with_hooks(b"", self.signals))
+        if way.source is EvidenceSource.HOOK:
+            (self.place.config / "settings.json").write_bytes(add_hooks(b"", self.signals))
         self.gate, self.report, self.summary = root / "gate", root / "report", root / "summary"
         self.agent_tool = "Agent" if way.version == NEWEST else "Task"
         self.seen: dict[str, float] = {}
-        registry = None if way.source is Source.REGISTRY else root / "nowhere"
+        registry = None if way.source is EvidenceSource.REGISTRY else root / "nowhere"
         self.board = Board(self.place.config, self.signals, clock=lambda: datetime.now(UTC), registry=registry)
-        self.events: list[Event] = []
+        self.events: list[LiveEvent] = []
         self._server: Server | None = None
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._follow)
@@ -118,10 +121,10 @@ class Stage:
         self._thread.join()
 
     def _follow(self) -> None:
-        for events in Watch(self.board).events(self._over.is_set):
+        for events in Watcher(self.board).events(self._over.is_set):
             self.events += events
 
-    def row(self) -> Row | None:
+    def row(self) -> BoardRow | None:
         """Return the newest session's row."""
         rows = [row for row in self.board.rows(datetime.now(UTC)) if row.agent_id is None]
         return max(rows, key=lambda row: row.started or datetime.min.replace(tzinfo=UTC), default=None)
@@ -133,12 +136,12 @@ class Stage:
         """Return what tells whether the program has asked the API for something."""
         return lambda: any(words in str(request["messages"][-4:]) for request in self._requests())
 
-    def expect(self, state: str, holds: Callable[[Row], bool]) -> None:
+    def expect(self, state: str, holds: Callable[[BoardRow], bool]) -> None:
         """The board must say so within a second of now, by what it is allowed to know."""
 
         def is_seen() -> bool:
             row = self.row()
-            return row is not None and holds(row) and row.source in (self.way.source, Source.TRANSCRIPT)
+            return row is not None and holds(row) and row.verdict.source in (self.way.source, EvidenceSource.TRANSCRIPT)
 
         took = until(is_seen, lambda: f"{state}: the board says {self.row()}", patience=5.0)
         self.seen[state] = max(self.seen.get(state, 0.0), took)
@@ -156,31 +159,36 @@ def test_the_board_says_what_the_program_does_within_a_second(name: str, tmp_pat
     assert set(stage.seen) == set(way.states)
     assert {state: took for state, took in stage.seen.items() if took > WITHIN} == {}
     assert way.source in sources
-    assert Source.REGISTRY not in sources or way.source is Source.REGISTRY
+    assert EvidenceSource.REGISTRY not in sources or way.source is EvidenceSource.REGISTRY
 
 
 def _play(stage: Stage, program: Program) -> None:
     """Go through the states once."""
     with stage.program(program) as interface:
         interface.say("Say hello.", stage.has_asked("Say hello."))
-        stage.expect("working", lambda row: row.detail.kind is Kind.THINKING)
+        stage.expect("working", lambda row: row.verdict.activity.kind is ActivityKind.THINKING)
         stage.gate.touch()
         interface.see("Hello to you.")
-        stage.expect("waiting", lambda row: row.detail.kind is Kind.WAITING)
+        stage.expect("waiting", lambda row: row.verdict.activity.kind is ActivityKind.WAITING)
         interface.say("Ask me.", stage.has_asked("Ask me."))
         interface.see("Enter to select")
-        stage.expect("question", lambda row: row.detail.kind is Kind.QUESTION and row.detail.words == "Which colour?")
+        stage.expect(
+            "question",
+            lambda row: (
+                row.verdict.activity.kind is ActivityKind.QUESTION and row.verdict.activity.message == "Which colour?"
+            ),
+        )
         interface.press_until(ENTER, interface.shows("Thanks."))
-        stage.expect("waiting", lambda row: row.detail.kind is Kind.WAITING)
+        stage.expect("waiting", lambda row: row.verdict.activity.kind is ActivityKind.WAITING)
         _allow_and_stop(stage, interface)
         _send_and_compact(stage, interface)
         if "error" in stage.way.states:
             interface.say("Break.", stage.has_asked("Break."))
             interface.see("as the script")
-            stage.expect("error", lambda row: row.detail.kind is Kind.ERROR)
+            stage.expect("error", lambda row: row.verdict.activity.kind is ActivityKind.ERROR)
         if "ended" in stage.way.states:
             interface.say("/exit", lambda: interface.process.poll() is not None)
-            stage.expect("ended", lambda row: row.detail.kind is Kind.ENDED)
+            stage.expect("ended", lambda row: row.verdict.activity.kind is ActivityKind.ENDED)
 
 
 def _allow_and_stop(stage: Stage, interface: Interface) -> None:
@@ -190,31 +198,43 @@ def _allow_and_stop(stage: Stage, interface: Interface) -> None:
     stage.expect("permission", _asks)
     interface.press_until(ENTER, (stage.place.work / "made").exists)
     if "running" in stage.way.states:
-        stage.expect("running", lambda row: row.detail.kind is Kind.RUNNING and row.detail.tool == "Bash")
+        stage.expect(
+            "running",
+            lambda row: row.verdict.activity.kind is ActivityKind.RUNNING and row.verdict.activity.tool == "Bash",
+        )
     interface.press_until(ESCAPE, interface.shows("nterrupted", "What should Claude do instead?"))
-    stage.expect("interrupted", lambda row: row.detail.kind is Kind.INTERRUPTED)
+    stage.expect("interrupted", lambda row: row.verdict.activity.kind is ActivityKind.INTERRUPTED)
 
 
 def _send_and_compact(stage: Stage, interface: Interface) -> None:
     """Let an agent work, and the conversation be compacted."""
     interface.say("Send an agent.", stage.has_asked("Report."))
-    stage.expect("agents", lambda row: row.detail.kind is Kind.AGENTS and row.detail.count == 1 and row.agents == 1)
+    stage.expect(
+        "agents",
+        lambda row: (
+            row.verdict.activity.kind is ActivityKind.AGENTS and row.verdict.activity.count == 1 and row.agents == 1
+        ),
+    )
     stage.report.touch()
     until(lambda: _waits(stage.row()), lambda: f"the board says {stage.row()}")  # when, the screen does not show
     if "compacting" in stage.way.states:
         interface.say("/compact", stage.has_asked("detailed summary"))
-        stage.expect("compacting", lambda row: row.detail.kind is Kind.COMPACTING)
+        stage.expect("compacting", lambda row: row.verdict.activity.kind is ActivityKind.COMPACTING)
         stage.summary.touch()
         interface.see("ompacted")
-        stage.expect("waiting", lambda row: row.detail.kind is Kind.WAITING)
+        stage.expect("waiting", lambda row: row.verdict.activity.kind is ActivityKind.WAITING)
 
 
-def _waits(row: Row | None) -> bool:
-    return row is not None and row.detail.kind is Kind.WAITING
+def _waits(row: BoardRow | None) -> bool:
+    return row is not None and row.verdict.activity.kind is ActivityKind.WAITING
 
 
-def _asks(row: Row) -> bool:
-    return row.detail.kind is Kind.PERMISSION and row.detail.tool == "Bash" and row.detail.target.startswith("touch")
+def _asks(row: BoardRow) -> bool:
+    return (
+        row.verdict.activity.kind is ActivityKind.PERMISSION
+        and row.verdict.activity.tool == "Bash"
+        and row.verdict.activity.target.startswith("touch")
+    )
 
 
 def _kill(stage: Stage, program: Program) -> None:
@@ -226,4 +246,4 @@ def _kill(stage: Stage, program: Program) -> None:
         stage.expect("permission", _asks)
         os.kill(interface.process.pid, signal.SIGKILL)
         interface.process.wait(30)
-        stage.expect("killed", lambda row: row.detail.kind is Kind.ENDED)
+        stage.expect("killed", lambda row: row.verdict.activity.kind is ActivityKind.ENDED)

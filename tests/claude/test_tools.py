@@ -12,8 +12,8 @@ from typing import Any, TypeAlias
 import pytest
 
 from tests.claude.program import Place, installed
-from tests.client.tools.calling import desk_in
-from unspool.client.tools.registry import run, tools
+from tests.client.tools.calling import context_in
+from unspool.client.tools.registry import built_in_tools, run_tool
 from unspool.testing.api import scripted
 from unspool.testing.pictures import curve
 
@@ -134,17 +134,17 @@ def test_the_same_calls_have_the_same_words_and_results(tmp_path: Path) -> None:
     made = calls(theirs / "work")
     steps: list[Any] = [{"content": [{"type": "tool_use", "name": name, "input": given}]} for name, given in made]
     place = Place(theirs, theirs / "work")
-    allowed = ",".join(tool.name for tool in tools())
+    allowed = ",".join(tool.name for tool in built_in_tools())
     with scripted({"cues": {"Go.": [*steps, "Done."]}, "default": "OK."}) as api:
         assert program.run(place, api.url, "Go.", "--allowedTools", allowed)["result"] == "Done."
     assert api.failures == []
     found = told(theirs)
     assert len(found) == len(made)
-    desk = desk_in(ours)
+    desk = context_in(ours)
     different: list[Any] = []
     for (name, given), (words, result) in zip(calls(ours / "work"), found, strict=True):
-        (tool,) = [tool for tool in tools() if tool.name == name]
-        outcome = asyncio.run(run(tool, given, desk, "toolu_1"))
+        (tool,) = [tool for tool in built_in_tools() if tool.name == name]
+        outcome = asyncio.run(run_tool(tool, given, desk, "toolu_1"))
         if str(result).startswith("InputValidationError"):
             result = outcome.result  # theirs is an account of the library that found it
         own, other = plain([outcome.content, outcome.result], ours), plain([words, result], theirs)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Run
-from unspool.live.hook_signals import EVENTS
+from unspool.live.hook_signals import HOOK_EVENTS
 from unspool.testing.build import session, user
 
 OWN = b'{\n   "model": "opus", "env": {"TOKEN": "s"},\n   "hooks": {}\n}'
@@ -36,10 +36,10 @@ def test_installing_shows_what_changes_keeps_a_copy_and_can_be_undone(run: Run, 
     done = run("hooks", "install", "--yes", "--config-dir", config)
     assert (done.code, done.err) == (0, "")
     assert f"+++ {settings}" in done.out
-    assert all(f'+      "{event}": [' in done.out for event in EVENTS)
+    assert all(f'+      "{event}": [' in done.out for event in HOOK_EVENTS)
     assert (config / "settings.json.unspool-backup").read_bytes() == OWN
     assert settings.stat().st_mode & 0o777 == 0o640
-    assert set(json.loads(settings.read_bytes())["hooks"]) == set(EVENTS)
+    assert set(json.loads(settings.read_bytes())["hooks"]) == set(HOOK_EVENTS)
     assert run("hooks", "remove", "--yes", "--config-dir", config).code == 0
     assert settings.read_bytes() == OWN
     assert [path.name for path in config.iterdir() if path.is_file()] == ["settings.json"]
@@ -127,7 +127,7 @@ def test_status_says_what_is_there(run: Run, config: Path, tmp_path: Path) -> No
     assert run("hooks", "--config-dir", config).out.startswith("hooks: none; `unspool hooks install` adds them\n")
     run("hooks", "install", "--yes", "--config-dir", config)
     done = json.loads(run("hooks", "status", "--json", "--config-dir", config).out)
-    assert (done["installed"], set(done["events"]), done["sessions"]) == (True, set(EVENTS), 0)
+    assert (done["installed"], set(done["events"]), done["sessions"]) == (True, set(HOOK_EVENTS), 0)
     assert Path(done["signals"]).stat().st_mode & 0o777 == 0o700
 
 

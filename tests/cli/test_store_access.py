@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Run
-from unspool.cli.store_access import LARGE
+from unspool.cli.store_access import LARGE_BYTES
 from unspool.testing.build import assistant, session, text, user
 
 S1 = "10000000-0000-4000-8000-000000000001"
@@ -17,7 +17,7 @@ S1 = "10000000-0000-4000-8000-000000000001"
 @pytest.fixture
 def large(tmp_path: Path) -> Path:
     """Return a config folder that takes a while to read."""
-    steps = [user("hi"), *(assistant(text("x" * 1_000_000)) for _ in range(LARGE // 1_000_000 + 1))]
+    steps = [user("hi"), *(assistant(text("x" * 1_000_000)) for _ in range(LARGE_BYTES // 1_000_000 + 1))]
     return (
         session(*steps, id=S1, cwd="/home/me/shop").save(tmp_path / ".claude" / "projects" / "-home-me-shop").parents[2]
     )

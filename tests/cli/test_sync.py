@@ -16,7 +16,7 @@ from inline_snapshot import snapshot
 
 from tests.cli.conftest import Ran, Run
 from tests.faults.world import World, archived, check, counted, identity, rows
-from unspool.demo.write import write
+from unspool.demo.write import write_demo
 from unspool.testing.build import assistant, session, user
 
 S = [f"{number}0000000-0000-4000-8000-00000000000{number}" for number in range(10)]
@@ -73,7 +73,7 @@ def test_a_sync_says_what_it_did(run: Run, world: World) -> None:
 
 def test_every_command_says_the_same_with_and_without_a_store(run: Run, tmp_path: Path) -> None:
     config = tmp_path / "config"
-    write(config)
+    write_demo(config)
     for command in (["ls"], ["ls", "--all"], *(["usage", period] for period in PERIODS)):
         with_store = done(run(*command, "--json", "--config-dir", config, TZ="UTC"))
         assert with_store == run(*command, "--json", "--no-store", "--config-dir", config, TZ="UTC"), command

@@ -9,20 +9,21 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from unspool.api.scripted.model import Scripted
-from unspool.api.scripted.script import Script, convert
+from unspool.api.scripted.model import ScriptedModel
+from unspool.api.scripted.script import Script, convert_script
 from unspool.client import events
-from unspool.client.agent_definitions import BUILT_IN
 from unspool.client.chat import Chat
-from unspool.client.compaction.policy import Ample
-from unspool.client.config import Settings, Start, World
-from unspool.client.loop.wiring import Fittings
-from unspool.client.protocols import Person, Ruling
-from unspool.client.tool_context import Desk
-from unspool.client.tools.base import Outcome, Tool, ToolFailed
+from unspool.client.compaction.token_window import TokenWindow
+from unspool.client.config import ChatRuntime, ChatSettings, SessionStart
+from unspool.client.loop.agent import Services
+from unspool.client.prompt.agent_definitions import BUILT_IN_AGENTS
+from unspool.client.protocols import RuleDecision, UserInterface
+from unspool.client.tool import Tool
+from unspool.client.tool_context import ToolContext
+from unspool.client.tool_result import ToolFailed, ToolOutcome
 from unspool.edit.rules import check
-from unspool.edit.session_view import Manuscript, read
-from unspool.graph.context.build import NO_ANSWER, context
+from unspool.edit.session_text import SessionText, parse_session_text
+from unspool.graph.context.build import NO_RESPONSE, build_context
 from unspool.testing.strict import problems
 
 MODEL = "claude-opus-4-5-20251101"
@@ -42,16 +43,16 @@ class Echo:
     def target(self, input: Json) -> str:
         return str(input.get("text", ""))
 
-    async def run(self, input: Json, desk: Desk, call_id: str) -> Outcome:
+    async def run(self, input: Json, desk: ToolContext, call_id: str) -> ToolOutcome:
         text = input.get("text")
         if not isinstance(text, str):
             raise ToolFailed("text is missing")
         for _ in range(int(input.get("turns", 0))):
             await asyncio.sleep(0)
         if text == "never":
-            desk.progress(call_id, {"type": "bash_progress", "output": "still", "fullOutput": "still"})
+            desk.report_progress(call_id, {"type": "bash_progress", "output": "still", "fullOutput": "still"})
             await asyncio.Event().wait()
-        return Outcome(content=text, result={"text": text})
+        return ToolOutcome(content=text, result={"text": text})
 
 
 class Put(Echo):
@@ -60,11 +61,11 @@ class Put(Echo):
     name = "Put"
     is_concurrent = False
 
-    async def run(self, input: Json, desk: Desk, call_id: str) -> Outcome:
+    async def run(self, input: Json, desk: ToolContext, call_id: str) -> ToolOutcome:
         path = desk.cwd / str(input["path"])
-        desk.keep(path)
+        desk.back_up(path)
         path.write_text(str(input["text"]))
-        return Outcome(content="written", result={"filePath": str(path)})
+        return ToolOutcome(content="written", result={"filePath": str(path)})
 
 
 class Allow:
@@ -76,29 +77,55 @@ class Allow:
         self.behaviour = behaviour
         self.kept: list[tuple[str, str]] = []
 
-    def judge(self, tool: str, input: Json, desk: Desk) -> Ruling:
-        return Ruling(behaviour=self.behaviour, why="the test says so")
+    def judge(self, tool: str, input: Json, desk: ToolContext) -> RuleDecision:
+        return RuleDecision(behaviour=self.behaviour, why="the test says so")
 
     def keep(self, rule: str, where: str) -> None:
         self.kept.append((rule, where))
         self.behaviour = "allow"
 
 
-async def run_tool(tool: Tool, input: Json, desk: Desk, call_id: str) -> Outcome:
+async def run_tool(tool: Tool, input: Json, desk: ToolContext, call_id: str) -> ToolOutcome:
     try:
         return await tool.run(input, desk, call_id)
     except ToolFailed as failed:
-        return Outcome(content=str(failed), result=f"Error: {failed}", is_error=True)
+        return ToolOutcome(content=str(failed), result=f"Error: {failed}", is_error=True)
 
 
-def fitted(tools: Iterable[Tool] = (), judge: Any = None) -> Fittings:
-    return Fittings(
+class NoLimit(TokenWindow):
+    """A window without end: for a conversation that is shorter than any."""
+
+    def __init__(self, model: str | None, window: int | None = None) -> None:
+        super().__init__(model, window)
+        self.size = self._tokens = 0
+
+    def tokens(self, body: Json) -> int:
+        return self._tokens
+
+    def must_shorten(self, tokens: int) -> bool:
+        return False
+
+    def answer_tokens(self, tokens: int, max_tokens: int) -> int:
+        return max_tokens
+
+    def learn_usage(self, usage: Json) -> None:
+        self._tokens = sum(value for key, value in usage.items() if key.endswith("tokens") and isinstance(value, int))
+
+    def learn_refusal(self, message: str, status: int | None) -> bool:
+        return False
+
+    def learn_full(self) -> None:
+        pass
+
+
+def fitted(tools: Iterable[Tool] = (), judge: Any = None) -> Services:
+    return Services(
         tools=(Echo(), Put(), *tools),
-        judge=judge or Allow(),
-        run=run_tool,
-        system=lambda desk: [{"type": "text", "text": "You help."}],
-        room=lambda walls: Ample(),
-        agents={agent.name: agent for agent in BUILT_IN},
+        permissions=judge or Allow(),
+        run_tool=run_tool,
+        system_prompt=lambda desk, model, agent_prompt: [{"type": "text", "text": agent_prompt or "You help."}],
+        make_window=NoLimit,
+        agents={agent.name: agent for agent in BUILT_IN_AGENTS},
     )
 
 
@@ -118,7 +145,7 @@ class Session(NamedTuple):
     """A conversation that is open, and who answers in it."""
 
     chat: Chat
-    model: Scripted
+    model: ScriptedModel
 
     async def say(self, prompt: str | list[Json], at: Callable[[Any, Chat], None] | None = None) -> list[Any]:
         """Take a turn and return what happened; `at` is told of every event."""
@@ -133,16 +160,16 @@ class Session(NamedTuple):
 async def opened(
     there: Place,
     script: Any,
-    start: Start | None = None,
-    fittings: Fittings | None = None,
-    person: Person | None = None,
+    start: SessionStart | None = None,
+    fittings: Services | None = None,
+    person: UserInterface | None = None,
     **settings: Any,
 ) -> Session:
-    model = Scripted(script if isinstance(script, Script) else convert(script))
+    model = ScriptedModel(script if isinstance(script, Script) else convert_script(script))
     environment = {"UNSPOOL_HOME": str(there.work.parent / "own")}
-    world = World(model, there.config, there.work, environment, pause=lambda attempt: 0.0)
-    asked = Settings(**{"model": MODEL, **settings})
-    return Session(await Chat.open(start or Start(), asked, world, person, fittings or fitted()), model)
+    world = ChatRuntime(model, there.config, there.work, environment, pause=lambda attempt: 0.0)
+    asked = ChatSettings(**{"model": MODEL, **settings})
+    return Session(await Chat.open(start or SessionStart(), asked, world, person, fittings or fitted()), model)
 
 
 def talk(there: Place, script: Any, *prompts: str, **more: Any) -> tuple[Session, list[Any]]:
@@ -159,21 +186,21 @@ def talk(there: Place, script: Any, *prompts: str, **more: Any) -> tuple[Session
     return session, found
 
 
-def manuscript(path: Path) -> Manuscript:
-    return read(path.stem, path.read_bytes())
+def manuscript(path: Path) -> SessionText:
+    return parse_session_text(path.stem, path.read_bytes())
 
 
 def sound(session: Session) -> None:
     """Check what must be true of every session that was left: rules, times, and that disk and memory agree."""
     chat = session.chat
     written = manuscript(chat.path)
-    assert check.check(written).violations == []
+    assert check.check_rules(written).violations == []
     assert len(written.items) == len(written.entries)
     times = [entry.record.timestamp for entry in written.entries if entry.record.timestamp and entry.record.uuid]
     assert times == sorted(set(times))
-    told = [message.json for message in context(written.entries, model=MODEL)]
+    told = [message.json for message in build_context(written.entries, model=MODEL)]
     sent = [*map(_as_read, chat.transcript.conversation.messages)]
-    unanswered = {"role": "assistant", "content": [{"type": "text", "text": NO_ANSWER}]}
+    unanswered = {"role": "assistant", "content": [{"type": "text", "text": NO_RESPONSE}]}
     if told and told[-1] == unanswered and sent[-1:] != [unanswered]:
         told.pop()  # what is added to a session that is opened again
     assert told == sent
@@ -188,7 +215,7 @@ def _as_read(message: dict[str, Any]) -> dict[str, Any]:
 
 def accepted(path: Path) -> list[str]:
     """Return what the API refuses of the request that going on makes."""
-    messages = [message.json for message in context(manuscript(path).entries, model=MODEL)]
+    messages = [message.json for message in build_context(manuscript(path).entries, model=MODEL)]
     body = {"model": MODEL, "max_tokens": 100, "messages": [*messages, {"role": "user", "content": "Go on."}]}
     return [problem.message for problem in problems(body)]
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from tests.client.talk import Session, fitted, opened, place, sound
 from unspool.client import events
 from unspool.client.chat import Chat
-from unspool.client.config import Start
-from unspool.client.tools.task import Task
+from unspool.client.config import SessionStart
+from unspool.client.tools.task import TaskTool
 
 texts = st.sampled_from(["One text.", "Another text, longer than the first.", "  ", "x" * 3000])
 echoes = st.sampled_from(["a", "never", "b" * 500])
@@ -96,16 +96,16 @@ async def lead(folder: Path, story: list[Turn]) -> None:
             sound(session)
         if turn.what == "reopen":
             await session.chat.close()
-            again = await begin(folder, story, Start(resume=session.chat.path))
+            again = await begin(folder, story, SessionStart(resume=session.chat.path))
             session = again
     await session.chat.close()
     assert session.model.failures == []
 
 
-async def begin(folder: Path, story: list[Turn], start: Start | None = None) -> Session:
+async def begin(folder: Path, story: list[Turn], start: SessionStart | None = None) -> Session:
     cues: dict[str, Any] = {f"Prompt {number}.": [*turn.steps, "The end."] for number, turn in enumerate(story)}
     cues |= {"Look around.": [{"content": [call("Echo", text="around")]}, "Seen."], "Wait a moment.": ["I wait."]}
-    return await opened(place(folder), {"cues": cues}, start, fitted([Task()]))
+    return await opened(place(folder), {"cues": cues}, start, fitted([TaskTool()]))
 
 
 async def take(session: Session, turn: Turn, prompt: str) -> None:

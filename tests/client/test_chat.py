@@ -27,11 +27,11 @@ from tests.client.talk import (
     talk,
 )
 from unspool.client import events
-from unspool.client.config import Start
+from unspool.client.config import SessionStart
 from unspool.edit.rules import check
-from unspool.errors import NotFound, Refused, Usage
-from unspool.export.file_versions import content, versions
-from unspool.graph.context.pairing import INTERRUPTED
+from unspool.errors import NotFound, Refused, UsageError
+from unspool.export.file_versions import find_versions, read_version
+from unspool.graph.context.pairing import INTERRUPTED_CALL
 from unspool.paths import project_key
 from unspool.testing.build import assistant, session, text, thinking, tool_result, tool_use, user
 
@@ -87,7 +87,7 @@ def test_a_session_is_read_whole_by_the_library(tmp_path: Path) -> None:
 def test_going_on_sends_what_was_said(tmp_path: Path) -> None:
     there = place(tmp_path)
     first, _ = talk(there, [put("a.txt", "one"), "Done."], "Write.")
-    start = Start(resume=first.chat.path)
+    start = SessionStart(resume=first.chat.path)
     script = [{"content": "Still here.", "expect": {"anywhere": ["Write.", "Done.", "a.txt"], "text": "Well?"}}]
     second, found = talk(there, script, "Well?", start=start)
     assert second.model.failures == []
@@ -101,7 +101,7 @@ def test_a_new_session_does_not_take_an_id_that_is_there(tmp_path: Path) -> None
     there = place(tmp_path)
     first, _ = talk(there, ["Hello."], "Hi.")
     with pytest.raises(Refused, match="there is a session with this id"):
-        talk(there, [], start=Start(session_id=first.chat.session_id))
+        talk(there, [], start=SessionStart(session_id=first.chat.session_id))
 
 
 def written(there: Place, *story: Any) -> Path:
@@ -117,16 +117,16 @@ def test_a_call_that_a_crash_left_open_is_answered_before_the_next_prompt(tmp_pa
     there = place(tmp_path)
     path = written(there, user("Go."), assistant(text("I run."), tool_use("Echo"), model=MODEL))
     script = [{"content": "I see.", "expect": {"anywhere": "Tool call interrupted"}}]
-    resumed, _ = talk(there, script, "Well?", start=Start(resume=path))
+    resumed, _ = talk(there, script, "Well?", start=SessionStart(resume=path))
     assert resumed.model.failures == []
     results = [line for line in records(path, "user") if "sourceToolAssistantUUID" in line]
-    assert [line["message"]["content"][0]["content"] for line in results] == [INTERRUPTED]
+    assert [line["message"]["content"][0]["content"] for line in results] == [INTERRUPTED_CALL]
 
 
 def test_a_prompt_that_was_never_answered_is_followed_by_the_program_s_own_words(tmp_path: Path) -> None:
     there = place(tmp_path)
     path = written(there, user("Go."))
-    resumed, _ = talk(there, ["I see."], "Well?", start=Start(resume=path))
+    resumed, _ = talk(there, ["I see."], "Well?", start=SessionStart(resume=path))
     assert [message["role"] for message in resumed.model.requests[0]["messages"]] == ["user", "assistant", "user"]
     assert "No response requested." in path.read_text()
 
@@ -144,7 +144,7 @@ def test_a_torn_last_line_is_left_alone_and_nothing_is_added_to_it(tmp_path: Pat
 
 
 async def _gone_on(there: Place, path: Path, **more: Any) -> tuple[Session, list[Any]]:
-    session = await opened(there, ["Still here."], Start(resume=path, **more))
+    session = await opened(there, ["Still here."], SessionStart(resume=path, **more))
     found = await session.say("Well?")
     await session.chat.close()
     return session, found
@@ -156,7 +156,7 @@ def test_times_grow_also_if_the_clock_goes_back(tmp_path: Path) -> None:
     lines = all_lines(path)
     lines[-1]["timestamp"] = "2099-01-01T00:00:00.001Z"
     path.write_bytes(b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
-    talk(there, ["I see."], "Well?", start=Start(resume=path))
+    talk(there, ["I see."], "Well?", start=SessionStart(resume=path))
 
 
 def test_another_branch_can_be_gone_on_with(tmp_path: Path) -> None:
@@ -164,7 +164,7 @@ def test_another_branch_can_be_gone_on_with(tmp_path: Path) -> None:
     first, _ = talk(there, ["One.", "Two.", "Three."], "First.", "Second.", "Third.")
     points = first.chat.points()
     script = [{"content": "Other.", "expect": {"anywhere": "Second.", "absent": "Third."}}]
-    second, _ = talk(there, script, "Instead.", start=Start(resume=first.chat.path, leaf=points[2].parent))
+    second, _ = talk(there, script, "Instead.", start=SessionStart(resume=first.chat.path, leaf=points[2].parent))
     assert second.model.failures == []
     assert [(branch.text, branch.is_active) for branch in second.chat.tree()] == [("Third.", False), ("Instead.", True)]
 
@@ -173,7 +173,7 @@ def test_a_line_that_is_not_there_is_not_gone_on_from(tmp_path: Path) -> None:
     there = place(tmp_path)
     first, _ = talk(there, ["One."], "First.")
     with pytest.raises(NotFound, match="no such line"):
-        talk(there, [], start=Start(resume=first.chat.path, leaf="nowhere"))
+        talk(there, [], start=SessionStart(resume=first.chat.path, leaf="nowhere"))
 
 
 def test_a_session_in_use_is_refused(tmp_path: Path) -> None:
@@ -183,8 +183,8 @@ def test_a_session_in_use_is_refused(tmp_path: Path) -> None:
     entry.parent.mkdir(exist_ok=True)
     entry.write_bytes(msgspec.json.encode({"pid": os.getppid(), "sessionId": first.chat.session_id}))
     with pytest.raises(Refused, match="is running this session"):
-        talk(there, [], start=Start(resume=first.chat.path))
-    talk(there, ["Yes."], "Well?", start=Start(resume=first.chat.path, force=True))
+        talk(there, [], start=SessionStart(resume=first.chat.path))
+    talk(there, ["Yes."], "Well?", start=SessionStart(resume=first.chat.path, force=True))
 
 
 def test_who_works_with_a_session_says_so(tmp_path: Path) -> None:
@@ -208,7 +208,7 @@ def test_a_fork_is_a_copy_that_goes_on_by_itself(tmp_path: Path) -> None:
     first, _ = talk(there, [put("a.txt", "one"), "Done."], "Write.")
     before = first.chat.path.read_bytes()
     script = [{"content": "Copied.", "expect": {"anywhere": ["Write.", "Done."]}}]
-    second, _ = talk(there, script, "Well?", start=Start(resume=first.chat.path, fork=True))
+    second, _ = talk(there, script, "Well?", start=SessionStart(resume=first.chat.path, fork=True))
     assert second.model.failures == []
     assert second.chat.session_id != first.chat.session_id
     assert first.chat.path.read_bytes() == before
@@ -275,7 +275,7 @@ def test_files_go_back_also_after_the_session_was_left(tmp_path: Path) -> None:
     there = place(tmp_path)
     (there.work / "a.txt").write_text("as it was")
     first, _ = talk(there, [put("a.txt", "one"), "Done."], "First.")
-    second, _ = talk(there, [put("a.txt", "two"), "Done."], "Second.", start=Start(resume=first.chat.path))
+    second, _ = talk(there, [put("a.txt", "two"), "Done."], "Second.", start=SessionStart(resume=first.chat.path))
     points = second.chat.points()
     assert second.chat.rewind(points[1].uuid, conversation=False, files=True) == ["a.txt"]
     assert (there.work / "a.txt").read_text() == "one"
@@ -297,8 +297,8 @@ def test_backups_are_named_and_told_as_the_program_does(tmp_path: Path) -> None:
         2,
     ]
     read = unspool.open(there.config).session(session.chat.session_id)
-    (found,) = versions(read).values()
-    assert [content(read, version) for version in found] == [b"as it was", b"one"]
+    (found,) = find_versions(read).values()
+    assert [read_version(read, version) for version in found] == [b"as it was", b"one"]
 
 
 def test_a_snapshot_is_told_before_the_next_request(tmp_path: Path) -> None:
@@ -327,7 +327,7 @@ def test_another_model_is_not_sent_what_the_first_one_thought(tmp_path: Path) ->
     session = asyncio.run(go())
     assert session.model.failures == []
     assert session.model.requests[1]["model"] == "claude-sonnet-4-5"
-    assert check.check(manuscript(session.chat.path)).violations == []
+    assert check.check_rules(manuscript(session.chat.path)).violations == []
 
 
 def test_a_title_is_found_by_the_library(tmp_path: Path) -> None:
@@ -343,7 +343,7 @@ def test_a_title_is_found_by_the_library(tmp_path: Path) -> None:
     session = asyncio.run(go())
     sound(session)
     assert unspool.open(there.config).session("The first one").id == session.chat.session_id
-    again, _ = talk(there, ["Two."], "Second.", start=Start(resume=session.chat.path))
+    again, _ = talk(there, ["Two."], "Second.", start=SessionStart(resume=session.chat.path))
     assert again.chat.title == "The first one"
 
 
@@ -406,7 +406,7 @@ def test_a_folder_that_cannot_be_written_ends_the_turn_with_words(tmp_path: Path
         return found
 
     found = asyncio.run(go())
-    (failed,) = of(events.Failed, found)
+    (failed,) = of(events.TurnFailed, found)
     assert failed.exit_code == 4
     assert ending(found) == "failed"
 
@@ -415,14 +415,14 @@ def test_thinking_of_a_session_is_sent_to_the_model_that_thought_it(tmp_path: Pa
     there = place(tmp_path)
     story = [user("Go."), assistant(thinking("Hm."), text("Yes."), model=MODEL)]
     path = written(there, *story)
-    same, _ = talk(there, ["I see."], "Well?", start=Start(resume=path))
+    same, _ = talk(there, ["I see."], "Well?", start=SessionStart(resume=path))
     assert "Hm." in str(same.model.requests[0])
 
 
 def test_a_file_does_not_say_what_is_allowed(tmp_path: Path) -> None:
     there = place(tmp_path)
     path = written(there, user("Go.", permissionMode="bypassPermissions"), assistant("Yes.", model=MODEL))
-    session, _ = talk(there, ["I see."], "Well?", start=Start(resume=path))
+    session, _ = talk(there, ["I see."], "Well?", start=SessionStart(resume=path))
     assert session.chat.mode == "default"
 
 
@@ -432,7 +432,7 @@ def test_plan_mode_and_todos_are_as_they_were_left(tmp_path: Path) -> None:
     call = tool_use("TodoWrite", id="toolu_1", todos=todos)
     done = tool_result("Noted.", id="toolu_1", structured={"oldTodos": [], "newTodos": todos})
     path = written(there, user("Go.", permissionMode="plan"), assistant(call, model=MODEL), done)
-    session, _ = talk(there, ["I see."], "Well?", start=Start(resume=path))
+    session, _ = talk(there, ["I see."], "Well?", start=SessionStart(resume=path))
     assert (session.chat.mode, session.chat.todos) == ("plan", todos)
 
 
@@ -441,7 +441,7 @@ def test_two_turns_at_once_are_refused(tmp_path: Path) -> None:
         session = await opened(place(tmp_path), ["One.", "Two."])
         stream = session.chat.turn("First.")
         await anext(stream)
-        with pytest.raises(Usage, match="a turn is running"):
+        with pytest.raises(UsageError, match="a turn is running"):
             await session.say("Second.")
         await stream.aclose()
         await session.say("Third.")
@@ -456,7 +456,7 @@ def test_a_branch_that_is_gone_on_with_stays_the_one_if_the_turn_is_cut_off(tmp_
     leaf = first.chat.points()[1].parent
 
     async def go() -> None:
-        session = await opened(there, ["Other."], Start(resume=first.chat.path, leaf=leaf))
+        session = await opened(there, ["Other."], SessionStart(resume=first.chat.path, leaf=leaf))
         stream = session.chat.turn("Instead.")
         await anext(stream)
         written = first.chat.path.read_bytes()
@@ -466,7 +466,7 @@ def test_a_branch_that_is_gone_on_with_stays_the_one_if_the_turn_is_cut_off(tmp_
 
     asyncio.run(go())
     script = [{"content": "Yes.", "expect": {"anywhere": "Instead.", "absent": "Second."}}]
-    again, _ = talk(there, script, "Well?", start=Start(resume=first.chat.path))
+    again, _ = talk(there, script, "Well?", start=SessionStart(resume=first.chat.path))
     assert again.model.failures == []
 
 
@@ -478,7 +478,7 @@ def test_what_is_no_text_is_written_as_near_as_can_be(tmp_path: Path) -> None:
 
 
 def test_nothing_is_not_said(tmp_path: Path) -> None:
-    with pytest.raises(Usage, match="nothing to say"):
+    with pytest.raises(UsageError, match="nothing to say"):
         talk(place(tmp_path), [], " ")
 
 

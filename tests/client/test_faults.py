@@ -15,10 +15,10 @@ import pytest
 
 from tests.client.talk import Echo, Session, all_lines, ending, fitted, manuscript, of, opened, place, sound, talk
 from unspool.client import events
-from unspool.client.config import Start
-from unspool.client.session.writer import append
-from unspool.client.tool_context import Desk
-from unspool.client.tools.base import Outcome
+from unspool.client.config import SessionStart
+from unspool.client.session.writer import append_bytes
+from unspool.client.tool_context import ToolContext
+from unspool.client.tool_result import ToolOutcome
 from unspool.edit.rules import check
 from unspool.errors import Unwritable
 
@@ -30,25 +30,25 @@ class Flood(Echo):
 
     name = "Flood"
 
-    async def run(self, input: dict[str, Any], desk: Desk, call_id: str) -> Outcome:
-        return Outcome(content="x" * 50_000_000, result={"size": 50_000_000})
+    async def run(self, input: dict[str, Any], desk: ToolContext, call_id: str) -> ToolOutcome:
+        return ToolOutcome(content="x" * 50_000_000, result={"size": 50_000_000})
 
 
 def test_a_line_is_there_whole_or_not_at_all(tmp_path: Path) -> None:
     code = """
 import resource, signal, sys
 from pathlib import Path
-from unspool.client.session.writer import append
+from unspool.client.session.writer import append_bytes
 from unspool.errors import Unwritable
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 path = Path(sys.argv[1])
-append(path, b'{"a": 1}\\n')
+append_bytes(path, b'{"a": 1}\\n')
 resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
 try:
-    append(path, b'{"b": "' + b"x" * 1000 + b'"}\\n')
+    append_bytes(path, b'{"b": "' + b"x" * 1000 + b'"}\\n')
 except Unwritable as error:
     print(error.message)
-append(path, b'{"c": 3}\\n')
+append_bytes(path, b'{"c": 3}\\n')
 """
     path = tmp_path / "some.jsonl"
     done = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True)
@@ -59,14 +59,14 @@ append(path, b'{"c": 3}\\n')
 def test_a_torn_line_is_ended_before_the_next(tmp_path: Path) -> None:
     path = tmp_path / "some.jsonl"
     path.write_bytes(b'{"torn')
-    append(path, b'{"b": 2}\n')
+    append_bytes(path, b'{"b": 2}\n')
     assert path.read_bytes() == b'{"torn\n{"b": 2}\n'
 
 
 def test_a_link_is_not_written_through(tmp_path: Path) -> None:
     (tmp_path / "some.jsonl").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(Unwritable):
-        append(tmp_path / "some.jsonl", b"{}\n")
+        append_bytes(tmp_path / "some.jsonl", b"{}\n")
     assert not (tmp_path / "elsewhere").exists()
 
 
@@ -89,14 +89,14 @@ def test_a_disk_that_is_full_ends_the_turn_and_leaves_a_session_to_go_on_with(tm
         return session, found
 
     session, found = asyncio.run(go())
-    (failed,) = of(events.Failed, found)
+    (failed,) = of(events.TurnFailed, found)
     assert failed.exit_code == 4
     assert "cannot write" in failed.message
     assert ending(found) == "failed"
     if session.chat.path.exists() and session.chat.path.stat().st_size:
         written = manuscript(session.chat.path)
         assert len(written.items) == len(written.entries)
-        again, _ = talk(place(tmp_path), script, "Well?", start=Start(resume=session.chat.path))
+        again, _ = talk(place(tmp_path), script, "Well?", start=SessionStart(resume=session.chat.path))
         assert again.model.failures == []
 
 
@@ -112,7 +112,7 @@ def test_a_config_folder_that_is_for_reading_only_says_so(tmp_path: Path) -> Non
         await session.chat.close()
         return found
 
-    (failed,) = of(events.Failed, asyncio.run(go()))
+    (failed,) = of(events.TurnFailed, asyncio.run(go()))
     assert (failed.exit_code, "permission denied" in failed.message) == (4, True)
 
 
@@ -128,7 +128,7 @@ def test_a_result_of_fifty_megabytes_is_kept_and_the_session_stays_sound(tmp_pat
 
     session, found = asyncio.run(go())
     assert found[-1].ending in ("context_full", "failed")
-    assert check.check(manuscript(session.chat.path)).violations == []
+    assert check.check_rules(manuscript(session.chat.path)).violations == []
 
 
 def test_a_tool_that_never_ends_is_ended_by_a_limit_of_time(tmp_path: Path) -> None:

@@ -13,8 +13,8 @@ import msgspec
 
 from tests.client.talk import Place, all_lines, fitted, manuscript, place, talk
 from tests.client.victim import PROMPT, Death
-from unspool.client.config import Start
-from unspool.client.tools.task import Task
+from unspool.client.config import SessionStart
+from unspool.client.tools.task import TaskTool
 from unspool.edit.rules import check
 from unspool.testing.api import scripted
 
@@ -64,8 +64,8 @@ def gone_on_with(folder: Path) -> Path | None:
     if path is not None:
         before = manuscript(path)
         assert len(before.items) == len(before.entries)
-        assert [one for one in check.check(before).violations if one.rule != "A2"] == []
-        again, _ = talk(there, SCRIPT, "Well?", start=Start(resume=path), fittings=fitted([Task()]))
+        assert [one for one in check.check_rules(before).violations if one.rule != "A2"] == []
+        again, _ = talk(there, SCRIPT, "Well?", start=SessionStart(resume=path), fittings=fitted([TaskTool()]))
         assert again.model.failures == []
         assert PROMPT in str(again.model.requests[0])
     return path

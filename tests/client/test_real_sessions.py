@@ -10,8 +10,9 @@ from pathlib import Path
 
 from tests.client.talk import Place, manuscript, opened, place
 from tests.real_files import corpus
-from unspool.client.config import Start
+from unspool.client.config import SessionStart
 from unspool.edit.rules import check
+from unspool.edit.rules.violation import new_violations
 from unspool.errors import NotFound
 
 EVERY = 1 if os.environ.get("UNSPOOL_FAULTS") else 6
@@ -37,7 +38,7 @@ def test_sessions_of_all_versions_are_gone_on_with(tmp_path: Path) -> None:
 async def gone_on(there: Place, path: Path) -> str:
     before = manuscript(path)
     try:
-        session = await opened(there, {"default": "Ok."}, Start(resume=path))
+        session = await opened(there, {"default": "Ok."}, SessionStart(resume=path))
     except NotFound:
         return "not a conversation"
     await session.say("And now?")
@@ -46,5 +47,5 @@ async def gone_on(there: Place, path: Path) -> str:
         return "no ids" if "Field required" in session.model.failures[0] else f"wrong: {session.model.failures[0]}"
     assert path.read_bytes().startswith(before.data)
     assert b"last-prompt" in b"".join(path.read_bytes().splitlines()[-2:])
-    worse = check.added(check.check(manuscript(path)).violations, check.check(before).violations)
+    worse = new_violations(check.check_rules(manuscript(path)).violations, check.check_rules(before).violations)
     return f"wrong: {worse}" if worse else "fine"

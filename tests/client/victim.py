@@ -17,14 +17,14 @@ from typing import Any, Literal
 import msgspec
 
 from tests.client.talk import MODEL, fitted, place
-from unspool.api.accumulator import Assembly
-from unspool.api.connection import Connection, Count
+from unspool.api.accumulator import ResponseAccumulator
+from unspool.api.connection import Connection, TokenCount
 from unspool.api.endpoint import Endpoint
-from unspool.api.events import BlockEnded
+from unspool.api.events import BlockFinished
 from unspool.client.chat import Chat
-from unspool.client.config import Settings, Start, World
-from unspool.client.loop.model_calls import HOLD
-from unspool.client.tools.task import Task
+from unspool.client.config import ChatRuntime, ChatSettings, SessionStart
+from unspool.client.loop.model_calls import MAX_HOLD_SECONDS
+from unspool.client.tools.task import TaskTool
 
 PROMPT = "Go."
 AT_ONCE = 8
@@ -45,24 +45,24 @@ class Counted:
         self._inner, self._death, self._seen = inner, death, 0
 
     async def events(self, body: Any, betas: Iterable[str] = ()) -> AsyncGenerator[Any, None]:
-        assembly = Assembly()
+        assembly = ResponseAccumulator()
         async for event in self._inner.events(body, betas):
             if self._death.kind == "event" and self._seen == self._death.after:
                 await asyncio.Event().wait()  # nothing more comes
             self._seen += 1
             self._hear(assembly, event)
             if self._death.kind == "event" and self._seen == self._death.after:
-                asyncio.get_running_loop().call_later(HOLD * 2, die_soon, 20)
+                asyncio.get_running_loop().call_later(MAX_HOLD_SECONDS * 2, die_soon, 20)
             yield event
 
-    def _hear(self, assembly: Assembly, event: Any) -> None:
+    def _hear(self, assembly: ResponseAccumulator, event: Any) -> None:
         """Note every block that is finished: it must be in the session then."""
         assembly.add(event)
-        if isinstance(event, BlockEnded):
+        if isinstance(event, BlockFinished):
             with (Path(self._death.folder) / "heard").open("ab") as file:
                 file.write(msgspec.json.encode(assembly.block(event.index)) + b"\n")
 
-    async def count(self, body: Any, betas: Iterable[str] = ()) -> Count:
+    async def count(self, body: Any, betas: Iterable[str] = ()) -> TokenCount:
         return await self._inner.count(body, betas)
 
 
@@ -96,8 +96,8 @@ def count_lines(death: Death) -> None:
 async def talk(url: str, death: Death) -> None:
     there = place(Path(death.folder))
     async with Connection(Endpoint(base_url=url, key="none")) as api:
-        world = World(Counted(api, death), there.config, there.work, {})
-        chat = await Chat.open(Start(), Settings(model=MODEL), world, None, fitted([Task()]))
+        world = ChatRuntime(Counted(api, death), there.config, there.work, {})
+        chat = await Chat.open(SessionStart(), ChatSettings(model=MODEL), world, None, fitted([TaskTool()]))
         async for _ in chat.turn(PROMPT):
             pass
         await chat.close()

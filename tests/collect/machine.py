@@ -12,17 +12,17 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tests.faults.world import World, whole
-from unspool.collect.collector import Plan, Report, collect
-from unspool.collect.enrolment import Wish, enrolled
-from unspool.collect.object_store import Place, open_place
-from unspool.collect.segment_maker import Tools
-from unspool.collect.segments import FIRST, SIZE, Header, digest, parse_name, unpack
-from unspool.collect.selection import Candidate, Choice, candidates
-from unspool.collect.state import opened
+from unspool.collect.collector import CollectionPlan, CollectionReport, collect_sessions
+from unspool.collect.enrolment import EnrolmentRequest, enrol_device
+from unspool.collect.object_store import SegmentStore, open_object_store
+from unspool.collect.segment_maker import SegmentTools
+from unspool.collect.segments import FIRST, SIZE, SegmentHeader, parse_segment_name, segment_digest, unpack_segment
+from unspool.collect.selection import CollectCandidate, SelectionRules, find_candidates
+from unspool.collect.state import open_state
 from unspool.redact.redactor import Redactor
 from unspool.store.archive.archive import Archive
 from unspool.store.database import open_archive, open_store
-from unspool.store.sync.sync import Wishes, sync
+from unspool.store.sync.sync import SyncOptions, sync_folder
 
 KEY = "5a" * 32
 
@@ -39,36 +39,38 @@ class Row(NamedTuple):
 class Machine:
     """Collects one config folder."""
 
-    def __init__(self, folder: Path, root: Path, place: Place, choice: Choice | None = None, **options: Any) -> None:
-        self.folder, self.root, self.place, self.choice = folder, root.resolve(), place, choice or Choice()
-        self.enrolment = enrolled(folder, Wish("acme", "me", "d1", KEY), {})
+    def __init__(
+        self, folder: Path, root: Path, place: SegmentStore, choice: SelectionRules | None = None, **options: Any
+    ) -> None:
+        self.folder, self.root, self.place, self.choice = folder, root.resolve(), place, choice or SelectionRules()
+        self.enrolment = enrol_device(folder, EnrolmentRequest("acme", "me", "d1", KEY), {})
         self._archive = options.pop("archive", True)
         self._size, self._offsets = options.pop("size", SIZE), options.pop("offsets", {})
         self._options = options
         self.counted = 0
 
     @contextmanager
-    def planned(self) -> Iterator[Plan]:
+    def planned(self) -> Iterator[CollectionPlan]:
         """Open all that is needed."""
         with (
             closing(open_store(self.folder)) as store,
             closing(open_archive(self.folder)) as archive,
-            opened(self.folder, self.place.url, "acme", "d1") as state,
+            open_state(self.folder, self.place.url, "acme", "d1") as state,
         ):
             redactor = Redactor(self.enrolment.secret)
-            tools = Tools(self.enrolment, redactor, Archive(archive), self._clock, self._size, self._offsets)
+            tools = SegmentTools(self.enrolment, redactor, Archive(archive), self._clock, self._size, self._offsets)
 
-            def refresh() -> list[Candidate]:
-                sync(store, Archive(archive), self.root, Wishes(archive=self._archive))
-                return candidates(store, self.root, self.choice)
+            def refresh() -> list[CollectCandidate]:
+                sync_folder(store, Archive(archive), self.root, SyncOptions(archive=self._archive))
+                return find_candidates(store, self.root, self.choice)
 
-            yield Plan(state, self.place, tools, refresh, lambda: 0, **self._options)
+            yield CollectionPlan(state, self.place, tools, refresh, lambda: 0, **self._options)
 
-    def collect(self) -> Report:
+    def collect(self) -> CollectionReport:
         """Send what is new."""
-        report = Report()
+        report = CollectionReport()
         with self.planned() as plan:
-            collect(plan, report)
+            collect_sessions(plan, report)
         return report
 
     def _clock(self) -> str:
@@ -76,29 +78,29 @@ class Machine:
         return f"2026-01-05T00:00:{self.counted:02d}Z"
 
 
-def headers(place: Place) -> list[Header]:
+def headers(place: SegmentStore) -> list[SegmentHeader]:
     """Return the headers of all segments, by stream and sequence."""
     return [header for header, _ in segments(place)]
 
 
-def segments(place: Place) -> Iterator[tuple[Header, list[Row]]]:
+def segments(place: SegmentStore) -> Iterator[tuple[SegmentHeader, list[Row]]]:
     """Yield all segments by stream and sequence. Their names must be a chain without gap."""
     names = sorted(found.name for found in place.names("segments"))
     last: dict[str, tuple[int, str]] = {}
     for name in names:
-        parts = parse_name(name)
+        parts = parse_segment_name(name)
         assert parts is not None
         data = place.get(name)
         assert data is not None
         number, before = last.get(parts.stream, (0, FIRST))
         assert (parts.sequence, parts.previous) == (number + 1, before[:16])
-        last[parts.stream] = (parts.sequence, digest(data))
-        header, lines = unpack(data)
+        last[parts.stream] = (parts.sequence, segment_digest(data))
+        header, lines = unpack_segment(data)
         assert (header.stream, header.sequence, header.previous) == (parts.stream, number + 1, before)
         yield header, [Row(line.offset, line.length, line.raw, line.bad) for line in lines]
 
 
-def rows(place: Place) -> dict[str, list[list[Row]]]:
+def rows(place: SegmentStore) -> dict[str, list[list[Row]]]:
     """Return the lines of every source by generation; those of one generation must not overlap."""
     found: dict[str, dict[int, list[Row]]] = {}
     ends: dict[tuple[str, int], int] = {}
@@ -132,9 +134,9 @@ def expected(world: World) -> dict[str, list[list[Row]]]:
     return found
 
 
-def folder_place(path: Path) -> Place:
+def folder_place(path: Path) -> SegmentStore:
     """Return a folder as a place."""
-    return open_place(f"file://{path}", {})
+    return open_object_store(f"file://{path}", {})
 
 
 def _is_json(line: bytes) -> bool:

@@ -12,11 +12,11 @@ import pytest
 
 from tests.collect.machine import Machine, Row, expected, folder_place, headers, lines_of, rows
 from tests.faults.world import KEY, World, identity, lines
-from unspool.collect.collector import Report, collect, paced, try_out
+from unspool.collect.collector import CollectionReport, collect_sessions, limit_rate, preview_segments
 from unspool.collect.manifest import read_manifests
-from unspool.collect.object_store import Place
-from unspool.collect.selection import Choice, is_refused
-from unspool.errors import PlaceFailed
+from unspool.collect.object_store import SegmentStore
+from unspool.collect.selection import SelectionRules, is_refused
+from unspool.errors import ObjectStoreFailed
 
 
 @pytest.fixture
@@ -29,11 +29,11 @@ def world(tmp_path: Path) -> World:
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Place:
+def place(tmp_path: Path) -> SegmentStore:
     return folder_place(tmp_path / "lake")
 
 
-def test_every_line_is_collected_once(tmp_path: Path, world: World, place: Place) -> None:
+def test_every_line_is_collected_once(tmp_path: Path, world: World, place: SegmentStore) -> None:
     machine = Machine(tmp_path / "own", world.root, place)
     first = machine.collect()
     world.synced()
@@ -50,7 +50,7 @@ def test_every_line_is_collected_once(tmp_path: Path, world: World, place: Place
 @pytest.mark.parametrize("archive", [True, False])
 @pytest.mark.parametrize("seed", range(2))
 def test_whatever_happens_to_files_every_line_of_every_generation_is_collected_once(
-    tmp_path: Path, place: Place, seed: int, archive: bool
+    tmp_path: Path, place: SegmentStore, seed: int, archive: bool
 ) -> None:
     chance, world = random.Random(seed), World(tmp_path / "config")
     machine = Machine(tmp_path / "own", world.root, place, archive=archive, size=3000)
@@ -89,7 +89,7 @@ def _finished(made: list[Row]) -> list[Row]:
 
 
 def test_what_was_never_collected_of_a_file_that_is_gone_comes_from_the_archive(
-    tmp_path: Path, world: World, place: Place
+    tmp_path: Path, world: World, place: SegmentStore
 ) -> None:
     machine = Machine(tmp_path / "own", world.root, place)
     with machine.planned() as plan:
@@ -105,7 +105,7 @@ def test_what_was_never_collected_of_a_file_that_is_gone_comes_from_the_archive(
 
 
 def test_a_file_that_was_put_in_its_own_place_again_is_not_sent_again(
-    tmp_path: Path, world: World, place: Place
+    tmp_path: Path, world: World, place: SegmentStore
 ) -> None:
     machine, path = Machine(tmp_path / "own", world.root, place), world.paths[0]
     machine.collect()
@@ -120,7 +120,9 @@ def test_a_file_that_was_put_in_its_own_place_again_is_not_sent_again(
 
 
 @pytest.mark.parametrize("cut", [3, 200])
-def test_a_torn_line_that_goes_on_in_a_copy_is_one_line(tmp_path: Path, world: World, place: Place, cut: int) -> None:
+def test_a_torn_line_that_goes_on_in_a_copy_is_one_line(
+    tmp_path: Path, world: World, place: SegmentStore, cut: int
+) -> None:
     machine, path = Machine(tmp_path / "own", world.root, place), world.paths[0]
     for _ in range(3):
         world.tear(path, cut)
@@ -135,14 +137,14 @@ def test_a_torn_line_that_goes_on_in_a_copy_is_one_line(tmp_path: Path, world: W
 
 
 def test_a_file_that_becomes_another_while_it_is_read_costs_no_other(
-    tmp_path: Path, world: World, place: Place
+    tmp_path: Path, world: World, place: SegmentStore
 ) -> None:
     machine = Machine(tmp_path / "own", world.root, place, archive=False)
     with machine.planned() as plan:
         found = plan.refresh()
         world.truncate(world.paths[0], 10)
-        report = Report()
-        collect(plan._replace(refresh=lambda: found), report)
+        report = CollectionReport()
+        collect_sessions(plan._replace(refresh=lambda: found), report)
     assert [path for path, _ in report.failed] == [str(world.paths[0])]
     assert report.segments == 1
     world.append(world.paths[0], 1)
@@ -150,7 +152,7 @@ def test_a_file_that_becomes_another_while_it_is_read_costs_no_other(
     assert len(rows(place)) == 2
 
 
-def test_a_state_that_was_lost_is_asked_of_the_store(tmp_path: Path, world: World, place: Place) -> None:
+def test_a_state_that_was_lost_is_asked_of_the_store(tmp_path: Path, world: World, place: SegmentStore) -> None:
     machine = Machine(tmp_path / "own", world.root, place, size=2000)
     machine.collect()
     world.append(world.paths[0], 2)
@@ -161,7 +163,7 @@ def test_a_state_that_was_lost_is_asked_of_the_store(tmp_path: Path, world: Worl
     assert rows(place) == expected(world)
 
 
-def test_two_machines_by_mistake_lose_and_double_nothing(tmp_path: Path, world: World, place: Place) -> None:
+def test_two_machines_by_mistake_lose_and_double_nothing(tmp_path: Path, world: World, place: SegmentStore) -> None:
     one, two = (Machine(tmp_path / name, world.root, place, size=2500) for name in ("one", "two"))
     chance = random.Random(7)
     for number in range(20):
@@ -185,31 +187,31 @@ def test_two_machines_by_mistake_lose_and_double_nothing(tmp_path: Path, world: 
     assert sum(sent.lines for sent in manifest.streams.values()) == sum(header.lines for header in headers(place))
 
 
-class _Forgetful(Place):
+class _Forgetful(SegmentStore):
     """Does what it is told, and sometimes does not say so, or does not do it."""
 
-    def __init__(self, place: Place, seed: int) -> None:
+    def __init__(self, place: SegmentStore, seed: int) -> None:
         super().__init__(place.url, place._store, place._folder)
         self.chance = random.Random(seed)
 
     def put_new(self, name: str, data: bytes) -> bool:
         luck = self.chance.random()
         if luck < 0.2:
-            raise PlaceFailed("the request was lost")
+            raise ObjectStoreFailed("the request was lost")
         done = super().put_new(name, data)
         if luck < 0.4:
-            raise PlaceFailed("the answer was lost")
+            raise ObjectStoreFailed("the answer was lost")
         return done
 
 
 @pytest.mark.parametrize("seed", range(2))
 def test_lost_requests_and_lost_answers_lose_and_double_nothing(
-    tmp_path: Path, world: World, place: Place, seed: int
+    tmp_path: Path, world: World, place: SegmentStore, seed: int
 ) -> None:
     machine = Machine(tmp_path / "own", world.root, _Forgetful(place, seed), size=1500)
     failures = 0
     while failures < 100:
-        with suppress(PlaceFailed):
+        with suppress(ObjectStoreFailed):
             machine.collect()
             break
         failures += 1
@@ -219,7 +221,7 @@ def test_lost_requests_and_lost_answers_lose_and_double_nothing(
     assert rows(place) == expected(world)
 
 
-def test_what_matters_most_is_sent_first(tmp_path: Path, world: World, place: Place) -> None:
+def test_what_matters_most_is_sent_first(tmp_path: Path, world: World, place: SegmentStore) -> None:
     root, sent = world.root, list[str]()
     session = root / "projects" / KEY / identity(1)
     files = {
@@ -239,7 +241,7 @@ def test_what_matters_most_is_sent_first(tmp_path: Path, world: World, place: Pl
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
 
-    class Noting(Place):
+    class Noting(SegmentStore):
         def put_new(self, name: str, data: bytes) -> bool:
             sent.append(name)
             return super().put_new(name, data)
@@ -250,42 +252,42 @@ def test_what_matters_most_is_sent_first(tmp_path: Path, world: World, place: Pl
     assert order[:3] == ["index", "session", "session"]
     assert order[3:7] == ["agent", "agent-meta", "history", "stats"]
     assert sorted(order[7:]) == ["plan", "todos"]
-    extras = Choice(extras=frozenset({"tool-results", "file-history", "settings"}))
+    extras = SelectionRules(extras=frozenset({"tool-results", "file-history", "settings"}))
     assert Machine(tmp_path / "own", root, place, extras).collect().segments == 3
     assert not any("snapshot" in header.source for header in headers(place))
 
 
-def test_projects_are_chosen_and_nothing_of_others_is_sent(tmp_path: Path, world: World, place: Place) -> None:
+def test_projects_are_chosen_and_nothing_of_others_is_sent(tmp_path: Path, world: World, place: SegmentStore) -> None:
     other = world.root / "projects" / "-home-me-other" / f"{identity(90)}.jsonl"
     other.parent.mkdir()
     other.write_bytes(b"".join(lines(90)[:4]))
     (world.root / "history.jsonl").write_bytes(b'{"display":"hi","project":"/home/me/other"}\n')
-    assert Machine(tmp_path / "a", world.root, place, Choice(exclude=("other",))).collect().segments == 2
+    assert Machine(tmp_path / "a", world.root, place, SelectionRules(exclude=("other",))).collect().segments == 2
     assert {header.project for header in headers(place)} == {KEY}
-    machine = Machine(tmp_path / "a", world.root, place, Choice(include=("/home/me/other",)))
+    machine = Machine(tmp_path / "a", world.root, place, SelectionRules(include=("/home/me/other",)))
     assert machine.collect().segments == 1
-    assert Machine(tmp_path / "a", world.root, place, Choice(since=2**62)).collect().segments == 0
+    assert Machine(tmp_path / "a", world.root, place, SelectionRules(since=2**62)).collect().segments == 0
     assert Machine(tmp_path / "a", world.root, place).collect().segments == 1
     assert {header.kind for header in headers(place)} == {"session", "history"}
 
 
 def test_what_waits_of_a_project_that_was_excluded_meanwhile_goes_on_waiting(
-    tmp_path: Path, world: World, place: Place
+    tmp_path: Path, world: World, place: SegmentStore
 ) -> None:
-    class Down(Place):
+    class Down(SegmentStore):
         def put_new(self, name: str, data: bytes) -> bool:
-            raise PlaceFailed("no answer")
+            raise ObjectStoreFailed("no answer")
 
-    with pytest.raises(PlaceFailed):
+    with pytest.raises(ObjectStoreFailed):
         Machine(tmp_path / "own", world.root, Down(place.url, place._store, place._folder)).collect()
-    choice = Choice(exclude=("project",))
+    choice = SelectionRules(exclude=("project",))
     excluded = Machine(tmp_path / "own", world.root, place, choice, refuses=lambda path: is_refused(path, choice))
     assert excluded.collect().segments == 0
     assert headers(place) == []
     assert Machine(tmp_path / "own", world.root, place).collect().segments == 2
 
 
-def test_a_side_file_is_sent_whenever_it_has_changed(tmp_path: Path, world: World, place: Place) -> None:
+def test_a_side_file_is_sent_whenever_it_has_changed(tmp_path: Path, world: World, place: SegmentStore) -> None:
     plan = world.root / "plans" / "a.md"
     plan.parent.mkdir()
     machine = Machine(tmp_path / "own", world.root, place)
@@ -296,14 +298,14 @@ def test_a_side_file_is_sent_whenever_it_has_changed(tmp_path: Path, world: Worl
     assert [[row.raw for row in made] for made in found] == [["# one"], ["# two"], ["# one"]]
 
 
-def test_a_full_outbox_makes_nothing_more_and_loses_nothing(tmp_path: Path, world: World, place: Place) -> None:
-    class Down(Place):
+def test_a_full_outbox_makes_nothing_more_and_loses_nothing(tmp_path: Path, world: World, place: SegmentStore) -> None:
+    class Down(SegmentStore):
         def put_new(self, name: str, data: bytes) -> bool:
-            raise PlaceFailed("no answer")
+            raise ObjectStoreFailed("no answer")
 
     down = Machine(tmp_path / "own", world.root, Down(place.url, place._store, place._folder), size=1000, outbox=4000)
     for _ in range(3):
-        with pytest.raises(PlaceFailed, match="the outbox is full, and what is newer stays in its files"):
+        with pytest.raises(ObjectStoreFailed, match="the outbox is full, and what is newer stays in its files"):
             down.collect()
         with down.planned() as plan:
             assert 4000 <= sum(one.size for one in plan.state.waiting()) < 8000
@@ -313,16 +315,16 @@ def test_a_full_outbox_makes_nothing_more_and_loses_nothing(tmp_path: Path, worl
     assert rows(place) == expected(world)
 
 
-def test_a_dry_run_tells_and_leaves_no_trace(tmp_path: Path, world: World, place: Place) -> None:
-    machine, report = Machine(tmp_path / "own", world.root, place), Report()
+def test_a_dry_run_tells_and_leaves_no_trace(tmp_path: Path, world: World, place: SegmentStore) -> None:
+    machine, report = Machine(tmp_path / "own", world.root, place), CollectionReport()
     with machine.planned() as plan:
-        try_out(plan, report)
+        preview_segments(plan, report)
         assert plan.state.waiting() == []
     assert list(place.names("")) == []
     assert machine.collect().lines == report.lines > 0
 
 
-def test_offsets_of_another_collector_say_where_to_begin(tmp_path: Path, world: World, place: Place) -> None:
+def test_offsets_of_another_collector_say_where_to_begin(tmp_path: Path, world: World, place: SegmentStore) -> None:
     path = world.paths[0]
     first = path.read_bytes().index(b"\n") + 1
     machine = Machine(tmp_path / "own", world.root, place, offsets={str(path): first, str(world.paths[1]): 10**9})
@@ -335,12 +337,12 @@ def test_offsets_of_another_collector_say_where_to_begin(tmp_path: Path, world: 
 
 
 def test_a_clock_that_differs_from_the_stores_is_noticed_and_changes_nothing(
-    tmp_path: Path, world: World, place: Place
+    tmp_path: Path, world: World, place: SegmentStore
 ) -> None:
     machine = Machine(tmp_path / "own", world.root, place)
-    report = Report()
+    report = CollectionReport()
     with machine.planned() as plan:
-        collect(plan._replace(milliseconds=lambda: int((time.time() + 3600) * 1000)), report)
+        collect_sessions(plan._replace(milliseconds=lambda: int((time.time() + 3600) * 1000)), report)
     assert 3590 < report.ahead < 3610
     world.append(world.paths[0], 1)
     assert machine.collect().lines == 1
@@ -350,7 +352,7 @@ def test_a_clock_that_differs_from_the_stores_is_noticed_and_changes_nothing(
 
 def test_no_more_is_sent_in_a_second_than_was_asked_for() -> None:
     slept: list[float] = []
-    pace = paced(1000, slept.append)
+    pace = limit_rate(1000, slept.append)
     for _ in range(3):
         pace(500)
     assert [round(seconds, 1) for seconds in slept] == [0.0, 0.5, 1.0]

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from unspool.collect.foreign_offsets import read_offsets, write_offsets
-from unspool.collect.selection import Candidate
+from unspool.collect.selection import CollectCandidate
 from unspool.errors import Unreadable
 
 
-def candidate(path: Path, kind: str = "session") -> Candidate:
-    return Candidate(
+def candidate(path: Path, kind: str = "session") -> CollectCandidate:
+    return CollectCandidate(
         path=str(path), kind=kind, project="-p", session_id="s", agent_id=None, generation=1, size=9,
         modified=1_768_263_841_305_000_000, inode=1, device=1, offset=9, head=b"", boundary=b"", archived=1, gone=None,
         home=str(path.parent),

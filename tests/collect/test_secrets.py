@@ -8,8 +8,8 @@ from pathlib import Path
 from tests.collect.machine import Machine, folder_place
 from tests.redact.secrets import PLANTED
 from tests.redact.test_lines import PLACES
-from unspool.collect.selection import OPTIONAL, Choice
-from unspool.store.archive.frames import decompress
+from unspool.collect.selection import OPTIONAL, SelectionRules
+from unspool.store.archive.archive import decompress
 from unspool.testing.build import assistant, session, tool_result, tool_use, user
 
 ID = "00000000-0000-4000-8000-000000000001"
@@ -18,7 +18,7 @@ ID = "00000000-0000-4000-8000-000000000001"
 def test_no_planted_secret_leaves_the_machine(tmp_path: Path) -> None:
     root, place = tmp_path / ".claude", folder_place(tmp_path / "lake")
     _plant(root)
-    machine = Machine(tmp_path / "own", root, place, Choice(extras=frozenset(OPTIONAL)))
+    machine = Machine(tmp_path / "own", root, place, SelectionRules(extras=frozenset(OPTIONAL)))
     report = machine.collect()
     assert report.counts.total() > 10 * len(PLANTED)
     assert report.counts.keys() >= {planted.kind for planted in PLANTED}

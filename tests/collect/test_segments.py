@@ -11,25 +11,25 @@ from hypothesis import strategies as st
 from unspool.collect.segments import (
     FIRST,
     VERSION,
-    Header,
-    Line,
-    Name,
-    digest,
-    name,
-    name_of,
-    pack,
-    parse_name,
-    unpack,
+    SegmentHeader,
+    SegmentLine,
+    SegmentName,
+    format_segment_name,
+    name_segment,
+    pack_segment,
+    parse_segment_name,
+    segment_digest,
     unpack_header,
+    unpack_segment,
 )
 from unspool.errors import Unreadable
-from unspool.store.archive.frames import compress
+from unspool.store.archive.archive import compress
 
 STREAM = "0123456789abcdef" * 2
 
 
-def header(lines: int = 0, sequence: int = 1, previous: str = FIRST) -> Header:
-    return Header(
+def header(lines: int = 0, sequence: int = 1, previous: str = FIRST) -> SegmentHeader:
+    return SegmentHeader(
         version=VERSION, org="acme", user="me", device="d1", key_id="k", stream=STREAM, sequence=sequence,
         previous=previous, project="-p", source="projects/-p/a.jsonl", kind="session", session="a", generation=1,
         start=0, end=10, lines=lines, rules="r", redactions={"jwt": 2}, written="2026-01-05T00:00:00Z",
@@ -40,47 +40,50 @@ def header(lines: int = 0, sequence: int = 1, previous: str = FIRST) -> Header:
 texts = st.text(st.characters(exclude_categories=["Cs"]))
 
 
-@given(st.lists(st.builds(Line, st.integers(0, 2**53), st.integers(0, 2**53), texts, st.booleans())))
-def test_what_goes_into_a_segment_comes_out(lines: list[Line]) -> None:
-    data = pack(header(len(lines)), lines)
-    assert unpack(data) == (header(len(lines)), lines)
+@given(st.lists(st.builds(SegmentLine, st.integers(0, 2**53), st.integers(0, 2**53), texts, st.booleans())))
+def test_what_goes_into_a_segment_comes_out(lines: list[SegmentLine]) -> None:
+    data = pack_segment(header(len(lines)), lines)
+    assert unpack_segment(data) == (header(len(lines)), lines)
     assert unpack_header(data) == header(len(lines))
 
 
 @given(st.integers(0, 400), st.integers(1, 255))
 def test_a_segment_in_which_a_byte_has_changed_is_never_read_as_another(place: int, change: int) -> None:
-    lines = [Line(0, 3, "one"), Line(4, 3, "two")]
-    data = bytearray(pack(header(2), lines))
+    lines = [SegmentLine(0, 3, "one"), SegmentLine(4, 3, "two")]
+    data = bytearray(pack_segment(header(2), lines))
     data[place % len(data)] ^= change
     with suppress(Unreadable):
-        assert unpack(bytes(data)) == (header(2), lines)  # a byte that says nothing, as of the frame's own header
+        assert unpack_segment(bytes(data)) == (
+            header(2),
+            lines,
+        )  # a byte that says nothing, as of the frame's own header
 
 
 @pytest.mark.parametrize("cut", [0, 1, 10, -1])
 def test_a_segment_that_was_cut_is_named(cut: int) -> None:
     with pytest.raises(Unreadable, match="not a"):
-        unpack(pack(header(1), [Line(0, 1, "x")])[:cut])
+        unpack_segment(pack_segment(header(1), [SegmentLine(0, 1, "x")])[:cut])
 
 
 def test_what_is_not_a_segment_is_named() -> None:
     for data in (b"", b"words", compress(b"words"), compress(b"{}"), compress(b"\xff\n")):
         with pytest.raises(Unreadable, match="not a segment"):
-            unpack(data)
+            unpack_segment(data)
 
 
 def test_a_segment_lacking_a_line_is_named() -> None:
     with pytest.raises(Unreadable, match="1 of 2 lines"):
-        unpack(pack(header(2), [Line(0, 1, "x")]))
+        unpack_segment(pack_segment(header(2), [SegmentLine(0, 1, "x")]))
 
 
 def test_a_name_says_where_a_segment_belongs_and_what_it_follows() -> None:
-    first = pack(header(), [])
-    second = header(sequence=2, previous=digest(first))
-    assert name_of(header()) == f"segments/acme/d1/{STREAM}/0000000001-0000000000000000.jsonl.zst"
-    assert parse_name(name_of(second)) == Name("acme", "d1", STREAM, 2, digest(first)[:16])
-    assert name(Name("acme", "d1", STREAM, 2, digest(first))) == name_of(second)
+    first = pack_segment(header(), [])
+    second = header(sequence=2, previous=segment_digest(first))
+    assert name_segment(header()) == f"segments/acme/d1/{STREAM}/0000000001-0000000000000000.jsonl.zst"
+    assert parse_segment_name(name_segment(second)) == SegmentName("acme", "d1", STREAM, 2, segment_digest(first)[:16])
+    assert format_segment_name(SegmentName("acme", "d1", STREAM, 2, segment_digest(first))) == name_segment(second)
 
 
 @pytest.mark.parametrize("other", ["", "segments/acme/d1/x/1.jsonl.zst", f"segments/acme/d1/{STREAM}/0000000001.jsonl"])
 def test_other_names_are_no_segments(other: str) -> None:
-    assert parse_name(other) is None
+    assert parse_segment_name(other) is None

@@ -19,13 +19,13 @@ import pytest
 
 import unspool
 from unspool.cli.main import _COMMANDS
-from unspool.format.entry import Entry
-from unspool.prices.cost import cost
-from unspool.prices.from_entries import of_entry
-from unspool.prices.price_list import price
-from unspool.prices.responses import Response, unique
-from unspool.read.scan import Kind
-from unspool.read.tail import items
+from unspool.format.records import Entry
+from unspool.prices.cost import cost_micros
+from unspool.prices.from_entries import response_of_entry
+from unspool.prices.price_list import find_price
+from unspool.prices.responses import Response, count_once
+from unspool.read.source_tree import Kind
+from unspool.read.tail import read_items
 
 ROOT = Path(__file__).parents[2]
 CASES = sorted((Path(__file__).parent / "cases").iterdir())
@@ -48,22 +48,24 @@ each_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 @each_case
 def test_the_library_counts_as_expected(case: Path) -> None:
     expected = expectation(case)
-    counted = [one.response for one in unique(lines(case))]
+    counted = [one.response for one in count_once(lines(case))]
     assert viewed(told(counted, expected["zone"]), expected) == rows(expected)
 
 
 @each_case
 def test_the_order_of_files_and_lines_changes_nothing(case: Path) -> None:
     expected = expectation(case)
-    counted = [one.response for one in unique(reversed(lines(case)))]
+    counted = [one.response for one in count_once(reversed(lines(case)))]
     assert viewed(told(counted, expected["zone"]), expected) == rows(expected)
 
 
 def lines(case: Path) -> list[Line]:
     """Return what each line of a case's sessions and agents says of a response, with its file."""
     sources = unspool.open(case / "config").tree.of(Kind.SESSION, Kind.AGENT)
-    entries = ((str(source.path), item) for source in sources for item in items(source.path) if isinstance(item, Entry))
-    found = ((path, of_entry(entry, path)) for path, entry in entries)
+    entries = (
+        (str(source.path), item) for source in sources for item in read_items(source.path) if isinstance(item, Entry)
+    )
+    found = ((path, response_of_entry(entry, path)) for path, entry in entries)
     return [(path, response) for path, response in found if isinstance(response, Response)]
 
 
@@ -73,7 +75,7 @@ def told(responses: Iterable[Response], zone: str) -> list[dict[str, Any]]:
 
 
 def described(response: Response, zone: str) -> dict[str, Any]:
-    known = price(response.model)
+    known = find_price(response.model)
     return {
         "date": day(response.timestamp, zone),
         "session": response.session_id,
@@ -86,7 +88,7 @@ def described(response: Response, zone: str) -> dict[str, Any]:
         "web_searches": response.web_searches,
         "estimated": not response.final,
         "bill": "by the table" if known else None,
-        "cost_micros": cost(response, known),
+        "cost_micros": cost_micros(response, known),
     }
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from unspool.demo import session_builder
-from unspool.errors import Usage
+from unspool.errors import UsageError
 from unspool.format.attachments import QueuedCommand
 from unspool.format.envelope import Record
 from unspool.format.meta_records import FileHistorySnapshot
@@ -135,9 +135,9 @@ def test_a_saved_session_lies_where_the_program_looks(tmp_path: Path) -> None:
 
 
 def test_words_that_make_no_sense_are_refused() -> None:
-    with pytest.raises(Usage):
+    with pytest.raises(UsageError):
         session(tool_result("x"))
-    with pytest.raises(Usage):
+    with pytest.raises(UsageError):
         session(user("a"), rewind(2))
 
 

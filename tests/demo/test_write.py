@@ -15,12 +15,11 @@ from unspool.demo import write as demo
 from unspool.demo.files import CONFIG
 from unspool.errors import Refused
 from unspool.format.blocks import Document, Image, Other, Thinking, ToolResult, ToolUse
-from unspool.format.entry import BadLine, Entry, Item
 from unspool.format.envelope import Unknown
-from unspool.format.records import AnyRecord, Assistant, Attachment, Progress, System, User
+from unspool.format.records import AnyRecord, Assistant, Attachment, BadLine, Entry, Item, Progress, System, User
 from unspool.format.side_files import json, markdown
 from unspool.read import tail
-from unspool.read.scan import Kind, Source, Tree, scan
+from unspool.read.source_tree import Kind, Source, Tree, scan
 
 Json = dict[str, Any]
 
@@ -51,7 +50,7 @@ TOOLS = {
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("demo") / "claude"
-    demo.write(path)
+    demo.write_demo(path)
     return path
 
 
@@ -66,7 +65,7 @@ def tree(folder: Path) -> Tree:
 def test_two_writes_give_the_same_names_bytes_modes_and_times(folder: Path, tmp_path: Path) -> None:
     mask = os.umask(0)
     try:
-        demo.write(tmp_path / "deep" / "down")
+        demo.write_demo(tmp_path / "deep" / "down")
     finally:
         os.umask(mask)
     assert state(tmp_path / "deep" / "down") == state(folder)
@@ -85,7 +84,7 @@ def test_a_session_was_last_changed_at_its_last_line(tree: Tree) -> None:
 
 
 def test_the_summary_counts_what_there_is(tmp_path: Path) -> None:
-    summary = demo.write(tmp_path)
+    summary = demo.write_demo(tmp_path)
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
     kinds = Counter(source.kind for source in scan(tmp_path).sources)
     assert summary == demo.Summary(
@@ -95,12 +94,12 @@ def test_the_summary_counts_what_there_is(tmp_path: Path) -> None:
 
 
 def test_an_older_demo_is_restored_and_what_is_not_the_demos_stays(folder: Path, tmp_path: Path) -> None:
-    demo.write(tmp_path)
+    demo.write_demo(tmp_path)
     session = next(scan(tmp_path).of(Kind.SESSION)).path
     session.write_bytes(b"overwritten")
     (tmp_path / "history.jsonl").unlink()
     (tmp_path / "mine.txt").write_text("mine")
-    demo.write(tmp_path)
+    demo.write_demo(tmp_path)
     assert (tmp_path / "mine.txt").read_text() == "mine"
     (tmp_path / "mine.txt").unlink()
     assert {name: it for name, it in state(tmp_path).items() if name != "."} == {
@@ -116,7 +115,7 @@ def test_a_folder_with_something_in_it_is_refused_and_stays_as_it_is(tmp_path: P
     (tmp_path / "projects" / "real.jsonl").write_text("{}\n")
     before = state(tmp_path)
     with pytest.raises(Refused, match="not empty") as caught:
-        demo.write(tmp_path)
+        demo.write_demo(tmp_path)
     assert caught.value.hint
     assert state(tmp_path) == before
 
@@ -128,7 +127,7 @@ def test_a_link_is_not_followed(tmp_path: Path, there: bool) -> None:
         target.mkdir()
     link.symlink_to(target)
     with pytest.raises(Refused, match="a link"):
-        demo.write(link)
+        demo.write_demo(link)
     assert not there or not list(target.iterdir())
     assert target.exists() == there
 
@@ -136,31 +135,31 @@ def test_a_link_is_not_followed(tmp_path: Path, there: bool) -> None:
 def test_a_file_is_no_folder(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("mine")
     with pytest.raises(Refused, match="not a folder"):
-        demo.write(tmp_path / "file")
+        demo.write_demo(tmp_path / "file")
     assert (tmp_path / "file").read_text() == "mine"
 
 
 def test_a_link_inside_an_older_demo_is_not_followed(tmp_path: Path) -> None:
     inside, outside = tmp_path / "demo", tmp_path / "outside"
-    demo.write(inside)
+    demo.write_demo(inside)
     (inside / "plans").rename(outside)
     (inside / "plans").symlink_to(outside)
     next(outside.iterdir()).write_text("mine")
     with pytest.raises(Refused, match="in the way"):
-        demo.write(inside)
+        demo.write_demo(inside)
     assert next(outside.iterdir()).read_text() == "mine"
 
 
 def test_a_file_is_not_written_through_a_link_or_a_second_name(tmp_path: Path) -> None:
     inside, first, second = tmp_path / "demo", tmp_path / "first", tmp_path / "second"
-    demo.write(inside)
+    demo.write_demo(inside)
     (inside / "history.jsonl").rename(first)
     (inside / "history.jsonl").symlink_to(first)
     second.write_text("mine")
     (inside / "settings.json").unlink()
     (inside / "settings.json").hardlink_to(second)
     first.write_text("mine")
-    demo.write(inside)
+    demo.write_demo(inside)
     assert (first.read_text(), second.read_text()) == ("mine", "mine")
     assert not (inside / "history.jsonl").is_symlink()
 

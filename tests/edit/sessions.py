@@ -6,8 +6,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from unspool.edit.planner import Ids
-from unspool.edit.session_view import Manuscript, read
+from unspool.edit.planning.plan import EditIds
+from unspool.edit.session_text import SessionText, parse_session_text
 from unspool.testing.build import (
     Built,
     Step,
@@ -35,12 +35,12 @@ LONG = "a long result, line by line\n" * 80
 VERSIONS = ("2.0.76", "2.1.29", "2.1.100", "2.1.200", "2.1.325")
 
 
-def ids(session_id: str = NEW) -> Ids:
-    return Ids(session_id, b"seed", "b" * 36, "c" * 36, "2030-01-01T00:00:00.000Z")
+def ids(session_id: str = NEW) -> EditIds:
+    return EditIds(session_id, b"seed", "b" * 36, "c" * 36, "2030-01-01T00:00:00.000Z")
 
 
-def manuscript(built: Built, *, id: str | None = None, tail: bytes = b"") -> Manuscript:
-    return read(id or built.id, built.data + tail)
+def manuscript(built: Built, *, id: str | None = None, tail: bytes = b"") -> SessionText:
+    return parse_session_text(id or built.id, built.data + tail)
 
 
 def work(version: str = "2.1.325") -> Built:

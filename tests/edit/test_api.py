@@ -14,9 +14,8 @@ import unspool
 from tests.edit.sessions import LONG, work
 from tests.edit.test_properties import tree
 from unspool.edit.api import apply_edit, edit_log, plan_edit, undo_edit
-from unspool.edit.apply.journal import locked
-from unspool.edit.planner import Clone, Compress, Fork, Move
-from unspool.edit.trim import Trim
+from unspool.edit.apply.journal import hold_lock
+from unspool.edit.planning.plan import Clone, Compress, Fork, Move, Trim
 from unspool.edit.verify.check_session import violations
 from unspool.errors import NotFound, Refused
 from unspool.home import Session
@@ -107,11 +106,11 @@ def test_paths_of_its_own_files_lead_to_the_copies_but_prompts_stay(config: Path
 
 def test_ten_clones_cost_nothing(config: Path, tmp_path: Path) -> None:
     def total() -> object:
-        from unspool.prices.responses import unique
+        from unspool.prices.responses import count_once
 
         home = unspool.open(config)
         billed = [(s.id, response) for s in home.sessions() for response in s.responses]
-        return {(counted.source, counted.response.id, counted.response.output) for counted in unique(billed)}
+        return {(counted.source, counted.response.id, counted.response.output) for counted in count_once(billed)}
 
     before = total()
     for _ in range(10):
@@ -257,7 +256,7 @@ def test_a_session_that_was_written_anew_meanwhile_is_left_alone(config: Path, t
 
 def test_of_two_editors_one_is_refused(config: Path, tmp_path: Path) -> None:
     planned = plan_edit(found(config), Clone())
-    with locked(tmp_path / "own"), pytest.raises(Refused, match="another edit is under way"):
+    with hold_lock(tmp_path / "own"), pytest.raises(Refused, match="another edit is under way"):
         apply_edit(planned, folder=tmp_path / "own")
 
 

@@ -16,11 +16,12 @@ from hypothesis import strategies as st
 import unspool
 from tests.edit.sessions import NEW, built, ids, manuscript
 from unspool.edit.api import apply_edit, plan_edit, undo_edit
-from unspool.edit.ids import known_as
-from unspool.edit.planner import Clone, Compress, Fork, Operation, Prepared, TrimTo, plan
-from unspool.edit.rules.check import added, check
-from unspool.edit.trim import Trim
-from unspool.edit.verify.verify import verified
+from unspool.edit.planning.ids import source_subject
+from unspool.edit.planning.plan import Clone, Compress, Fork, Operation, Trim, TrimTo
+from unspool.edit.planning.planner import PreparedEdit, prepare_edit
+from unspool.edit.rules.check import check_rules
+from unspool.edit.rules.violation import new_violations
+from unspool.edit.verify.verify import verify_edit
 from unspool.errors import UnspoolError
 from unspool.testing.build import Built
 
@@ -54,12 +55,17 @@ def test_an_edit_adds_no_violation_and_the_api_takes_it(
     source = manuscript(made[0], tail=made[1])
     here = in_place and not isinstance(operation, Clone | Fork)
     try:
-        prepared = plan(source, operation, ids(source.id if here else NEW))
+        prepared = prepare_edit(source, operation, ids(source.id if here else NEW))
     except UnspoolError:
         return
-    found = verified(prepared)
+    found = verify_edit(prepared)
     assert found.faults == ()
-    assert added(prepared.checked.violations, check(source, seen=prepared.seen).violations, _known(prepared)) == []
+    assert (
+        new_violations(
+            prepared.checked.violations, check_rules(source, context=prepared.context).violations, _known(prepared)
+        )
+        == []
+    )
 
 
 @given(built(), st.integers(0, 200))
@@ -67,13 +73,13 @@ def test_an_edit_adds_no_violation_and_the_api_takes_it(
 def test_a_session_can_be_forked_at_any_line(made: tuple[Built, bytes], number: int) -> None:
     source = manuscript(made[0], tail=made[1])
     uuids = [entry.record.uuid for entry in source.entries if entry.record.uuid]
-    prepared = plan(source, Fork(uuids[number % len(uuids)]), ids(NEW))
-    assert verified(prepared).faults == ()
+    prepared = prepare_edit(source, Fork(uuids[number % len(uuids)]), ids(NEW))
+    assert verify_edit(prepared).faults == ()
 
 
-def _known(prepared: Prepared) -> Callable[[str], str]:
-    identity = prepared.plan.identity
-    return known_as(identity) if identity else str
+def _known(prepared: PreparedEdit) -> Callable[[str], str]:
+    identity = prepared.plan.id_map
+    return source_subject(identity) if identity else str
 
 
 @given(built(), st.lists(st.tuples(operations, st.booleans()), min_size=1, max_size=5))

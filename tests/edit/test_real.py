@@ -13,14 +13,14 @@ from tests.edit.sessions import NEW, ids
 from tests.edit.test_properties import tree
 from tests.real_files import corpus
 from unspool.edit.api import apply_edit, plan_edit, undo_edit
-from unspool.edit.planner import Clone, Compress, Fork, Operation, TrimTo, plan
-from unspool.edit.session_view import Manuscript, read
-from unspool.edit.trim import Trim
-from unspool.edit.verify.verify import verified
+from unspool.edit.planning.plan import Clone, Compress, Fork, Operation, Trim, TrimTo
+from unspool.edit.planning.planner import prepare_edit
+from unspool.edit.session_text import SessionText, parse_session_text
+from unspool.edit.verify.verify import verify_edit
 from unspool.errors import UnspoolError
 from unspool.format.blocks import Text
 from unspool.format.records import Assistant
-from unspool.graph.turns import prompts
+from unspool.graph.turns import find_prompts
 
 OPERATIONS: dict[str, Operation] = {
     "clone": Clone(),
@@ -50,15 +50,15 @@ def sessions(folder: Path) -> list[Path]:
 def test_an_edit_of_any_real_session_is_sound_or_refused_with_a_reason(name: str) -> None:
     operation, told = OPERATIONS[name], Counter[str]()
     for path in sessions(corpus()):
-        source = read(path.stem, path.read_bytes())
+        source = parse_session_text(path.stem, path.read_bytes())
         places = (NEW,) if isinstance(operation, Clone | Fork) else (NEW, source.id)
         for id in places:
             try:
-                prepared = plan(source, operation, ids(id))
+                prepared = prepare_edit(source, operation, ids(id))
             except UnspoolError:
                 told["refused"] += 1
                 continue
-            faults = verified(prepared).faults
+            faults = verify_edit(prepared).faults
             if faults and "[trimmed for fixture]" in source.data.decode(errors="replace"):
                 continue  # one file has the same id on every line: it is refused, by name
             assert faults == (), path
@@ -69,18 +69,20 @@ def test_an_edit_of_any_real_session_is_sound_or_refused_with_a_reason(name: str
 @pytest.mark.parametrize("name", NAMED)
 def test_results_and_superseded_reads_are_most_of_a_context(name: str) -> None:
     path = corpus() / name
-    source = read(path.stem, path.read_bytes())
-    prepared = plan(source, Trim(results=True, superseded_reads=True), ids(source.id))
+    source = parse_session_text(path.stem, path.read_bytes())
+    prepared = prepare_edit(source, Trim(results=True, superseded_reads=True), ids(source.id))
     before, after = prepared.plan.context_tokens
     assert after <= 0.4 * before
-    assert [text for *_, text in prompts(prepared.result.entries)] == [text for *_, text in prompts(source.entries)]
+    assert [text for *_, text in find_prompts(prepared.result.entries)] == [
+        text for *_, text in find_prompts(source.entries)
+    ]
     assert answers(prepared.result) == answers(source)
 
 
-def answers(manuscript: Manuscript) -> list[str]:
+def answers(text: SessionText) -> list[str]:
     return [
         block.text
-        for entry in manuscript.entries
+        for entry in text.entries
         if isinstance(entry.record, Assistant)
         for block in entry.record.message.blocks
         if isinstance(block, Text)

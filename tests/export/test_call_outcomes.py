@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from unspool.export.describe_calls import State, outcome
-from unspool.graph.tool_calls import tool_calls
+from unspool.export.describe_calls import CallState, describe_outcome
+from unspool.graph.tool_calls import find_tool_calls
 from unspool.testing.build import assistant, image, session, tool_result, tool_use, user
 
 BASH = {"stdout": "a\nb", "stderr": "c", "interrupted": False, "isImage": False}
@@ -50,11 +50,11 @@ CASES = [
 @pytest.mark.parametrize(("name", "content", "structured", "error", "state", "words"), CASES)
 def test_a_call_ended(name: str, content: Any, structured: Any, error: bool, *, state: str, words: str) -> None:
     lines = [user("go"), assistant(tool_use(name)), tool_result(content, structured=structured, error=error)]
-    (call,) = tool_calls(session(*lines).entries)
-    found = outcome(call)
+    (call,) = find_tool_calls(session(*lines).entries)
+    found = describe_outcome(call)
     assert (found.state.value, found.words) == (state, words)
 
 
 def test_a_call_without_a_result_is_open() -> None:
-    (call,) = tool_calls(session(user("go"), assistant(tool_use("Bash"))).entries)
-    assert outcome(call).state is State.OPEN
+    (call,) = find_tool_calls(session(user("go"), assistant(tool_use("Bash"))).entries)
+    assert describe_outcome(call).state is CallState.OPEN

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import unspool
-from unspool.demo.write import write
+from unspool.demo.write import write_demo
 from unspool.export import counts
 from unspool.testing.build import Built, assistant, note, session, user
 
@@ -31,9 +31,9 @@ def test_a_list_leaves_out_what_nobody_asked(tmp_path: Path, made: Built, reason
 
 
 def test_the_counts_of_the_demo_agree_with_what_the_library_finds(tmp_path: Path) -> None:
-    write(tmp_path / "demo")
+    write_demo(tmp_path / "demo")
     for one in unspool.open(tmp_path / "demo").sessions():
-        counted = counts.counts(one)
+        counted = counts.count_session(one)
         assert counted["bytes"] == one.path.stat().st_size
         assert counted["lines"] == len(one.entries) + len(one.bad_lines)
         assert sum(counted["entries"].values()) == len(one.entries)
@@ -41,14 +41,14 @@ def test_the_counts_of_the_demo_agree_with_what_the_library_finds(tmp_path: Path
         assert counted["paired"] == sum(call.result is not None for call in one.tool_calls)
         assert counted["paired"] + counted["uses_without_result"] == counted["tool_calls"]
         assert counted["paired"] + counted["results_without_use"] == counted["tool_results"]
-        assert counted["human_turns"] == counts.row(one)["turns"]
+        assert counted["human_turns"] == counts.session_row(one)["turns"]
 
 
 def test_a_new_stop_reason_or_block_gets_a_column() -> None:
     one = {"entries": {}, "versions": {}, "lines": 0, "tool_calls": 0, "human_turns": 0}
     known = {**one, "stop_reasons": {"end_turn": 1}, "blocks": {"text": 2}}
     novel = {**one, "stop_reasons": {"pause": 1}, "blocks": {"hologram": 1}}
-    tables = counts.tables([("a", known), ("b", novel)])
+    tables = counts.build_tables([("a", known), ("b", novel)])
     assert list(tables["stop_reasons"][0]) == ["id", *counts.STOP_REASONS, "pause"]
     assert tables["blocks"][1]["hologram"] == 1
     assert tables["blocks"][0]["hologram"] == 0

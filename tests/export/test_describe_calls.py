@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 
 from unspool.export import describe_calls
-from unspool.graph.tool_calls import ToolCall, tool_calls
+from unspool.graph.tool_calls import ToolCall, find_tool_calls
 from unspool.testing.build import Step, assistant, image, session, tool_result, tool_use
 
 CWD = "/home/me/project"
 
 
 def call(name: str, *result: Step, **given: Any) -> ToolCall:
-    (made,) = tool_calls(session(assistant(tool_use(name, **given)), *result).entries)
+    (made,) = find_tool_calls(session(assistant(tool_use(name, **given)), *result).entries)
     return made
 
 
@@ -42,13 +42,13 @@ def call(name: str, *result: Step, **given: Any) -> ToolCall:
     ids=lambda value: value if isinstance(value, str) else value.name,
 )
 def test_a_call_is_told_by_what_it_was_aimed_at(made: ToolCall, words: str) -> None:
-    assert describe_calls.target(made, CWD) == words
+    assert describe_calls.describe_call_target(made, CWD) == words
 
 
 def test_an_error_is_told_without_its_tags() -> None:
     failed = call("Read", tool_result("<tool_use_error>No such file</tool_use_error>", error=True))
-    assert describe_calls.error(failed) == "No such file"
-    assert describe_calls.error(call("Read", tool_result("fine"))) == ""
+    assert describe_calls.error_text(failed) == "No such file"
+    assert describe_calls.error_text(call("Read", tool_result("fine"))) == ""
 
 
 def test_a_result_is_told_in_words() -> None:
@@ -65,15 +65,15 @@ def test_a_change_is_the_patch_the_program_wrote() -> None:
         "lines": [" a", " b", "-c", "+d", "+e", " f", " g"],
     }
     edited = call("Edit", tool_result("ok", structured={"filePath": "/a", "structuredPatch": [hunk]}), file_path="/a")
-    patch = describe_calls.diff(edited)
+    patch = describe_calls.diff_lines(edited)
     assert patch == ["@@ -3,1 +3,2 @@", " a", " b", "-c", "+d", "+e", " f", " g"]
-    assert describe_calls.nearest(patch) == ["@@ -3,1 +3,2 @@", " b", "-c", "+d", "+e", " f"]
-    assert describe_calls.changes(patch) == "+2 -1"
+    assert describe_calls.changed_lines_with_context(patch) == ["@@ -3,1 +3,2 @@", " b", "-c", "+d", "+e", " f"]
+    assert describe_calls.count_changes(patch) == "+2 -1"
 
 
 def test_a_new_file_is_all_additions_and_a_failed_edit_changes_nothing() -> None:
     new = {"type": "create", "filePath": "/a", "content": "x\ny\n", "structuredPatch": []}
-    assert describe_calls.diff(call("Write", tool_result("ok", structured=new))) == ["+x", "+y"]
-    assert describe_calls.diff(call("Write", tool_result("no", error=True, structured=new))) == []
-    assert describe_calls.diff(call("Bash", tool_result("x"))) == []
-    assert describe_calls.changes([]) == ""
+    assert describe_calls.diff_lines(call("Write", tool_result("ok", structured=new))) == ["+x", "+y"]
+    assert describe_calls.diff_lines(call("Write", tool_result("no", error=True, structured=new))) == []
+    assert describe_calls.diff_lines(call("Bash", tool_result("x"))) == []
+    assert describe_calls.count_changes([]) == ""

@@ -7,9 +7,9 @@ from hypothesis import given
 
 from tests.strategies import records, written
 from unspool.export.depth import Depth
-from unspool.export.describe_lines import noted
+from unspool.export.describe_lines import describe_line
 from unspool.format.codec import decode
-from unspool.format.entry import Entry
+from unspool.format.records import Entry
 from unspool.testing.build import Step, attachment, note, progress, session, system
 
 CASES = [
@@ -55,7 +55,7 @@ CASES = [
 @pytest.mark.parametrize(("step", "kind", "words", "depth", "failed"), CASES)
 def test_a_line_is_told_in_a_few_words(step: Step, kind: str, words: str, depth: int, failed: bool) -> None:
     (entry,) = session(step).entries
-    told = noted(entry)
+    told = describe_line(entry)
     assert (told.kind, told.text, told.depth, told.failed) == (kind, words, depth, failed)
 
 
@@ -63,6 +63,6 @@ def test_a_line_is_told_in_a_few_words(step: Step, kind: str, words: str, depth:
 def test_every_line_says_something(record: dict[str, object]) -> None:
     for item in decode(written(record)):
         if isinstance(item, Entry) and record["type"] != "assistant":
-            told = noted(item)
+            told = describe_line(item)
             assert told.kind
             assert told.depth in (Depth.STEPS, Depth.ALL)

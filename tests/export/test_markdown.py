@@ -8,8 +8,8 @@ from pathlib import Path
 from inline_snapshot import snapshot
 
 import unspool
-from unspool.demo.write import write
-from unspool.export.markdown import markdown
+from unspool.demo.write import write_demo
+from unspool.export.markdown import render_markdown
 from unspool.testing.build import (
     Step,
     assistant,
@@ -27,7 +27,7 @@ from unspool.testing.build import (
 def told(tmp_path: Path, *steps: Step) -> str:
     path = session(*steps).save(tmp_path / "c")
     (one,) = unspool.open(path).sessions()
-    return markdown(one, UTC)
+    return render_markdown(one, UTC)
 
 
 def test_a_session_reads_as_a_transcript(tmp_path: Path) -> None:
@@ -132,9 +132,9 @@ def test_a_long_error_is_cut(tmp_path: Path) -> None:
 
 
 def test_every_session_of_the_demo_can_be_read(tmp_path: Path) -> None:
-    write(tmp_path / "demo")
+    write_demo(tmp_path / "demo")
     for one in unspool.open(tmp_path / "demo").sessions():
-        page = markdown(one, UTC)
+        page = render_markdown(one, UTC)
         assert page.startswith("# ")
         for turn in one.turns:
             assert turn.text.splitlines()[0].strip() in page
@@ -142,6 +142,6 @@ def test_every_session_of_the_demo_can_be_read(tmp_path: Path) -> None:
 
 
 def test_an_agent_is_folded_under_its_call(tmp_path: Path) -> None:
-    write(tmp_path / "demo")
-    page = markdown(unspool.open(tmp_path / "demo").session("e457"), UTC)
+    write_demo(tmp_path / "demo")
+    page = render_markdown(unspool.open(tmp_path / "demo").session("e457"), UTC)
     assert page.index("agent aec636f7edf944781") < page.index("agent a7126834e412f41e7") < page.index("UTC+1 27")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import unspool
-from unspool.export.outline import by_call
+from unspool.export.outline import group_agents_by_call
 from unspool.paths import project_key
 from unspool.testing.build import assistant, session, tool_result, tool_use, user
 
@@ -21,5 +21,5 @@ def test_of_a_file_that_two_sessions_used_each_call_has_its_own_lines(tmp_path: 
     lines = [session(user(f"for {id}"), assistant("done"), id=id, cwd=CWD, agent="a1").data for id in (ONE, TWO)]
     (tmp_path / "projects" / project_key(CWD) / "agent-a1.jsonl").write_bytes(b"".join(lines))
     for id in (ONE, TWO):
-        (nested,) = by_call(unspool.open(tmp_path).session(id))["t"]
+        (nested,) = group_agents_by_call(unspool.open(tmp_path).session(id))["t"]
         assert {entry.record.session_id for entry in nested.entries} == {id}

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from unspool.export.story import Answer, Call, Inside, Mark, MarkKind, Prompt, Story, Thought
+from unspool.export.story import (
+    AnswerStep,
+    EventKind,
+    EventStep,
+    PromptStep,
+    SidechainStep,
+    Story,
+    ThinkingStep,
+    ToolCallStep,
+)
 from unspool.testing.build import (
     Step,
     assistant,
@@ -26,15 +35,15 @@ def told(*steps: Step, **more: Any) -> list[tuple[str, str]]:
     return [_told(step) for step in Story(entries).steps(entries)]
 
 
-def _told(step: Prompt | Answer | Thought | Call | Mark | Inside) -> tuple[str, str]:
+def _told(step: PromptStep | AnswerStep | ThinkingStep | ToolCallStep | EventStep | SidechainStep) -> tuple[str, str]:
     match step:
-        case Call(call=call):
+        case ToolCallStep(call=call):
             return "call", call.id
-        case Inside(entries=entries):
+        case SidechainStep(entries=entries):
             return "inside", str(len(entries))
-        case Mark(kind=kind, text=text):
+        case EventStep(kind=kind, text=text):
             return kind.value, text
-        case Prompt(queued=True, text=text):
+        case PromptStep(queued=True, text=text):
             return "queued", text
         case _:
             return type(step).__name__.lower(), step.text
@@ -46,8 +55,8 @@ def test_a_result_is_told_with_its_call() -> None:
 
 
 def test_a_result_without_a_call_is_told_where_it_stands() -> None:
-    assert told(user("hi"), user(result_block("gone", "y"))) == [("prompt", "hi"), (MarkKind.RESULT.value, "y")]
-    assert told(assistant(result_block("gone", "y"))) == [(MarkKind.RESULT.value, "y")]
+    assert told(user("hi"), user(result_block("gone", "y"))) == [("prompt", "hi"), (EventKind.RESULT.value, "y")]
+    assert told(assistant(result_block("gone", "y"))) == [(EventKind.RESULT.value, "y")]
 
 
 def test_what_was_written_again_is_not_told_again() -> None:

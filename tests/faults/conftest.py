@@ -14,7 +14,9 @@ import pytest
 
 from tests.faults.s3 import BUCKET, CREDENTIALS, Proxy, proxied, server
 from tests.faults.tally import TALLY, Tally
-from unspool.collect.object_store import Place, open_place
+from unspool.collect.object_store import SegmentStore, open_object_store
+
+KILLED = Path(__file__).with_name("killed_program.py")
 
 
 class Ran(NamedTuple):
@@ -39,8 +41,9 @@ class Program:
         return {**plain, **paths, "UNSPOOL_HOME": str(self.folder), **more}
 
     def start(self, *arguments: str | Path, **environment: str) -> subprocess.Popen[bytes]:
-        """Start a process."""
-        command = [*self._before, sys.executable, "-m", "unspool", *map(str, arguments)]
+        """Start a process, one that can be killed at a step if the environment names it."""
+        program = [str(KILLED)] if "UNSPOOL_KILL_AT" in environment else ["-m", "unspool"]
+        command = [*self._before, sys.executable, *program, *map(str, arguments)]
         pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         return subprocess.Popen(command, env=self.environment(**environment), cwd=self._place, **pipes)
 
@@ -87,11 +90,11 @@ def proxy(port: int) -> Iterator[Proxy]:
 
 
 @pytest.fixture
-def place(port: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
+def place(port: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SegmentStore:
     """The server itself, with nothing between."""
     for name, value in {**CREDENTIALS, "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}"}.items():
         monkeypatch.setenv(name, value)
-    return open_place(f"s3://{BUCKET}/{tmp_path.name}", os.environ)
+    return open_object_store(f"s3://{BUCKET}/{tmp_path.name}", os.environ)
 
 
 @pytest.fixture(scope="session")

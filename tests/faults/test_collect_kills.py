@@ -15,7 +15,7 @@ from tests.faults.conftest import Program
 from tests.faults.tally import Tally
 from tests.faults.world import World
 from unspool.collect.collector import STEPS
-from unspool.collect.object_store import Place
+from unspool.collect.object_store import SegmentStore
 
 KILLS = int(os.environ.get("UNSPOOL_FAULTS", "16"))
 ALONE = tuple(step for step in STEPS if step != "adopted")
@@ -143,7 +143,7 @@ def test_a_second_collector_on_one_data_folder_is_refused_and_nothing_is_doubled
     soak.compare()
 
 
-def _names(place: Place) -> list[str]:
+def _names(place: SegmentStore) -> list[str]:
     return [found.name for found in place.names("segments")]
 
 

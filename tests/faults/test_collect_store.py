@@ -14,7 +14,7 @@ from tests.faults.s3 import CREDENTIALS, Proxy
 from tests.faults.tally import Tally
 from tests.faults.world import World
 from unspool.collect.collector import STEPS
-from unspool.collect.object_store import Place
+from unspool.collect.object_store import SegmentStore
 
 ROUNDS = max(int(os.environ.get("UNSPOOL_FAULTS", "0")) // 10, 4)
 STATUSES = ("409", "412", "500", "503")
@@ -29,7 +29,7 @@ def said(proxy: Proxy) -> dict[str, str]:
     return {**CREDENTIALS, "AWS_ENDPOINT_URL": f"http://127.0.0.1:{proxy.server_port}", "UNSPOOL_PLACE_TIMEOUT": "2"}
 
 
-def test_the_store_keeps_what_was_put_and_notices_who_else_replaces(place: Place) -> None:
+def test_the_store_keeps_what_was_put_and_notices_who_else_replaces(place: SegmentStore) -> None:
     assert place.probe("acme/d1", b"here\n").data == b"here\n"
     assert place.probe("acme/d1", b"again\n").data == b"here\n"
     assert place.put_new("m", b"one")
@@ -42,7 +42,14 @@ def test_the_store_keeps_what_was_put_and_notices_who_else_replaces(place: Place
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_whatever_the_store_does_nothing_is_lost_or_doubled(
-    *, fault: str, program: Program, proxy: Proxy, said: dict[str, str], place: Place, tmp_path: Path, tally: Tally
+    *,
+    fault: str,
+    program: Program,
+    proxy: Proxy,
+    said: dict[str, str],
+    place: SegmentStore,
+    tmp_path: Path,
+    tally: Tally,
 ) -> None:
     chance, world = random.Random(fault), World(tmp_path / "config")
     for _ in range(3):
@@ -70,7 +77,9 @@ def test_whatever_the_store_does_nothing_is_lost_or_doubled(
     assert proxy.done[fault] or fault == "everything"
 
 
-def test_wrong_credentials_are_named(program: Program, said: dict[str, str], place: Place, tmp_path: Path) -> None:
+def test_wrong_credentials_are_named(
+    program: Program, said: dict[str, str], place: SegmentStore, tmp_path: Path
+) -> None:
     world = World(tmp_path / "config")
     world.create()
     wrong = {**said, "AWS_SECRET_ACCESS_KEY": "wrong"}
@@ -84,7 +93,7 @@ def test_wrong_credentials_are_named(program: Program, said: dict[str, str], pla
 
 
 def test_a_store_that_ignores_conditions_is_refused(
-    program: Program, proxy: Proxy, said: dict[str, str], place: Place, tmp_path: Path
+    program: Program, proxy: Proxy, said: dict[str, str], place: SegmentStore, tmp_path: Path
 ) -> None:
     world = World(tmp_path / "config")
     world.create()
@@ -97,7 +106,7 @@ def test_a_store_that_ignores_conditions_is_refused(
 
 
 def test_a_clock_that_the_store_refuses_is_named_and_nothing_is_lost(
-    program: Program, proxy: Proxy, said: dict[str, str], place: Place, tmp_path: Path
+    program: Program, proxy: Proxy, said: dict[str, str], place: SegmentStore, tmp_path: Path
 ) -> None:
     world = World(tmp_path / "config")
     world.create()

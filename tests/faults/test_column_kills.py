@@ -18,14 +18,13 @@ import duckdb
 from tests.faults.conftest import Program
 from tests.faults.tally import Tally
 from tests.faults.world import World, counted, differences
-from unspool.cli.store_access import edition
 from unspool.store.columns import manifest as manifests
-from unspool.store.columns.refresh import STEPS, Asked, refresh
-from unspool.store.columns.tables import public
+from unspool.store.columns.refresh import STEPS, RefreshOptions, refresh_columns
+from unspool.store.columns.tables import public_tables
 from unspool.store.database import open_store
-from unspool.store.preferences import Settings
-from unspool.store.sql.views import Scope, setup
-from unspool.store.usage.report import zone_of
+from unspool.store.preferences import Preferences, price_edition
+from unspool.store.sql.views import SqlScope, build_setup
+from unspool.store.times import parse_zone
 
 KILLS = int(os.environ.get("UNSPOOL_FAULTS", "18"))
 MADE_AGAIN = "unspool: column files were damaged or missing, and were made again\n"
@@ -54,7 +53,9 @@ def test_column_files_agree_with_the_store_whenever_a_refresh_is_killed(
     world.append(world.create(), 3)
     _compare(program, world, tmp_path / "anew", tally)
     named = {path.name for path in (program.folder / "columns" / "parts").iterdir()}
-    assert named == manifests.read(program.folder / "columns").parts.keys()  # nothing is left of those that were killed
+    assert (
+        named == manifests.read_manifest(program.folder / "columns").parts.keys()
+    )  # nothing is left of those that were killed
     assert {f"columns {step}" for step in STEPS} <= tally.steps.keys()
 
 
@@ -97,9 +98,9 @@ def _compare(program: Program, world: World, anew: Path, tally: Tally) -> None:
         if (program.folder / name).exists():
             shutil.copyfile(program.folder / name, anew / name)
     with closing(open_store(anew)) as database:
-        refresh(database, anew, Asked(edition=edition(Settings())))
+        refresh_columns(database, anew, RefreshOptions(price_edition=price_edition(Preferences())))
     ours, theirs = _rows(program.folder), _rows(anew)
-    for name in public():
+    for name in public_tables():
         different = differences(ours[name], theirs[name])
         tally.wrong += len(different)
         tally.compared[f"rows of {name}"] += len(theirs[name])
@@ -109,6 +110,8 @@ def _compare(program: Program, world: World, anew: Path, tally: Tally) -> None:
 def _rows(folder: Path) -> dict[str, list[tuple[Any, ...]]]:
     columns = folder / "columns"
     with duckdb.connect() as connection:
-        for statement in setup(columns, manifests.read(columns), Scope(), zone_of("UTC")).statements:
+        for statement in build_setup(
+            columns, manifests.read_manifest(columns), SqlScope(), parse_zone("UTC")
+        ).statements:
             connection.execute(statement)
-        return {name: connection.execute(f"FROM {name}").fetchall() for name in public()}
+        return {name: connection.execute(f"FROM {name}").fetchall() for name in public_tables()}

@@ -28,12 +28,11 @@ from tests.faults.world import (
     lines,
     rows,
     synced,
-    tables,  # fmt: skip
+    tables,
 )
-from unspool.cli.store_access import edition
-from unspool.store.preferences import Settings
+from unspool.store.preferences import Preferences, price_edition
 from unspool.store.search import index
-from unspool.store.sync.sync import STEPS, Wishes
+from unspool.store.sync.sync import STEPS, SyncOptions
 
 KILLS = int(os.environ.get("UNSPOOL_FAULTS", "12"))
 A_LIFE = 25
@@ -89,7 +88,7 @@ class Life:
         done = self._program.run("sync", "--config-dir", self._world.root, **environment)
         assert done.err == ""
         if done.code == 0:
-            synced(self._twin, self._world.root, Wishes(edition=edition(Settings())))
+            synced(self._twin, self._world.root, SyncOptions(price_edition=price_edition(Preferences())))
             self._world.synced()
         return done.code
 

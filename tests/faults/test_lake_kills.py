@@ -20,8 +20,8 @@ from tests.faults.conftest import Program
 from tests.faults.tally import Tally
 from tests.faults.world import World
 from unspool.collect.lake.ingest import STEPS
-from unspool.collect.lake.lake import create
-from unspool.collect.segments import unpack
+from unspool.collect.lake.lake import create_lake
+from unspool.collect.segments import unpack_segment
 
 KILLS = int(os.environ.get("UNSPOOL_FAULTS", str(len(STEPS))))
 KINDS = ("session", "agent", "journal")
@@ -82,7 +82,7 @@ class Team:
         for made in self._sent:
             header = made.header
             if header.kind in KINDS:
-                for line in unpack(made.data).lines:
+                for line in unpack_segment(made.data).lines:
                     found[header.device, header.source, header.generation, line.offset, line.raw] += 1
         return found
 
@@ -90,7 +90,7 @@ class Team:
         """Return a lake that was made from the same segments, in peace."""
         made = TestLake.__new__(TestLake)
         made.folder, made.url, made.place = self._folder / "anew", self.lake.url, self.lake.place
-        create(str(made.folder), {})
+        create_lake(str(made.folder), {})
         made.ingest()
         return made
 

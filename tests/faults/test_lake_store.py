@@ -15,8 +15,8 @@ from tests.faults.s3 import CREDENTIALS, Proxy
 from tests.faults.tally import Tally
 from tests.faults.world import World
 from unspool.collect.lake.ingest import STEPS
-from unspool.collect.object_store import Place
-from unspool.collect.segments import unpack
+from unspool.collect.object_store import SegmentStore
+from unspool.collect.segments import unpack_segment
 
 ROUNDS = max(int(os.environ.get("UNSPOOL_FAULTS", "0")) // 10, 2)
 FAULTS = ("request", "answer", "slow", "500", "503")
@@ -24,7 +24,7 @@ LINES = 'SELECT source, generation, "offset", raw FROM entries'
 
 
 def test_whatever_the_store_does_every_line_is_in_the_lake_once(
-    program: Program, proxy: Proxy, place: Place, tmp_path: Path, tally: Tally
+    program: Program, proxy: Proxy, place: SegmentStore, tmp_path: Path, tally: Tally
 ) -> None:
     chance, world, device = random.Random(20260110), World(tmp_path / "config"), Device(place)
     for _ in range(2):
@@ -40,7 +40,9 @@ def test_whatever_the_store_does_every_line_is_in_the_lake_once(
             world.append(path, 2)
         for made in device.send(world.root, size=2000):
             header = made.header
-            sent.update((header.source, header.generation, line.offset, line.raw) for line in unpack(made.data).lines)
+            sent.update(
+                (header.source, header.generation, line.offset, line.raw) for line in unpack_segment(made.data).lines
+            )
         proxy.share = 0.06
         killed = {"UNSPOOL_KILL_AT": chance.choice(STEPS)} if chance.random() < 0.3 else {}
         done = program.run(*ingest, **said, **killed)

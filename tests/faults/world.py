@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from unspool.store.archive.archive import Archive
-from unspool.store.catalog.catalog import listed
+from unspool.store.catalog.session_list import list_sessions
 from unspool.store.database import open_archive, open_store
-from unspool.store.search.index import Indexing, behind, index
-from unspool.store.sync.changes import known_stamps
-from unspool.store.sync.sync import Report, Wishes, sync
+from unspool.store.search.index import find_unindexed, update_index
+from unspool.store.sync.changes import read_stamps
+from unspool.store.sync.sync import SyncOptions, SyncReport, sync_folder
 from unspool.testing.build import assistant, note, session, text, tool_result, tool_use, user
 
 KEY = "-home-me-project"
@@ -232,15 +232,15 @@ def whole(data: bytes) -> bytes:
         return head + b"\n" if head or data.startswith(b"\n") else b""
 
 
-PLAIN = Wishes()
+PLAIN = SyncOptions()
 
 
-def synced(folder: Path, root: Path, wishes: Wishes = PLAIN) -> Report:
+def synced(folder: Path, root: Path, wishes: SyncOptions = PLAIN) -> SyncReport:
     """Bring a store and its index up to date, in this process."""
     with closing(open_store(folder)) as database, closing(open_archive(folder)) as archive:
         fresh: dict[str, tuple[int, bytes]] = {}
-        report = sync(database, Archive(archive), root, wishes._replace(fresh=fresh))
-        index(database, lambda: Archive(archive), behind(database, root), Indexing(fresh=fresh))
+        report = sync_folder(database, Archive(archive), root, wishes._replace(texts=fresh))
+        update_index(database, lambda: Archive(archive), find_unindexed(database, root), fresh=fresh)
         return report
 
 
@@ -266,10 +266,10 @@ def counted(folder: Path) -> list[tuple[str, Numbers]]:
 
 def rows(folder: Path, root: Path) -> dict[str, dict[str, Any]]:
     """Return what `ls` lists, by path, without the cost: that is of all generations."""
-    from unspool.store.usage.ledger_store import StoreLedger
+    from unspool.store.usage.ledger import StoreLedger
 
     with closing(open_store(folder)) as database:
-        found = listed(database, root, StoreLedger(database, root, lambda: None))  # type: ignore[arg-type,return-value]
+        found = list_sessions(database, root, StoreLedger(database, root, lambda: None))  # type: ignore[arg-type,return-value]
     return {row["path"]: {name: cell for name, cell in row.items() if name != "cost_micros"} for row in found}
 
 
@@ -326,7 +326,7 @@ def check_integrity(folder: Path) -> None:
             if name == "store.db":
                 database.execute("INSERT INTO words (words) VALUES ('integrity-check')")
                 stamps = "SELECT path, size, modified, device, inode FROM sources WHERE gone IS NULL"
-                known = known_stamps(database, Path("/"))
+                known = read_stamps(database, Path("/"))
                 packed = {(path + name, *stamp) for path, names in known.items() for name, stamp in names.items()}
                 assert packed == set(database.execute(stamps))
 

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unspool.errors import Refused, Unreadable, Unwritable
-from unspool.files.atomic import current, remove, replace, write_new
+from unspool.files.atomic import read_current, remove_file, replace_file, write_new
 
 
 @given(st.lists(st.binary(max_size=50), max_size=5))
@@ -89,7 +89,7 @@ def test_a_writer_that_is_killed_leaves_no_file_of_that_name(tmp_path: Path) -> 
     code = """
 import os, signal, sys
 from pathlib import Path
-from unspool.files.atomic import current, remove, replace, write_new
+from unspool.files.atomic import write_new
 def pieces():
     yield b"half"
     os.kill(os.getpid(), signal.SIGKILL)
@@ -105,8 +105,8 @@ def test_a_file_is_replaced_whole_and_keeps_its_rights_and_its_past(tmp_path: Pa
     path = tmp_path / "settings.json"
     path.write_bytes(b"old")
     path.chmod(0o640)
-    before = current(path, within=tmp_path)
-    replace(before, b"new", backup=tmp_path / "kept")
+    before = read_current(path, within=tmp_path)
+    replace_file(before, b"new", backup=tmp_path / "kept")
     assert (path.read_bytes(), (tmp_path / "kept").read_bytes()) == (b"new", b"old")
     assert [stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("settings.json", "kept")] == [0o640, 0o640]
     assert sorted(one.name for one in tmp_path.iterdir()) == ["kept", "settings.json"]
@@ -115,33 +115,33 @@ def test_a_file_is_replaced_whole_and_keeps_its_rights_and_its_past(tmp_path: Pa
 def test_a_past_that_is_kept_already_is_not_written_over(tmp_path: Path) -> None:
     path = tmp_path / "a"
     path.write_bytes(b"one")
-    replace(current(path, within=tmp_path), b"two", backup=tmp_path / "kept")
-    replace(current(path, within=tmp_path), b"three", backup=tmp_path / "kept")
+    replace_file(read_current(path, within=tmp_path), b"two", backup=tmp_path / "kept")
+    replace_file(read_current(path, within=tmp_path), b"three", backup=tmp_path / "kept")
     assert (path.read_bytes(), (tmp_path / "kept").read_bytes()) == (b"three", b"one")
 
 
 def test_a_file_that_has_changed_meanwhile_is_neither_replaced_nor_removed(tmp_path: Path) -> None:
     path = tmp_path / "a"
     path.write_bytes(b"old")
-    before = current(path, within=tmp_path)
+    before = read_current(path, within=tmp_path)
     path.write_bytes(b"mine")
     with pytest.raises(Refused, match="has changed meanwhile"):
-        replace(before, b"yours")
+        replace_file(before, b"yours")
     with pytest.raises(Refused, match="has changed meanwhile"):
-        remove(before)
+        remove_file(before)
     assert path.read_bytes() == b"mine"
     assert [one.name for one in tmp_path.iterdir()] == ["a"]
 
 
 def test_a_file_that_was_not_there_is_made_unless_it_has_come_to_be(tmp_path: Path) -> None:
     path = tmp_path / "a"
-    before = current(path, within=tmp_path)
+    before = read_current(path, within=tmp_path)
     assert before.data is None
-    replace(before, b"new", backup=tmp_path / "kept")
+    replace_file(before, b"new", backup=tmp_path / "kept")
     assert (path.read_bytes(), stat.S_IMODE(path.stat().st_mode)) == (b"new", 0o600)
     assert not (tmp_path / "kept").exists()
     with pytest.raises(Refused, match="has come to be meanwhile"):
-        replace(before, b"newer")
+        replace_file(before, b"newer")
     assert path.read_bytes() == b"new"
 
 
@@ -151,9 +151,9 @@ def test_a_link_stays_and_what_it_leads_to_is_replaced(tmp_path: Path) -> None:
     (tmp_path / "claude").mkdir()
     path = tmp_path / "claude" / "settings.json"
     path.symlink_to(tmp_path / "dotfiles" / "settings.json")
-    before = current(path, within=tmp_path / "claude")
+    before = read_current(path, within=tmp_path / "claude")
     assert before.is_link
-    replace(before, b"new")
+    replace_file(before, b"new")
     assert path.is_symlink()
     assert (tmp_path / "dotfiles" / "settings.json").read_bytes() == b"new"
 
@@ -163,13 +163,13 @@ def test_what_is_no_regular_file_is_not_replaced(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "nowhere")
     for name in ("fifo", "link"):
         with pytest.raises(Unreadable):
-            current(tmp_path / name, within=tmp_path)
+            read_current(tmp_path / name, within=tmp_path)
     (tmp_path / "large").write_bytes(b"x" * 100)
     with pytest.raises(Unreadable, match="too large"):
-        current(tmp_path / "large", within=tmp_path, limit=99)
+        read_current(tmp_path / "large", within=tmp_path, limit=99)
 
 
 def test_a_file_is_taken_away(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"old")
-    remove(current(tmp_path / "a", within=tmp_path))
+    remove_file(read_current(tmp_path / "a", within=tmp_path))
     assert list(tmp_path.iterdir()) == []

@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 from tests.strategies import objects, written
 from unspool.format.blocks import Fallback, Image, Other, Text, Thinking, ToolResult, ToolUse
 from unspool.format.codec import HISTORY, decode
-from unspool.format.entry import BadLine, Blank, Entry, Item
 from unspool.format.envelope import Unknown
 from unspool.format.meta_records import Mode, QueueOperation
-from unspool.format.records import Assistant, Attachment, Progress, System, User
+from unspool.format.records import Assistant, Attachment, BadLine, Blank, Entry, Item, Progress, System, User
 from unspool.format.side_files.json import HistoryEntry
 from unspool.testing.build import assistant, image, result_block, session, thinking, tool_use, user
 

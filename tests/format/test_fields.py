@@ -16,8 +16,7 @@ import pytest
 from unspool.format import base, blocks, meta_records, records
 from unspool.format.attachments import KnownAttachment
 from unspool.format.blocks import KnownBlock
-from unspool.format.progress import KnownProgress
-from unspool.format.records import KnownRecord
+from unspool.format.records import KnownProgress, KnownRecord
 
 FACTS = Path(__file__).parent / "facts" / "fields.tsv"
 
@@ -35,7 +34,7 @@ PARTS: dict[str, type[Any]] = {
     "usage.server_tool_use": base.ServerToolUsage,
     "usage.output_tokens_details": base.OutputDetails,
     "compactMetadata": records.CompactMetadata,
-    "user.origin": records.Origin,
+    "user.origin": records.PromptAuthor,
     "user.thinkingMetadata": records.ThinkingMetadata,
     "user.turnPosition": records.TurnPosition,
     "user.permissionDecision": records.PermissionDecision,

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unspool.format.image_header import Picture, picture
+from unspool.format.image_header import ImageHeader, parse_image_header
 from unspool.testing.build import DOT
 
 
@@ -22,27 +22,27 @@ def webp(kind: bytes, rest: bytes) -> bytes:
 
 FRAME = b"\xff\xc2\x00\x11\x08\x00\x20\x00\x40" + bytes(8)
 SEEN = {
-    "png": (base64.b64decode(DOT), Picture("image/png", 1, 1)),
-    "jpeg": (b"\xff\xd8\xff\xe0\x00\x04ab" + FRAME, Picture("image/jpeg", 64, 32)),
-    "jpeg with padding": (b"\xff\xd8\xff\xff\xff\xd0" + FRAME, Picture("image/jpeg", 64, 32)),
-    "jpeg without a frame": (b"\xff\xd8\xff\xe0\x00\x04abcdefghijkl", Picture("image/jpeg", 0, 0)),
-    "gif": (b"GIF89a" + little((300, 2), (200, 2)), Picture("image/gif", 300, 200)),
-    "webp": (webp(b"VP8X", bytes(4) + little((299, 3), (199, 3))), Picture("image/webp", 300, 200)),
-    "lossless webp": (webp(b"VP8L", b"\x2f" + little((299 | 199 << 14, 4))), Picture("image/webp", 300, 200)),
-    "lossy webp": (webp(b"VP8 ", bytes(6) + little((300, 2), (200, 2))), Picture("image/webp", 300, 200)),
-    "unknown webp": (webp(b"ALPH", b""), Picture("image/webp", 0, 0)),
+    "png": (base64.b64decode(DOT), ImageHeader("image/png", 1, 1)),
+    "jpeg": (b"\xff\xd8\xff\xe0\x00\x04ab" + FRAME, ImageHeader("image/jpeg", 64, 32)),
+    "jpeg with padding": (b"\xff\xd8\xff\xff\xff\xd0" + FRAME, ImageHeader("image/jpeg", 64, 32)),
+    "jpeg without a frame": (b"\xff\xd8\xff\xe0\x00\x04abcdefghijkl", ImageHeader("image/jpeg", 0, 0)),
+    "gif": (b"GIF89a" + little((300, 2), (200, 2)), ImageHeader("image/gif", 300, 200)),
+    "webp": (webp(b"VP8X", bytes(4) + little((299, 3), (199, 3))), ImageHeader("image/webp", 300, 200)),
+    "lossless webp": (webp(b"VP8L", b"\x2f" + little((299 | 199 << 14, 4))), ImageHeader("image/webp", 300, 200)),
+    "lossy webp": (webp(b"VP8 ", bytes(6) + little((300, 2), (200, 2))), ImageHeader("image/webp", 300, 200)),
+    "unknown webp": (webp(b"ALPH", b""), ImageHeader("image/webp", 0, 0)),
     "text": (b"hello", None),
 }
 
 
 @pytest.mark.parametrize("case", SEEN.values(), ids=SEEN)
-def test_a_header_tells_type_and_edges(case: tuple[bytes, Picture | None]) -> None:
+def test_a_header_tells_type_and_edges(case: tuple[bytes, ImageHeader | None]) -> None:
     data, seen = case
-    assert picture(data) == seen
+    assert parse_image_header(data) == seen
 
 
 @given(st.sampled_from([data for data, _ in SEEN.values()]), st.data())
 def test_a_header_that_is_cut_off_or_damaged_is_still_judged(data: bytes, draw: st.DataObject) -> None:
     at = draw.draw(st.integers(0, len(data)))
-    seen = picture(data[:at] + draw.draw(st.binary(max_size=9)))
+    seen = parse_image_header(data[:at] + draw.draw(st.binary(max_size=9)))
     assert seen is None or seen.width >= 0 <= seen.height

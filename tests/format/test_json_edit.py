@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 
 from tests.strategies import json_objects, json_values, scalars, texts
 from unspool.errors import Refused
+from unspool.format.base import encode_json
 from unspool.format.codec import patched
-from unspool.format.entry import Entry
-from unspool.format.json_edit import REMOVE, Path, encode, patch
-from unspool.format.records import User
+from unspool.format.json_edit import REMOVE, JsonPath, patch
+from unspool.format.records import Entry, User
 from unspool.testing.build import session, user
 
 
-def paths(value: Any, way: Path = ()) -> list[Path]:
+def paths(value: Any, way: JsonPath = ()) -> list[JsonPath]:
     """Return the paths of all values inside a value."""
     found = [way] if way else []
     if isinstance(value, dict):
@@ -28,7 +28,7 @@ def paths(value: Any, way: Path = ()) -> list[Path]:
     return found
 
 
-def change(value: Any, path: Path, new: object) -> None:
+def change(value: Any, path: JsonPath, new: object) -> None:
     """Do to a value what `patch` does to a line."""
     *way, last = path
     for step in way:
@@ -92,12 +92,12 @@ def test_an_element_can_be_added_at_the_end_of_a_list() -> None:
         (b'{"a":[1, 2]}', ("a", 1), b'{"a":[1]}'),
     ],
 )
-def test_a_removed_value_takes_one_comma_with_it(before: bytes, path: Path, after: bytes) -> None:
+def test_a_removed_value_takes_one_comma_with_it(before: bytes, path: JsonPath, after: bytes) -> None:
     assert patch(before, {path: REMOVE}) == after
 
 
 @pytest.mark.parametrize("path", [("b", "c"), ("a", "c"), ("a", 5), ("l", 7), ("l", -1), ("l", "x"), ("l", 0, 0)])
-def test_a_way_that_leads_nowhere_is_refused(path: Path) -> None:
+def test_a_way_that_leads_nowhere_is_refused(path: JsonPath) -> None:
     with pytest.raises(Refused, match="no such value"):
         patch(b'{"a":1,"l":[1]}', {path: 2})
 
@@ -120,11 +120,11 @@ def test_the_whole_line_cannot_be_replaced() -> None:
 
 @given(st.text(st.characters(), max_size=8) | st.lists(st.text(st.characters(), max_size=3), max_size=2))
 def test_lone_surrogates_are_written_as_escapes(value: object) -> None:
-    assert json.loads(encode(value)) == value
+    assert json.loads(encode_json(value)) == value
 
 
 def test_lone_surrogates_are_found_inside_objects() -> None:
-    assert encode({"a\udc00": ["\ud800x", 1]}) == rb'{"a\udc00":["\ud800x",1]}'
+    assert encode_json({"a\udc00": ["\ud800x", 1]}) == rb'{"a\udc00":["\ud800x",1]}'
 
 
 def test_a_patched_entry_means_what_its_bytes_say() -> None:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.strategies import json_objects, json_values
-from unspool.format.json_edit import container_end, depth, slots, value_end
+from unspool.format.json_edit import container_end, iter_slots, nesting_depth, value_end
 
 
 @given(json_values, st.booleans())
@@ -20,7 +20,7 @@ def test_a_value_ends_where_it_was_written_to_end(value: object, spaced: bool) -
 @given(json_objects)
 def test_the_members_of_an_object_are_its_keys_and_values(value: dict[str, object]) -> None:
     text = json.dumps(value).encode()
-    found = {slot.key: json.loads(text[slot.value_start : slot.end]) for slot in slots(text, 0)}
+    found = {slot.key: json.loads(text[slot.value_start : slot.end]) for slot in iter_slots(text, 0)}
     assert found == value
 
 
@@ -28,13 +28,13 @@ def test_the_members_of_an_object_are_its_keys_and_values(value: dict[str, objec
 def test_any_bytes_have_an_end_or_none(data: bytes) -> None:
     end = container_end(b"{" + data, 0)
     assert end is None or 0 < end <= len(data) + 1
-    assert depth(data) >= 0
-    assert list(slots(b"{" + data, 0)) is not None
+    assert nesting_depth(data) >= 0
+    assert list(iter_slots(b"{" + data, 0)) is not None
 
 
 def test_depth_is_counted_without_recursion() -> None:
-    assert depth(b"[" * 100_000 + b"]" * 100_000) == 100_000
-    assert depth(b'{"a":"[[[","b":{"c":[1]}}') == 3
+    assert nesting_depth(b"[" * 100_000 + b"]" * 100_000) == 100_000
+    assert nesting_depth(b'{"a":"[[[","b":{"c":[1]}}') == 3
 
 
 def test_a_string_that_never_ends_has_no_end() -> None:
@@ -43,12 +43,12 @@ def test_a_string_that_never_ends_has_no_end() -> None:
 
 
 def test_an_escaped_key_is_read_as_the_key_it_means() -> None:
-    (slot,) = slots(rb'{"a\u0062\"": 1}', 0)
+    (slot,) = iter_slots(rb'{"a\u0062\"": 1}', 0)
     assert slot.key == 'ab"'
 
 
 def test_a_key_that_is_no_text_is_still_a_key() -> None:
-    (broken,) = slots(rb'{"\ud800": 1}', 0)
+    (broken,) = iter_slots(rb'{"\ud800": 1}', 0)
     assert broken.key == r"\ud800"
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.strategies import objects, written
 from unspool.format.codec import decode
-from unspool.format.entry import Entry, Item
+from unspool.format.records import Entry, Item
 from unspool.format.tools.parse import parse_result
 from unspool.read.lines import LineBuffer
 from unspool.read.tail import decode_lines

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from tests.graph.test_messages import as_json, sessions
 from tests.real_files import corpus
-from unspool.format.entry import Entry
+from unspool.format.records import Entry
 from unspool.format.side_files.json import AgentMeta
-from unspool.graph.agents import AgentClass, AgentFile, agents
+from unspool.graph.agents import AgentClass, AgentFile, link_agents
 from unspool.home import Home, Session
-from unspool.read.scan import scan
+from unspool.read.source_tree import scan
 from unspool.testing.build import Built, Json, Step, assistant, progress, session, tool_result, tool_use, user
 
 
@@ -38,7 +38,7 @@ def completed(agent: str) -> Json:
 
 def linked(files: list[AgentFile], *steps: Step) -> list[tuple[str, str | None, str | None]]:
     """Return id, sign and call of each agent."""
-    found = agents(session(*steps).entries, files)
+    found = link_agents(session(*steps).entries, files)
     return [(agent.id, agent.linked_by, agent.call.id if agent.call else None) for agent in found]
 
 
@@ -88,7 +88,7 @@ def test_the_surest_sign_counts() -> None:
     for at, sign in enumerate(signs):
         left_out = set(signs[:at])
         main = [entry for entry in session(*steps).entries if not any(_says(entry, one) for one in left_out)]
-        (agent,) = agents(main, [asked("look", meta=metas[at])])
+        (agent,) = link_agents(main, [asked("look", meta=metas[at])])
         assert (agent.linked_by, agent.call.id if agent.call else None) == (sign.removeprefix("by-"), sign)
 
 
@@ -167,14 +167,14 @@ def test_an_agent_may_be_started_by_another(sign: str) -> None:
 def test_a_copy_of_a_call_in_a_fork_does_not_hide_its_result() -> None:
     main = session(user("hi"), assistant(task("t1", "hm")), tool_result(structured=completed("a1"))).entries
     fork = file("acompact-1", user("hi"), assistant(task("t1", "hm")), user("summarise"))
-    agent, special = agents(main, [asked("look"), fork])
+    agent, special = link_agents(main, [asked("look"), fork])
     assert (agent.linked_by, agent.call.result_entry if agent.call else None) == ("result", main[2])
     assert special.kind is AgentClass.SPECIAL
 
 
 def test_a_result_that_only_a_copy_has_counts_too() -> None:
     fork = file("acompact-1", assistant(task("t1", "hm")), tool_result(structured=completed("a1")))
-    agent, _ = agents(session(assistant(task("t1", "hm"))).entries, [asked("look"), fork])
+    agent, _ = link_agents(session(assistant(task("t1", "hm"))).entries, [asked("look"), fork])
     assert agent.linked_by == "result"
 
 
@@ -183,26 +183,26 @@ def test_a_result_that_only_a_copy_has_counts_too() -> None:
 
 def test_type_and_description_come_from_the_meta_file_first() -> None:
     meta = AgentMeta(tool_use_id="t1", agent_type="Plan", description="Plan it")
-    (agent,) = agents(session(assistant(task("t1", "look"))).entries, [asked("look", meta=meta)])
+    (agent,) = link_agents(session(assistant(task("t1", "look"))).entries, [asked("look", meta=meta)])
     assert (agent.type, agent.description, agent.prompt) == ("Plan", "Plan it", "look")
 
 
 @pytest.mark.parametrize("structured", [None, completed("a1")])
 def test_type_and_description_come_from_the_call_else(structured: Json | None) -> None:
     main = session(assistant(task("t1", "look")), tool_result(structured=structured)).entries
-    (agent,) = agents(main, [asked("look")])
+    (agent,) = link_agents(main, [asked("look")])
     assert (agent.type, agent.description) == ("Explore", "Look")
 
 
 def test_without_a_call_or_a_meta_file_they_are_unknown() -> None:
-    (agent,) = agents([], [asked("look")])
+    (agent,) = link_agents([], [asked("look")])
     assert (agent.type, agent.description, agent.call) == (None, None, None)
     assert agent.linkable
 
 
 def test_a_call_of_another_tool_tells_no_type() -> None:
     main = session(assistant(tool_use("Bash", id="t1", subagent_type="Explore"))).entries
-    (agent,) = agents(main, [asked("look", meta=AgentMeta(tool_use_id="t1"))])
+    (agent,) = link_agents(main, [asked("look", meta=AgentMeta(tool_use_id="t1"))])
     assert agent.type is None
 
 
@@ -227,7 +227,7 @@ def test_a_call_of_another_tool_tells_no_type() -> None:
     ],
 )
 def test_an_agent_without_a_call_has_a_class(found: AgentFile, expected: AgentClass) -> None:
-    (agent,) = agents([], [found])
+    (agent,) = link_agents([], [found])
     assert agent.kind is expected
     assert agent.linkable is (expected is AgentClass.TASK)
 
@@ -240,13 +240,13 @@ def test_only_a_task_is_looked_for_by_its_prompt(id: str) -> None:
 
 def test_an_agent_with_a_call_is_a_task_whatever_it_looks_like() -> None:
     orphan = file("a1", assistant("hm"), meta=AgentMeta(tool_use_id="t1"))
-    (agent,) = agents(session(assistant(task("t1", "look"))).entries, [orphan])
+    (agent,) = link_agents(session(assistant(task("t1", "look"))).entries, [orphan])
     assert agent.kind is AgentClass.TASK
     assert agent.prompt == ""
 
 
 def test_without_files_there_are_no_agents() -> None:
-    assert agents(session(assistant(task("t1", "look"))).entries, []) == []
+    assert link_agents(session(assistant(task("t1", "look"))).entries, []) == []
 
 
 # Any session
@@ -255,7 +255,7 @@ def test_without_files_there_are_no_agents() -> None:
 @given(sessions, st.lists(sessions, max_size=3))
 def test_by_prompt_no_call_starts_two_agents(main: Built, files: list[Built]) -> None:
     given = [AgentFile(f"a{number}", made.entries) for number, made in enumerate(files)]
-    found = agents(main.entries, given)
+    found = link_agents(main.entries, given)
     assert [agent.id for agent in found] == [one.id for one in given]
     by_prompt = Counter(agent.call.id for agent in found if agent.call and agent.linked_by == "prompt")
     assert all(count == 1 for count in by_prompt.values())

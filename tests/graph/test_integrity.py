@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from unspool.format.json_edit import patch
-from unspool.graph.integrity import flaws
+from unspool.graph.integrity import find_flaws
 from unspool.testing.build import assistant, raw, result_block, session, user
 
 ONE, TWO, THREE = session(user("one"), assistant("a"), user("two")).lines
 
 
 def kinds(*lines: bytes) -> list[str]:
-    return [flaw.kind for flaw in flaws(session(*map(raw, lines)).entries)]
+    return [flaw.kind for flaw in find_flaws(session(*map(raw, lines)).entries)]
 
 
 def test_a_whole_session_has_no_flaws() -> None:

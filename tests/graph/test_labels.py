@@ -6,10 +6,9 @@ from collections import defaultdict
 from pathlib import Path
 
 from tests.real_files import corpus
-from unspool.format.entry import Entry
-from unspool.format.records import System, User
-from unspool.graph.turns import prompts, speaker
-from unspool.read.tail import items as read_items
+from unspool.format.records import Entry, System, User
+from unspool.graph.turns import classify_user_record, find_prompts
+from unspool.read.tail import read_items
 
 LABELS = Path(__file__).parent / "labels.tsv"
 PROMPTS = {"human", "queued"}
@@ -26,13 +25,13 @@ def test_every_labelled_line_is_what_its_label_says() -> None:
     root = corpus()
     for path, expected in labels().items():
         entries = {item.offset: item for item in read_items(root / path) if isinstance(item, Entry)}
-        typed = {entry.offset: kind.value for entry, kind, _ in prompts(list(entries.values()))}
+        typed = {entry.offset: kind.value for entry, kind, _ in find_prompts(list(entries.values()))}
         for offset, label in expected.items():
             record = entries[offset].record
             if isinstance(record, System):
                 continue  # a local command of newer versions: no user line
             judged += 1
-            said = speaker(record).value if isinstance(record, User) else typed.get(offset, label)
+            said = classify_user_record(record).value if isinstance(record, User) else typed.get(offset, label)
             wrong += [f"{path}:{offset}: {label}, not {said}"] if said != label else []
             wrong += [f"{path}:{offset}: {label} as a prompt"] if (label in PROMPTS) != (offset in typed) else []
     assert wrong == []

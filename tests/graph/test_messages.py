@@ -14,16 +14,15 @@ from hypothesis import strategies as st
 from tests import strategies
 from tests.real_files import corpus
 from unspool.format.blocks import Image, Text, ToolUse
-from unspool.format.entry import Entry
-from unspool.format.records import Assistant, User
-from unspool.graph.agents import AgentFile, agents
-from unspool.graph.messages import messages
-from unspool.graph.session_facts_from_entries import facts
-from unspool.graph.threads import graph, leaf, oldest_rule, threads
-from unspool.graph.tool_calls import results_without_call, tool_calls
-from unspool.graph.turns import prompts, turns
-from unspool.read.scan import Kind, scan
-from unspool.read.tail import items as read_items
+from unspool.format.records import Assistant, Entry, User
+from unspool.graph.agents import AgentFile, link_agents
+from unspool.graph.messages import group_messages
+from unspool.graph.session_facts_from_entries import collect_facts
+from unspool.graph.threads import build_graph, find_leaf, find_leaf_by_oldest_rule, find_threads
+from unspool.graph.tool_calls import find_orphan_results, find_tool_calls
+from unspool.graph.turns import find_prompts, split_turns
+from unspool.read.source_tree import Kind, scan
+from unspool.read.tail import read_items
 from unspool.testing.build import (
     Built,
     Json,
@@ -161,18 +160,18 @@ sessions: st.SearchStrategy[Built] = st.builds(built, st.lists(happenings, max_s
 
 def everything(entries: list[Entry]) -> None:
     """Ask every question there is."""
-    messages(entries)
-    tool_calls(entries)
-    results_without_call(entries)
-    prompts(entries)
-    turns(entries)
-    threads(entries)
+    group_messages(entries)
+    find_tool_calls(entries)
+    find_orphan_results(entries)
+    find_prompts(entries)
+    split_turns(entries)
+    find_threads(entries)
     for sidechain in (None, False, True):
-        whole = graph(entries, sidechain=sidechain)
-        leaf(whole)
-        oldest_rule(whole)
-    agents(entries, [AgentFile("a1", entries), AgentFile("a2", entries[1:])])
-    facts(entries)
+        whole = build_graph(entries, sidechain=sidechain)
+        find_leaf(whole)
+        find_leaf_by_oldest_rule(whole)
+    link_agents(entries, [AgentFile("a1", entries), AgentFile("a2", entries[1:])])
+    collect_facts(entries)
 
 
 # What is one message
@@ -180,7 +179,7 @@ def everything(entries: list[Entry]) -> None:
 
 def test_the_lines_of_one_answer_are_one_message() -> None:
     made = session(user("hi"), assistant(thinking("hm"), "Hello", tool_use("Read")))
-    prompt, answer = messages(made.entries)
+    prompt, answer = group_messages(made.entries)
     assert (prompt.role, answer.role) == ("user", "assistant")
     assert answer.entries == tuple(made.entries[1:])
     assert [type(placed.block).__name__ for placed in answer.blocks] == ["Thinking", "Text", "ToolUse"]
@@ -191,7 +190,7 @@ def test_results_between_the_lines_of_an_answer_do_not_part_it() -> None:
     made = session(user("hi"), assistant(tool_use("Read", id="a"), tool_use("Read", id="b")), tool_result(), user("on"))
     prompt, first, second, result, last = made.lines
     parted = Built(made.id, made.cwd, (prompt, first, result, last, second))
-    answers = [message for message in messages(parted.entries) if message.role == "assistant"]
+    answers = [message for message in group_messages(parted.entries) if message.role == "assistant"]
     assert [
         [placed.block.id for placed in answer.blocks if isinstance(placed.block, ToolUse)] for answer in answers
     ] == [["a", "b"]]
@@ -201,7 +200,7 @@ def test_messages_stand_in_the_order_they_began() -> None:
     made = session(assistant("a", "b"), user("c"), assistant("d"))
     first, second, *rest = made.lines
     mixed = Built(made.id, made.cwd, (first, *rest, second))
-    assert [words(message.blocks) for message in messages(mixed.entries)] == [["a", "b"], ["c"], ["d"]]
+    assert [words(message.blocks) for message in group_messages(mixed.entries)] == [["a", "b"], ["c"], ["d"]]
 
 
 def test_a_user_line_is_a_message_even_with_an_id_of_another() -> None:
@@ -209,19 +208,19 @@ def test_a_user_line_is_a_message_even_with_an_id_of_another() -> None:
         user("a", message={"role": "user", "id": "msg_1", "content": "a"}),
         user("b", message={"role": "user", "id": "msg_1", "content": "b"}),
     )
-    assert [words(message.blocks) for message in messages(made.entries)] == [["a"], ["b"]]
+    assert [words(message.blocks) for message in group_messages(made.entries)] == [["a"], ["b"]]
 
 
 def test_an_answer_without_an_id_is_a_message_of_its_own() -> None:
     body: Json = {"role": "assistant", "content": [text("a")]}
     made = session(assistant("a", message=body), assistant("a", message=body, uuid=None))
-    first, second = messages(made.entries)
+    first, second = group_messages(made.entries)
     assert first.id == made.records[0].uuid
     assert second.id == f"line {made.entries[1].offset}"
 
 
 def test_a_string_is_one_block_and_an_empty_one_none() -> None:
-    some, none = messages(session(user("hi"), user("")).entries)
+    some, none = group_messages(session(user("hi"), user("")).entries)
     assert words(some.blocks) == ["hi"]
     assert none.blocks == ()
 
@@ -230,11 +229,11 @@ def test_lines_of_other_types_are_no_messages() -> None:
     made = session(
         system("informational", "hm"), attachment("task_reminder"), note("ai-title", aiTitle="a"), queued("b")
     )
-    assert messages(made.entries) == []
+    assert group_messages(made.entries) == []
 
 
 def test_the_time_of_a_message_is_that_of_its_first_line() -> None:
-    (answer,) = messages(session(assistant("a", "b")).entries)
+    (answer,) = group_messages(session(assistant("a", "b")).entries)
     assert answer.timestamp == "2026-01-05T09:00:00.000Z"
 
 
@@ -249,18 +248,18 @@ def test_history_appended_again_is_not_doubled() -> None:
         again(2, uuid="new-2"),
         assistant("b"),
     )
-    _, first, second = messages(made.entries)
+    _, first, second = group_messages(made.entries)
     assert [placed.entry.record.uuid for placed in first.blocks] == [record.uuid for record in made.records[1:3]]
     assert words(second.blocks) == ["b"]
 
 
 def test_the_same_words_at_another_moment_are_said_again() -> None:
-    (answer,) = messages(session(assistant("a", "a")).entries)
+    (answer,) = group_messages(session(assistant("a", "a")).entries)
     assert words(answer.blocks) == ["a", "a"]
 
 
 def test_without_a_time_nothing_is_taken_for_a_copy() -> None:
-    (answer,) = messages(session(assistant("a", timestamp=None), again(0, uuid="new")).entries)
+    (answer,) = group_messages(session(assistant("a", timestamp=None), again(0, uuid="new")).entries)
     assert words(answer.blocks) == ["a", "a"]
 
 
@@ -269,7 +268,7 @@ def test_without_a_time_nothing_is_taken_for_a_copy() -> None:
 
 def test_usage_is_that_of_the_line_with_most_output() -> None:
     made = session(assistant("a", "b", "c", usage={"output_tokens": 77}), version="2.0.76")
-    (answer,) = messages(made.entries)
+    (answer,) = group_messages(made.entries)
     counts = [as_json(line)["message"]["usage"]["output_tokens"] for line in made.lines]
     assert counts == [2, 2, 77]
     assert answer.usage is not None
@@ -278,14 +277,14 @@ def test_usage_is_that_of_the_line_with_most_output() -> None:
 
 def test_most_output_counts_wherever_it_stands() -> None:
     made = session(assistant("a", "b", usage={"output_tokens": 77}), version="2.0.76")
-    (answer,) = messages(Built(made.id, made.cwd, made.lines[::-1]).entries)
+    (answer,) = group_messages(Built(made.id, made.cwd, made.lines[::-1]).entries)
     assert answer.usage is not None
     assert answer.usage.output_tokens == 77
 
 
 def test_an_answer_without_usage_has_none() -> None:
     body: Json = {"role": "assistant", "id": "msg_1", "model": "m", "content": [text("a")]}
-    (answer,) = messages(session(assistant("a", message=body)).entries)
+    (answer,) = group_messages(session(assistant("a", message=body)).entries)
     assert answer.usage is None
     assert answer.model == "m"
 
@@ -294,19 +293,19 @@ def test_an_answer_without_usage_has_none() -> None:
     ("version", "final"), [("2.0.36", True), ("2.0.76", False), ("2.1.29", False), ("2.1.325", True)]
 )
 def test_a_count_is_final_where_a_stop_reason_was_written(version: str, final: bool) -> None:
-    (answer,) = messages(session(assistant("a", "b"), version=version).entries)
+    (answer,) = group_messages(session(assistant("a", "b"), version=version).entries)
     assert answer.final is final
     assert answer.stop_reason == ("end_turn" if final else None)
 
 
 def test_a_stop_reason_on_the_last_line_is_enough() -> None:
-    (answer,) = messages(session(assistant("a", "b", stop_reason="max_tokens"), version="2.0.76").entries)
+    (answer,) = group_messages(session(assistant("a", "b", stop_reason="max_tokens"), version="2.0.76").entries)
     assert answer.final
     assert answer.stop_reason == "max_tokens"
 
 
 def test_a_prompt_is_always_final() -> None:
-    (prompt,) = messages(session(user("hi", image())).entries)
+    (prompt,) = group_messages(session(user("hi", image())).entries)
     assert prompt.final
     assert prompt.usage is None
     assert isinstance(prompt.blocks[1].block, Image)
@@ -330,13 +329,13 @@ def test_every_block_is_in_one_message_once(made: Built) -> None:
                 continue  # written again
             seen.append(line)
         expected[entry.offset] += len(record.message.blocks)
-    placed = Counter(placed.entry.offset for message in messages(entries) for placed in message.blocks)
+    placed = Counter(placed.entry.offset for message in group_messages(entries) for placed in message.blocks)
     assert placed == +expected
 
 
 @given(sessions)
 def test_every_line_of_an_answer_has_its_id(made: Built) -> None:
-    found = messages(made.entries)
+    found = group_messages(made.entries)
     assert len({message.id for message in found if message.role == "assistant"}) <= len(found)
     for message in found:
         assert len({_id(entry) for entry in message.entries}) == 1
@@ -367,7 +366,7 @@ def test_no_block_of_a_real_file_is_lost_or_doubled() -> None:
             for kind in _plain_blocks(message.get("content")):
                 expected[kind] = expected.get(kind, 0) + 1
         entries = [item for item in read_items(source.path) if isinstance(item, Entry)]
-        found = Counter(_type(placed.block) for message in messages(entries) for placed in message.blocks)
+        found = Counter(_type(placed.block) for message in group_messages(entries) for placed in message.blocks)
         assert found == expected, source.path.name
 
 

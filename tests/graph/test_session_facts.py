@@ -12,14 +12,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unspool.format.base import UNDECODABLE
+from unspool.format.base import DECODE_ERRORS
 from unspool.format.codec import decode
-from unspool.format.entry import BadLine, Entry
-from unspool.format.projections import glance
-from unspool.graph.session_facts_from_entries import Gathering, take
-from unspool.prices.from_entries import of_entry
-from unspool.prices.responses import Response, unique
-from unspool.store.sync.read_file import Task, batches
+from unspool.format.projections import decode_glance
+from unspool.format.records import BadLine, Entry
+from unspool.graph.session_facts import FactsCollector
+from unspool.graph.session_facts_from_entries import add_entry_facts
+from unspool.prices.from_entries import response_of_entry
+from unspool.prices.responses import Response, count_once
+from unspool.store.sync.read_file import ReadTask, read_batches
 
 TIMES = ["2026-01-05T09:00:00.000Z", "2026-01-05T09:00:01.000Z", "2026-01-05T10:00:00Z"]
 TOLD = {
@@ -137,22 +138,22 @@ texts = st.lists(st.builds(written, records, styles), max_size=6).map(
 @given(texts)
 @settings(max_examples=400, deadline=None)
 def test_glances_gather_what_entries_do(text: bytes) -> None:
-    glanced, whole = Gathering(), Gathering()
+    glanced, whole = FactsCollector(), FactsCollector()
     offset = 0
     for line in text.splitlines(keepends=True) if b"\r" not in text else _lines(text):
         entries = [item for item in decode(line, offset) if isinstance(item, Entry)]
         for entry in entries:
-            take(whole, entry)
+            add_entry_facts(whole, entry)
         try:
-            is_enough = glanced.take_glance(offset, glance(line))
-        except UNDECODABLE:
+            is_enough = glanced.add_glance(offset, decode_glance(line))
+        except DECODE_ERRORS:
             is_enough = False
         if not is_enough:
             for entry in entries:
-                take(glanced, entry)
+                add_entry_facts(glanced, entry)
         offset += len(line)
-    assert msgspec.to_builtins(glanced.written_down(), order="sorted") == msgspec.to_builtins(
-        whole.written_down(), order="sorted"
+    assert msgspec.to_builtins(glanced.without_uuids(), order="sorted") == msgspec.to_builtins(
+        whole.without_uuids(), order="sorted"
     )
     assert glanced.facts() == whole.facts()
 
@@ -163,25 +164,25 @@ def test_a_batch_has_what_the_entries_of_its_lines_say(text: bytes, kind: str) -
     with TemporaryDirectory() as place:
         path = Path(place) / "s1.jsonl"
         path.write_bytes(text)
-        (batch,) = batches(Task(str(path), kind, archived=False))
+        (batch,) = read_batches(ReadTask(str(path), kind, archived=False))
     items, offset = [], 0
     for line in _lines(text):
         items += decode(line, offset)
         offset += len(line)
-    found = [of_entry(item, str(path)) for item in items if isinstance(item, Entry)]
-    billed = unique((0, one) for one in found if isinstance(one, Response))
-    assert sorted(batch.answers, key=lambda one: one.id) == sorted(
+    found = [response_of_entry(item, str(path)) for item in items if isinstance(item, Entry)]
+    billed = count_once((0, one) for one in found if isinstance(one, Response))
+    assert sorted(batch.responses, key=lambda one: one.id) == sorted(
         (one.response for one in billed), key=lambda one: one.id
     )
-    assert batch.bad == [(one.offset, one.length, one.reason) for one in items if isinstance(one, BadLine)]
+    assert batch.bad_lines == [(one.offset, one.length, one.reason) for one in items if isinstance(one, BadLine)]
     assert batch.lines == sum(isinstance(item, Entry | BadLine) for item in items)
 
 
 @pytest.mark.parametrize("type", ["custom-title", "ai-title", "summary", "pr-link"])
 def test_a_note_wants_more_than_a_glance(type: str) -> None:
-    gathering = Gathering()
-    assert not gathering.take_glance(0, glance(json.dumps({"type": type, "uuid": "u1"}).encode()))
-    assert gathering == Gathering()
+    gathering = FactsCollector()
+    assert not gathering.add_glance(0, decode_glance(json.dumps({"type": type, "uuid": "u1"}).encode()))
+    assert gathering == FactsCollector()
 
 
 def _lines(text: bytes) -> list[bytes]:

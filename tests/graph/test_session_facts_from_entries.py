@@ -9,10 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.graph.test_messages import again, sessions
-from unspool.graph.messages import messages
-from unspool.graph.session_facts_from_entries import Facts, facts
-from unspool.graph.tool_calls import tool_calls
-from unspool.graph.turns import prompts
+from unspool.graph.messages import group_messages
+from unspool.graph.session_facts import SessionFacts
+from unspool.graph.session_facts_from_entries import collect_facts
+from unspool.graph.tool_calls import find_tool_calls
+from unspool.graph.turns import find_prompts
 from unspool.testing.build import (
     Built,
     Json,
@@ -31,8 +32,8 @@ from unspool.testing.build import (
 )
 
 
-def known(*steps: Step, **envelope: Any) -> Facts:
-    return facts(session(*steps, **envelope).entries)
+def known(*steps: Step, **envelope: Any) -> SessionFacts:
+    return collect_facts(session(*steps, **envelope).entries)
 
 
 def at(time: str) -> Step:
@@ -40,7 +41,7 @@ def at(time: str) -> Step:
 
 
 def test_nothing_is_known_of_an_empty_file() -> None:
-    assert facts([]) == Facts(hidden="empty")
+    assert collect_facts([]) == SessionFacts(hidden="empty")
 
 
 # Titles
@@ -203,10 +204,10 @@ def test_a_pull_request_is_named_once() -> None:
 @given(sessions)
 def test_counts_are_those_of_what_is_counted(made: Built) -> None:
     entries = made.entries
-    found = facts(entries)
-    assert found.turns == len(prompts(entries))
-    assert found.messages == len(messages(entries))
-    assert found.tool_calls == len(tool_calls(entries))
+    found = collect_facts(entries)
+    assert found.turns == len(find_prompts(entries))
+    assert found.messages == len(group_messages(entries))
+    assert found.tool_calls == len(find_tool_calls(entries))
     assert "<synthetic>" not in found.models
     assert 0 <= found.active <= found.wall
 

@@ -9,12 +9,12 @@ from hypothesis import given
 
 from tests.graph.test_messages import again, as_json, sessions
 from tests.real_files import corpus
-from unspool.format.entry import Entry
+from unspool.format.records import Entry
 from unspool.format.tools.parse import TextResult
 from unspool.format.tools.shell import BashResult
-from unspool.graph.tool_calls import ToolCall, between, results_without_call, tool_calls
-from unspool.read.scan import Kind, scan
-from unspool.read.tail import items as read_items
+from unspool.graph.tool_calls import ToolCall, elapsed_time, find_orphan_results, find_tool_calls
+from unspool.read.source_tree import Kind, scan
+from unspool.read.tail import read_items
 from unspool.testing.build import (
     Built,
     Step,
@@ -30,12 +30,12 @@ from unspool.testing.build import (
 
 
 def calls(*steps: Step) -> list[ToolCall]:
-    return tool_calls(session(*steps).entries)
+    return find_tool_calls(session(*steps).entries)
 
 
 def test_a_call_has_its_result_and_both_lines() -> None:
     made = session(user("hi"), assistant("I look.", tool_use("Read", id="a", file_path="/x")), tool_result("words"))
-    (call,) = tool_calls(made.entries)
+    (call,) = find_tool_calls(made.entries)
     assert (call.id, call.name, call.input) == ("a", "Read", {"file_path": "/x"})
     assert call.result is not None
     assert call.result.content == "words"
@@ -93,10 +93,10 @@ def test_a_call_without_a_result_is_still_a_call() -> None:
 
 def test_a_result_without_a_call_is_told_apart() -> None:
     made = session(user("hi"), tool_result("lost", id="gone"), assistant(tool_use("Read", id="a")), tool_result(id="a"))
-    ((result, entry),) = results_without_call(made.entries)
+    ((result, entry),) = find_orphan_results(made.entries)
     assert result.tool_use_id == "gone"
     assert entry == made.entries[1]
-    assert [call.id for call in tool_calls(made.entries)] == ["a"]
+    assert [call.id for call in find_tool_calls(made.entries)] == ["a"]
 
 
 def test_of_what_is_written_twice_the_first_counts() -> None:
@@ -106,7 +106,7 @@ def test_of_what_is_written_twice_the_first_counts() -> None:
         again(0, uuid="new"),
         tool_result("second", id="a"),
     )
-    (call,) = tool_calls(made.entries)
+    (call,) = find_tool_calls(made.entries)
     assert call.use_entry == made.entries[0]
     assert call.result is not None
     assert call.result.content == "first"
@@ -138,7 +138,7 @@ def test_a_structured_result_may_be_a_string() -> None:
 
 def test_a_call_takes_the_time_between_its_lines() -> None:
     made = session(assistant(tool_use("Bash")), tool_result(), step=2.5)
-    (call,) = tool_calls(made.entries)
+    (call,) = find_tool_calls(made.entries)
     assert (call.started, call.ended) == ("2026-01-05T09:00:00.000Z", "2026-01-05T09:00:02.500Z")
     assert call.duration == timedelta(seconds=2.5)
 
@@ -160,21 +160,21 @@ def test_time_that_runs_backwards_is_no_duration() -> None:
     ],
 )
 def test_what_is_no_time_gives_no_duration(start: str | None, end: str | None) -> None:
-    assert between(start, end) is None
+    assert elapsed_time(start, end) is None
 
 
 def test_no_time_may_pass() -> None:
-    assert between("2026-01-05T08:00:00Z", "2026-01-05T09:00:00+01:00") == timedelta(0)
+    assert elapsed_time("2026-01-05T08:00:00Z", "2026-01-05T09:00:00+01:00") == timedelta(0)
 
 
 @given(sessions)
 def test_a_call_is_paired_if_and_only_if_both_halves_exist(made: Built) -> None:
     uses, results = plain_ids(made.data)
-    found = tool_calls(made.entries)
+    found = find_tool_calls(made.entries)
     assert [call.id for call in found] == list(uses)
     assert {call.id for call in found if call.result} == uses.keys() & results.keys()
     assert all(call.result.tool_use_id == call.id for call in found if call.result)
-    alone = [result.tool_use_id for result, _ in results_without_call(made.entries)]
+    alone = [result.tool_use_id for result, _ in find_orphan_results(made.entries)]
     assert alone == [id for id in results if id not in uses]
 
 
@@ -183,7 +183,7 @@ def test_every_pair_of_a_real_file_is_found() -> None:
     for source in scan(corpus()).of(Kind.SESSION, Kind.AGENT):
         uses, results = plain_ids(source.path.read_bytes())
         entries = [item for item in read_items(source.path) if isinstance(item, Entry)]
-        found = tool_calls(entries)
+        found = find_tool_calls(entries)
         assert {call.id for call in found if call.id} == uses.keys(), source.path.name
         assert {call.id for call in found if call.id and call.result} == uses.keys() & results.keys(), source.path.name
         pairs += len(uses.keys() & results.keys())

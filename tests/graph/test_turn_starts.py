@@ -8,8 +8,8 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unspool.format.entry import Entry
-from unspool.graph.turns import Starts, prompts
+from unspool.format.records import Entry
+from unspool.graph.turns import PromptTracker, find_prompts
 from unspool.read.lines import LineBuffer
 from unspool.read.tail import decode_lines
 from unspool.testing.build import Step, assistant, queued, session, tool_result, tool_use, user
@@ -37,7 +37,7 @@ def entries(steps: list[list[Step]]) -> list[Entry]:
 def test_in_however_many_goes_the_prompts_are_those_of_the_whole(steps: list[list[Step]], cuts: list[int]) -> None:
     found: dict[int, str | None] = {}
     lines = entries(steps)
-    starts, state = Starts(), b""
+    starts, state = PromptTracker(), b""
     for place, entry in enumerate(lines):
         if place in cuts:
             found |= dict(starts.found)
@@ -45,9 +45,9 @@ def test_in_however_many_goes_the_prompts_are_those_of_the_whole(steps: list[lis
                 found.pop(offset, None)
             starts.found, starts.taken_back = [], []
             state = msgspec.msgpack.encode(starts)
-            starts = msgspec.msgpack.decode(state, type=Starts)
-        starts.take(entry)
+            starts = msgspec.msgpack.decode(state, type=PromptTracker)
+        starts.add(entry)
     found |= dict(starts.found)
     for offset in starts.taken_back:
         found.pop(offset, None)
-    assert sorted(found) == [entry.offset for entry, _, _ in prompts(lines)]
+    assert sorted(found) == [entry.offset for entry, _, _ in find_prompts(lines)]

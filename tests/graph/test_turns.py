@@ -9,7 +9,8 @@ from hypothesis import given
 
 from tests.graph.test_messages import sessions
 from unspool.format.records import User
-from unspool.graph.turns import Speaker, is_typed, prompts, speaker, turns
+from unspool.graph.speakers import Speaker, is_typed_prompt
+from unspool.graph.turns import classify_user_record, find_prompts, split_turns
 from unspool.testing.build import (
     Built,
     Json,
@@ -38,11 +39,11 @@ NOTICE = "<task-notification>\n<task-id>b1</task-id>\n</task-notification>"
 def who(*content: str | Json, **fields: Any) -> Speaker:
     (record,) = records(user(*content, **fields))
     assert isinstance(record, User)
-    return speaker(record)
+    return classify_user_record(record)
 
 
 def typed(*steps: Step, version: str = "2.1.325") -> list[tuple[str, str]]:
-    return [(kind.value, words) for _, kind, words in prompts(session(*steps, version=version).entries)]
+    return [(kind.value, words) for _, kind, words in find_prompts(session(*steps, version=version).entries)]
 
 
 def enqueue(content: str | list[Json] | None, operation: str = "enqueue") -> Step:
@@ -188,8 +189,8 @@ def test_a_queued_prompt_may_be_blocks() -> None:
 
 
 def test_a_json_object_typed_by_a_person_is_a_prompt() -> None:
-    assert is_typed('{"a": 1}')
-    assert not is_typed(TASK)
+    assert is_typed_prompt('{"a": 1}')
+    assert not is_typed_prompt(TASK)
 
 
 @pytest.mark.parametrize(
@@ -245,7 +246,7 @@ def test_a_turn_is_a_prompt_and_all_that_follows_it() -> None:
         assistant("Yes."),
     )
     lines = made.entries
-    first, second = turns(lines)
+    first, second = split_turns(lines)
     assert (first.prompt, first.text, first.entries) == (lines[1], "first", tuple(lines[2:7]))
     assert (second.prompt, second.text, second.entries) == (lines[7], "second", tuple(lines[8:]))
     assert first.speaker is second.speaker is Speaker.HUMAN
@@ -253,39 +254,39 @@ def test_a_turn_is_a_prompt_and_all_that_follows_it() -> None:
 
 def test_a_queued_prompt_begins_a_turn() -> None:
     made = session(user("a"), assistant("b"), queued("c"), assistant("d"), version="2.0.76")
-    assert [(turn.speaker, turn.text, len(turn.entries)) for turn in turns(made.entries)] == [
+    assert [(turn.speaker, turn.text, len(turn.entries)) for turn in split_turns(made.entries)] == [
         (Speaker.HUMAN, "a", 1),
         (Speaker.QUEUED, "c", 2),
     ]
 
 
 def test_without_a_prompt_there_is_no_turn() -> None:
-    assert turns(session(assistant("hi"), system("informational", "hm")).entries) == []
+    assert split_turns(session(assistant("hi"), system("informational", "hm")).entries) == []
 
 
 def test_the_lines_of_agents_and_summaries_begin_no_turn() -> None:
     made = session(user("a"), user("look", isSidechain=True), compaction("all"), user("b"))
-    assert [turn.text for turn in turns(made.entries)] == ["a", "b"]
+    assert [turn.text for turn in split_turns(made.entries)] == ["a", "b"]
 
 
 @given(sessions)
 def test_every_line_after_the_first_prompt_is_in_one_turn(made: Built) -> None:
-    found = turns(made.entries)
+    found = split_turns(made.entries)
     lines = [entry for turn in found for entry in (turn.prompt, *turn.entries)]
     assert lines == made.entries[len(made.entries) - len(lines) :]
-    assert [(turn.prompt, turn.speaker, turn.text) for turn in found] == prompts(made.entries)
+    assert [(turn.prompt, turn.speaker, turn.text) for turn in found] == find_prompts(made.entries)
 
 
 @given(sessions)
 def test_every_user_line_has_one_speaker(made: Built) -> None:
     for entry in made.entries:
         if isinstance(entry.record, User):
-            assert speaker(entry.record) is not Speaker.QUEUED
+            assert classify_user_record(entry.record) is not Speaker.QUEUED
 
 
 def test_what_the_editor_adds_is_not_part_of_the_prompts_words() -> None:
     note, words = text("<ide_opened_file>a.py</ide_opened_file>"), text("Fix it.")
-    ((_, _, typed),) = prompts(session(user(note, words)).entries)
+    ((_, _, typed),) = find_prompts(session(user(note, words)).entries)
     assert typed == "Fix it."
-    ((_, _, only),) = prompts(session(user(note)).entries)
+    ((_, _, only),) = find_prompts(session(user(note)).entries)
     assert only == "<ide_opened_file>a.py</ide_opened_file>"

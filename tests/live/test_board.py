@@ -11,8 +11,10 @@ import pytest
 
 from tests.live.world import ID, OTHER, World, kinds
 from tests.real_files import corpus
-from unspool.live.board import Board, Group, Kind, Source, Status, plain
-from unspool.live.events import plain as plain_event
+from unspool.live.board import Board
+from unspool.live.state.events import event_to_json as plain_event
+from unspool.live.state.model import ActivityKind, BoardGroup, EvidenceSource, SessionStatus
+from unspool.live.state.rows import row_to_json
 from unspool.testing.build import assistant, compaction, note, session, text, tool_result, tool_use, user
 
 BASH = tool_use("Bash", id="t1", command="touch a")
@@ -28,7 +30,7 @@ def test_the_first_refresh_tells_where_each_session_stands(world: World) -> None
     world.save(user("b"), assistant(BASH), id=OTHER)
     events = world.board.refresh()
     assert kinds(events) == ["status", "status"]
-    assert {event.session: event.status for event in events} == {ID: Status.INPUT, OTHER: Status.APPROVAL}
+    assert {event.session: event.status for event in events} == {ID: SessionStatus.INPUT, OTHER: SessionStatus.APPROVAL}
 
 
 def test_after_that_each_line_is_told_once(world: World) -> None:
@@ -49,7 +51,7 @@ def test_events_have_the_status_that_follows_from_them(world: World) -> None:
     world.board.refresh()
     world.append(path, assistant("Done."))
     message, status, *_ = world.board.refresh([path])
-    assert (message.event, message.status) == ("message", Status.INPUT)
+    assert (message.event, message.status) == ("message", SessionStatus.INPUT)
     found = plain_event(status, world.now())
     assert [*found][:7] == ["event", "session", "status", "detail", "source", "since", "at"]
     assert (found["event"], found["status"], found["detail"]) == ("status", "waiting_for_input", "waiting")
@@ -88,7 +90,7 @@ def test_a_part_of_a_config_folder_knows_the_processes_of_the_whole(world: World
         board = Board(root, world.signals, clock=world.now)
         board.refresh()
         (row,) = board.rows(world.now())
-        assert (row.session_id, row.source) == (ID, Source.REGISTRY)
+        assert (row.session_id, row.verdict.source) == (ID, EvidenceSource.REGISTRY)
 
 
 def test_a_session_in_a_new_folder_is_found_by_the_name_of_the_folder_alone(world: World) -> None:
@@ -141,9 +143,9 @@ def test_an_old_session_that_a_process_runs_is_read(world: World) -> None:
     os.utime(path, (1_700_000_000, 1_700_000_000))
     world.process(status="idle")
     world.board.refresh()
-    assert (world.row().detail.kind, world.row().source, world.row().pid) == (
-        Kind.WAITING,
-        Source.REGISTRY,
+    assert (world.row().verdict.activity.kind, world.row().verdict.source, world.row().pid) == (
+        ActivityKind.WAITING,
+        EvidenceSource.REGISTRY,
         os.getpid(),
     )
 
@@ -152,7 +154,7 @@ def test_a_process_without_a_file_has_a_row_and_then_a_file(world: World) -> Non
     world.process(status="idle")
     world.board.refresh()
     row = world.row()
-    assert (row.path, row.project, row.group, row.status) == ("", "project", Group.WAITING, Status.IDLE)
+    assert (row.path, row.project, row.group, row.status) == ("", "project", BoardGroup.WAITING, SessionStatus.IDLE)
     world.board.refresh([])
     path = world.save(user("a"))
     os.utime(path, (1_700_000_000, 1_700_000_000))
@@ -164,10 +166,10 @@ def test_a_process_that_ends_ends_its_session(world: World) -> None:
     world.save(user("a"), assistant(BASH))
     entry = world.process(status="waiting", waitingFor="permission prompt")
     world.board.refresh()
-    assert world.row().group is Group.NEEDS_YOU
+    assert world.row().group is BoardGroup.NEEDS_YOU
     entry.unlink()
     assert kinds(world.board.refresh([])) == ["status", "session_ended"]
-    assert (world.row().group, world.row().probably) == (Group.ENDED, False)
+    assert (world.row().group, world.row().verdict.probably) == (BoardGroup.ENDED, False)
     assert world.board.refresh() == []
 
 
@@ -176,12 +178,12 @@ def test_a_process_that_died_ends_its_session_and_its_agents(world: World) -> No
     world.agent(path, user("b"), assistant(BASH))
     entry = world.process(status="busy")
     world.board.refresh()
-    assert [row.group for row in world.rows()] == [Group.WORKING, Group.BACKGROUND]
+    assert [row.group for row in world.rows()] == [BoardGroup.WORKING, BoardGroup.BACKGROUND]
     assert world.row().agents == 1
     entry.write_text(entry.read_text().replace('"procStart": "', '"procStart": "9'))
     world.board.refresh([])
-    assert [row.group for row in world.rows()] == [Group.ENDED, Group.ENDED]
-    assert world.row().detail.words == "its process died"
+    assert [row.group for row in world.rows()] == [BoardGroup.ENDED, BoardGroup.ENDED]
+    assert world.row().verdict.activity.message == "its process died"
 
 
 def test_a_file_that_has_gone_has_no_row(world: World) -> None:
@@ -201,7 +203,7 @@ def test_a_file_that_was_rewritten_starts_again(world: World) -> None:
     world.board.refresh()
     path.write_bytes(world.build(user("something else, longer than before" * 20)).data)
     assert kinds(world.board.refresh([path])) == ["status", "title", "session_changed"]
-    assert (world.row().status, world.row().goal[:9]) == (Status.WORKING, "something")
+    assert (world.row().status, world.row().goal[:9]) == (SessionStatus.WORKING, "something")
 
 
 def test_time_alone_makes_a_session_idle(world: World) -> None:
@@ -209,14 +211,14 @@ def test_time_alone_makes_a_session_idle(world: World) -> None:
     world.board.refresh()
     world.later = timedelta(minutes=6)
     (event,) = world.board.refresh([])
-    assert (event.event, event.status, event.verdict and event.verdict.detail.kind) == (
+    assert (event.event, event.status, event.verdict and event.verdict.activity.kind) == (
         "status",
-        Status.IDLE,
-        Kind.WAITING,
+        SessionStatus.IDLE,
+        ActivityKind.WAITING,
     )
     world.later = timedelta(hours=2)
     world.board.refresh([])
-    assert world.row().group is Group.IDLE
+    assert world.row().group is BoardGroup.IDLE
 
 
 def test_what_rests_for_long_is_let_go(world: World) -> None:
@@ -238,11 +240,11 @@ def test_rows_are_sorted_by_who_needs_you(world: World) -> None:
     world.save(user("a"), assistant(tool_use("AskUserQuestion", id="q")), id=ids[4])
     world.board.refresh()
     assert [row.group for row in world.rows()] == [
-        Group.NEEDS_YOU,
-        Group.NEEDS_YOU,
-        Group.WORKING,
-        Group.WAITING,
-        Group.WAITING,
+        BoardGroup.NEEDS_YOU,
+        BoardGroup.NEEDS_YOU,
+        BoardGroup.WORKING,
+        BoardGroup.WAITING,
+        BoardGroup.WAITING,
     ]
 
 
@@ -254,7 +256,7 @@ def test_forks_of_the_programs_own_and_warm_ups_are_not_shown(world: World) -> N
     assert len(world.rows()) == 1
     world.agent(path, user("x"), id="acompact-1a2b3c")
     assert {event.agent for event in world.board.refresh()} == {None}
-    assert world.row().detail.kind is Kind.COMPACTING
+    assert world.row().verdict.activity.kind is ActivityKind.COMPACTING
 
 
 def test_a_hook_tells_that_an_agent_has_stopped(world: World) -> None:
@@ -264,7 +266,11 @@ def test_a_hook_tells_that_an_agent_has_stopped(world: World) -> None:
     (world.signals / f"{ID}.SubagentStop.json").write_text(json.dumps(words))
     world.board.refresh()
     agent = next(row for row in world.rows() if row.agent_id)
-    assert (agent.detail.kind, agent.source, world.row().agents) == (Kind.ENDED, Source.HOOK, 0)
+    assert (agent.verdict.activity.kind, agent.verdict.source, world.row().agents) == (
+        ActivityKind.ENDED,
+        EvidenceSource.HOOK,
+        0,
+    )
 
 
 def test_an_agent_beside_its_session_is_one_of_it(world: World) -> None:
@@ -272,7 +278,7 @@ def test_an_agent_beside_its_session_is_one_of_it(world: World) -> None:
     beside = path.with_name("agent-1a2b3c4d.jsonl")
     beside.write_bytes(world.build(user("b"), assistant(tool_use("Read", id="t2")), agent="1a2b3c4d").data)
     world.board.refresh()
-    assert world.row().detail.count == 1
+    assert world.row().verdict.activity.count == 1
     assert {(row.session_id, row.agent_id) for row in world.rows()} == {(ID, None), (ID, "1a2b3c4d")}
 
 
@@ -280,11 +286,11 @@ def test_settings_tell_what_does_not_ask(world: World) -> None:
     world.save(user("a"), assistant(BASH))
     world.later = timedelta(seconds=2)
     world.board.refresh()
-    assert world.row().detail.kind is Kind.PERMISSION
+    assert world.row().verdict.activity.kind is ActivityKind.PERMISSION
     (world.root / "settings.json").write_text(json.dumps({"permissions": {"allow": ["Bash(touch:*)"]}}))
     world.later = timedelta(seconds=20)
     world.board.refresh([])
-    assert world.row().detail.kind is Kind.RUNNING
+    assert world.row().verdict.activity.kind is ActivityKind.RUNNING
 
 
 def test_settings_of_the_project_count_too(world: World, tmp_path: Path) -> None:
@@ -294,13 +300,13 @@ def test_settings_of_the_project_count_too(world: World, tmp_path: Path) -> None
     world.save(user("a"), assistant(BASH), cwd=str(tmp_path / "work"))
     world.later = timedelta(seconds=2)
     world.board.refresh()
-    assert world.row().detail.kind is Kind.RUNNING
+    assert world.row().verdict.activity.kind is ActivityKind.RUNNING
 
 
 def test_a_row_as_json_has_the_names_of_the_metadata(world: World) -> None:
     world.save(user("a"), assistant(BASH))
     world.board.refresh()
-    found = plain(world.row(), world.now())
+    found = row_to_json(world.row(), world.now())
     names = (
         "sessionId cwd projectName projectHash gitBranch goal recentOutput model isSubagent pendingToolUse tokenUsage"
     )
@@ -340,4 +346,4 @@ def test_every_real_file_has_a_verdict(tmp_path: Path) -> None:
     board.refresh()
     rows = board.rows(world.now())
     assert len(rows) > 100
-    assert {row.group for row in rows} <= {Group.IDLE, Group.ENDED, Group.WAITING}
+    assert {row.group for row in rows} <= {BoardGroup.IDLE, BoardGroup.ENDED, BoardGroup.WAITING}

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unspool.live.hook_signals import EVENTS, Signals, command
+from unspool.live.hook_signals import HOOK_EVENTS, HookSignals, hook_command
 
 ID = "00000000-0000-4000-8000-000000000001"
 SHELLS = [shell for shell in ("sh", "dash", "bash") if shutil.which(shell)]
@@ -31,13 +31,13 @@ def told(event: str, **fields: Any) -> bytes:
 
 
 @pytest.mark.parametrize("shell", SHELLS)
-@pytest.mark.parametrize("event", EVENTS)
+@pytest.mark.parametrize("event", HOOK_EVENTS)
 def test_what_a_hook_is_told_is_found_again(tmp_path: Path, event: str, shell: str) -> None:
     folder = tmp_path / "a folder with 'quotes'"
     folder.mkdir()
-    done = hand(command(event, folder), told(event, tool_name="Bash", tool_input={"command": "ls"}), shell)
+    done = hand(hook_command(event, folder), told(event, tool_name="Bash", tool_input={"command": "ls"}), shell)
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
-    signal = Signals(folder).by_session()[ID][event]
+    signal = HookSignals(folder).by_session()[ID][event]
     assert (signal.event, signal.tool, signal.input) == (event, "Bash", {"command": "ls"})
     assert abs(datetime.now(UTC) - signal.at) < timedelta(seconds=20)
     (path,) = folder.iterdir()
@@ -46,41 +46,41 @@ def test_what_a_hook_is_told_is_found_again(tmp_path: Path, event: str, shell: s
 
 def test_a_hook_takes_much_input_keeps_little_of_it_and_what_is_whole_of_that_is_read(tmp_path: Path) -> None:
     data = told("PreToolUse", tool_name="Write", tool_input={"file_path": "/a", "content": "x" * 3_000_000}, last=1)
-    assert hand(command("PreToolUse", tmp_path), data).returncode == 0
+    assert hand(hook_command("PreToolUse", tmp_path), data).returncode == 0
     (path,) = tmp_path.iterdir()
     assert path.stat().st_size <= 8192
-    signal = Signals(tmp_path).by_session()[ID]["PreToolUse"]
+    signal = HookSignals(tmp_path).by_session()[ID]["PreToolUse"]
     assert (signal.tool, signal.input) == ("Write", {"file_path": "/a"})
 
 
 @pytest.mark.parametrize("data", [b"", b"nonsense", b'{"session_id":"../../../etc/passwd"}', b"\xff" * 100, b"{}"])
 def test_a_hook_that_is_told_nonsense_leaves_nothing_and_does_not_fail(tmp_path: Path, data: bytes) -> None:
-    done = hand(command("Stop", tmp_path), data)
+    done = hand(hook_command("Stop", tmp_path), data)
     assert (done.returncode, done.stdout, done.stderr, list(tmp_path.iterdir())) == (0, b"", b"", [])
 
 
 def test_a_hook_without_its_folder_does_nothing_and_does_not_fail(tmp_path: Path) -> None:
-    done = hand(command("Stop", tmp_path / "gone"), told("Stop"))
+    done = hand(hook_command("Stop", tmp_path / "gone"), told("Stop"))
     assert (done.returncode, done.stdout, done.stderr, list(tmp_path.iterdir())) == (0, b"", b"", [])
 
 
 def test_a_hook_in_a_folder_that_cannot_be_written_does_not_fail(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    done = hand(command("Stop", tmp_path / "file"), told("Stop"))
+    done = hand(hook_command("Stop", tmp_path / "file"), told("Stop"))
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
 
 
 def test_a_session_id_elsewhere_in_the_text_is_not_taken(tmp_path: Path) -> None:
     other = "99999999-0000-4000-8000-000000000009"
-    hand(command("PreToolUse", tmp_path), told("PreToolUse", tool_input={"session_id": other}))
-    assert list(Signals(tmp_path).by_session()) == [ID]
+    hand(hook_command("PreToolUse", tmp_path), told("PreToolUse", tool_input={"session_id": other}))
+    assert list(HookSignals(tmp_path).by_session()) == [ID]
 
 
 def test_the_last_signal_of_each_event_is_kept(tmp_path: Path) -> None:
     for words in ("one", "two"):
-        hand(command("Notification", tmp_path), told("Notification", message=words))
-    hand(command("Stop", tmp_path), told("Stop", background_tasks=[{"status": "running"}, {"status": "done"}, 7]))
-    found = Signals(tmp_path).by_session()[ID]
+        hand(hook_command("Notification", tmp_path), told("Notification", message=words))
+    hand(hook_command("Stop", tmp_path), told("Stop", background_tasks=[{"status": "running"}, {"status": "done"}, 7]))
+    found = HookSignals(tmp_path).by_session()[ID]
     assert (found["Notification"].message, found["Stop"].agents) == ("two", 1)
 
 
@@ -92,14 +92,14 @@ def test_a_file_that_claims_another_session_or_event_is_not_believed(tmp_path: P
     (tmp_path / "outside").write_bytes(told("UserPromptSubmit"))
     (tmp_path / f"{ID}.UserPromptSubmit.json").symlink_to(tmp_path / "outside")
     os.mkfifo(tmp_path / f"{ID}.PreCompact.json")
-    assert Signals(tmp_path).by_session() == {}
+    assert HookSignals(tmp_path).by_session() == {}
 
 
 def test_a_change_is_seen_although_the_folder_was_just_read(tmp_path: Path) -> None:
-    signals = Signals(tmp_path)
-    hand(command("Stop", tmp_path), told("Stop"))
+    signals = HookSignals(tmp_path)
+    hand(hook_command("Stop", tmp_path), told("Stop"))
     assert list(signals.by_session()[ID]) == ["Stop"]
-    hand(command("SessionEnd", tmp_path), told("SessionEnd"))
+    hand(hook_command("SessionEnd", tmp_path), told("SessionEnd"))
     assert sorted(signals.by_session()[ID]) == ["SessionEnd", "Stop"]
 
 
@@ -110,7 +110,7 @@ def test_old_signals_are_removed_and_other_files_are_not(tmp_path: Path) -> None
         path = tmp_path / name
         path.write_bytes(b"")
         os.utime(path, (now.timestamp() - 86_400 * days,) * 2)
-    assert Signals(tmp_path).clean(now) == 2
+    assert HookSignals(tmp_path).remove_old(now) == 2
     assert sorted(path.name for path in tmp_path.iterdir()) == [f"{ID}.SessionEnd.json", "notes.txt"]
 
 
@@ -121,5 +121,5 @@ def test_any_bytes_and_any_cut_are_read_without_complaint(
     folder = tmp_path_factory.mktemp("signals")
     whole = told("PreToolUse", tool_name="Bash", tool_input={"command": ["a", {"b": "c"}]})
     (folder / f"{ID}.PreToolUse.json").write_bytes(whole[:cut] + (data if cut < len(whole) else b""))
-    found = Signals(folder).by_session()
+    found = HookSignals(folder).by_session()
     assert set(found) <= {ID}

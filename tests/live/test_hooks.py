@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unspool.errors import Refused
-from unspool.live.hook_signals import EVENTS, MARK
-from unspool.live.hooks import events_for, installed, same, with_hooks, without_hooks
+from unspool.live.hook_signals import COMMAND_PREFIX, HOOK_EVENTS
+from unspool.live.hooks import add_hooks, installed_events, is_same_settings, remove_hooks, supported_events
 
 FOLDER = Path("/home/me/.local/share/unspool/signals")
 THEIRS = {"hooks": [{"type": "command", "command": "say done"}]}
@@ -24,7 +24,7 @@ values = st.recursive(
 )
 groups = st.lists(st.just(THEIRS) | st.fixed_dictionaries({"matcher": st.text(max_size=5)}), min_size=1, max_size=2)
 settings = st.dictionaries(st.text(max_size=6).filter(lambda key: key != "hooks"), values, max_size=4)
-hooks = st.none() | st.dictionaries(st.sampled_from([*EVENTS, "Other"]), groups, min_size=1, max_size=3)
+hooks = st.none() | st.dictionaries(st.sampled_from([*HOOK_EVENTS, "Other"]), groups, min_size=1, max_size=3)
 indents = st.sampled_from([None, 1, 2, 4, "\t"])
 
 
@@ -34,35 +34,35 @@ def test_what_is_put_in_can_be_taken_out_byte_for_byte(
 ) -> None:
     value = {**({"hooks": theirs} if theirs and first else {}), **chosen, **({"hooks": theirs} if theirs else {})}
     document = (json.dumps(value, indent=indent, ensure_ascii=False) + end).encode()
-    changed = with_hooks(document, FOLDER)
-    assert installed(changed) == set(EVENTS)
-    assert with_hooks(changed, FOLDER) == changed
-    assert without_hooks(changed) == document
+    changed = add_hooks(document, FOLDER)
+    assert installed_events(changed) == set(HOOK_EVENTS)
+    assert add_hooks(changed, FOLDER) == changed
+    assert remove_hooks(changed) == document
 
 
 def test_what_others_put_there_stays_in_its_place() -> None:
     document = json.dumps({"model": "opus", "hooks": {"Stop": [THEIRS]}, "unknown": [1.50]}).encode()
-    changed = json.loads(with_hooks(document, FOLDER))
+    changed = json.loads(add_hooks(document, FOLDER))
     assert list(changed) == ["model", "hooks", "unknown"]
     assert changed["hooks"]["Stop"][0] == THEIRS
-    assert changed["hooks"]["Stop"][1]["hooks"][0]["command"].startswith(MARK)
-    assert b"1.5" in with_hooks(document, FOLDER)
+    assert changed["hooks"]["Stop"][1]["hooks"][0]["command"].startswith(COMMAND_PREFIX)
+    assert b"1.5" in add_hooks(document, FOLDER)
 
 
 def test_what_is_added_is_indented_like_the_rest() -> None:
     document = b'{\n    "model": "opus"\n}\n'
-    changed = with_hooks(document, FOLDER)
+    changed = add_hooks(document, FOLDER)
     assert changed == json.dumps(json.loads(changed), indent=4).encode() + b"\n"
 
 
 def test_hooks_that_lead_elsewhere_are_replaced() -> None:
-    moved = with_hooks(with_hooks(b"{}\n", Path("/old")), FOLDER)
-    assert moved == with_hooks(b"{}\n", FOLDER)
+    moved = add_hooks(add_hooks(b"{}\n", Path("/old")), FOLDER)
+    assert moved == add_hooks(b"{}\n", FOLDER)
 
 
 def test_an_empty_or_missing_file_becomes_one_with_hooks_alone() -> None:
-    assert list(json.loads(with_hooks(b"", FOLDER))) == ["hooks"]
-    assert without_hooks(with_hooks(b"", FOLDER)) == b"{}\n"
+    assert list(json.loads(add_hooks(b"", FOLDER))) == ["hooks"]
+    assert remove_hooks(add_hooks(b"", FOLDER)) == b"{}\n"
 
 
 @pytest.mark.parametrize(
@@ -70,18 +70,18 @@ def test_an_empty_or_missing_file_becomes_one_with_hooks_alone() -> None:
 )
 def test_what_is_no_settings_file_is_refused(document: bytes) -> None:
     with pytest.raises(Refused):
-        with_hooks(document, FOLDER)
+        add_hooks(document, FOLDER)
     with pytest.raises(Refused):
-        without_hooks(document)
+        remove_hooks(document)
 
 
 def test_a_version_is_given_no_event_that_it_does_not_know() -> None:
-    assert "PermissionRequest" not in events_for("2.0.36")
-    assert events_for("2.0.76") == events_for("2.1.325") == events_for(None) == EVENTS
-    assert "PermissionRequest" not in json.loads(with_hooks(b"", FOLDER, "1.0.44"))["hooks"]
+    assert "PermissionRequest" not in supported_events("2.0.36")
+    assert supported_events("2.0.76") == supported_events("2.1.325") == supported_events(None) == HOOK_EVENTS
+    assert "PermissionRequest" not in json.loads(add_hooks(b"", FOLDER, "1.0.44"))["hooks"]
 
 
 def test_two_files_that_say_the_same() -> None:
-    assert same(b'{"a":1}', b'{ "a": 1 }')
-    assert not same(b'{"a":1,"b":2}', b'{"b":2,"a":1}')
-    assert not same(b"{}", b"nonsense")
+    assert is_same_settings(b'{"a":1}', b'{ "a": 1 }')
+    assert not is_same_settings(b'{"a":1,"b":2}', b'{"b":2,"a":1}')
+    assert not is_same_settings(b"{}", b"nonsense")

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from unspool.live.evidence import Life
-from unspool.live.process_registry import Birth, Registry, _birth, _domain
+from unspool.live.process_registry import ProcessRegistry, ProcessStart, _read_pid_domain, read_process_start
+from unspool.live.state.model import Liveness
 
 ID = "00000000-0000-4000-8000-000000000001"
 pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="no /proc here")
@@ -28,54 +28,54 @@ def entry(folder: Path, pid: int, **fields: Any) -> Path:
     return path
 
 
-def lives(folder: Path, **known: Any) -> list[Life]:
-    return [running.life for running in Registry(folder, **known).processes()]
+def lives(folder: Path, **known: Any) -> list[Liveness]:
+    return [running.life for running in ProcessRegistry(folder, **known).read()]
 
 
 def ticks(pid: int) -> str:
-    born = _birth(pid)
+    born = read_process_start(pid)
     assert born is not None
     return str(born.ticks)
 
 
 def test_a_process_that_began_when_the_file_says_lives(tmp_path: Path) -> None:
     entry(tmp_path, os.getpid(), procStart=ticks(os.getpid()), status="waiting", waitingFor="permission prompt")
-    (running,) = Registry(tmp_path).processes()
-    assert (running.life, running.session_id, running.status) == (Life.LIVES, ID, "waiting")
+    (running,) = ProcessRegistry(tmp_path).read()
+    assert (running.life, running.session_id, running.status) == (Liveness.LIVES, ID, "waiting")
     assert (running.waiting_for, running.cwd) == ("permission prompt", "/home/me/shop")
 
 
 def test_a_reused_pid_is_not_believed(tmp_path: Path) -> None:
     entry(tmp_path, os.getpid(), procStart="1", status="waiting")
-    assert lives(tmp_path) == [Life.DEAD]
+    assert lives(tmp_path) == [Liveness.DEAD]
 
 
 def test_a_process_that_has_ended_is_dead_also_before_anybody_asked_how_it_ended(tmp_path: Path) -> None:
     child = subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE)
     entry(tmp_path, child.pid, procStart=ticks(child.pid))
-    assert lives(tmp_path) == [Life.LIVES]
+    assert lives(tmp_path) == [Liveness.LIVES]
     child.kill()
     deadline = time.monotonic() + 10
-    while lives(tmp_path) != [Life.DEAD]:  # what is left of it still has a place in /proc
+    while lives(tmp_path) != [Liveness.DEAD]:  # what is left of it still has a place in /proc
         assert time.monotonic() < deadline
     assert Path(f"/proc/{child.pid}").exists()
     child.communicate()
-    assert lives(tmp_path) == [Life.DEAD]
+    assert lives(tmp_path) == [Liveness.DEAD]
 
 
 def test_without_a_start_time_a_younger_process_is_another_one(tmp_path: Path) -> None:
     entry(tmp_path, os.getpid(), startedAt=(time.time() + 5) * 1000)
-    assert lives(tmp_path) == [Life.LIKELY]
+    assert lives(tmp_path) == [Liveness.LIKELY]
     entry(tmp_path, os.getpid(), startedAt=1000)
-    assert lives(tmp_path) == [Life.DEAD]
+    assert lives(tmp_path) == [Liveness.DEAD]
 
 
 def test_a_process_of_another_machine_cannot_be_checked(tmp_path: Path) -> None:
     entry(tmp_path, 4_000_000, procStart="5", pidDomain="linux:another:pid:[1]")
-    if _domain() is not None:
-        assert lives(tmp_path) == [Life.ELSEWHERE]
+    if _read_pid_domain() is not None:
+        assert lives(tmp_path) == [Liveness.ELSEWHERE]
     entry(tmp_path, 4_000_000, procStart="5")
-    assert lives(tmp_path) == [Life.DEAD]
+    assert lives(tmp_path) == [Liveness.DEAD]
 
 
 def test_a_name_that_looks_like_a_process_table_fools_nobody(tmp_path: Path) -> None:
@@ -83,7 +83,7 @@ def test_a_name_that_looks_like_a_process_table_fools_nobody(tmp_path: Path) -> 
     name.symlink_to(sys.executable)
     child = subprocess.Popen([name, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE)
     try:
-        assert _birth(child.pid) is not None
+        assert read_process_start(child.pid) is not None
     finally:
         child.kill()
         child.communicate()
@@ -92,7 +92,7 @@ def test_a_name_that_looks_like_a_process_table_fools_nobody(tmp_path: Path) -> 
 def test_of_two_entries_for_a_session_the_living_one_counts(tmp_path: Path) -> None:
     entry(tmp_path, os.getpid(), procStart=ticks(os.getpid()), updatedAt=1)
     entry(tmp_path, 4_000_000, procStart="5", updatedAt=time.time() * 1000)
-    assert lives(tmp_path) == [Life.LIVES]
+    assert lives(tmp_path) == [Liveness.LIVES]
 
 
 def test_key_files_are_never_opened_and_links_not_followed(tmp_path: Path) -> None:
@@ -104,7 +104,7 @@ def test_key_files_are_never_opened_and_links_not_followed(tmp_path: Path) -> No
     os.mkfifo(folder / "12.json")
     assert lives(folder) == []
     (tmp_path / "link").symlink_to(folder)
-    assert not Registry(tmp_path / "link").is_kept
+    assert not ProcessRegistry(tmp_path / "link").exists
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b"[]", b'{"pid":"x"}', b'{"pid":1}', b"\xff\xfe", b'{"sessionId":"../x"}'])
@@ -120,15 +120,15 @@ def test_an_entry_for_another_pid_than_its_name_says_nothing(tmp_path: Path) -> 
 
 def test_an_entry_is_read_again_only_when_it_has_changed(tmp_path: Path) -> None:
     path = entry(tmp_path, os.getpid(), procStart="7", status="busy")
-    registry = Registry(tmp_path, born=lambda pid: Birth(7))
-    (first,) = registry.processes()
+    registry = ProcessRegistry(tmp_path, read_start=lambda pid: ProcessStart(7))
+    (first,) = registry.read()
     path.chmod(0)  # reading it again would tell nothing, unless we may read everything
-    assert registry.processes() == [first]
+    assert registry.read() == [first]
     path.chmod(stat.S_IRUSR | stat.S_IWUSR)
     path.write_text(path.read_text().replace("busy", "idle"))
-    assert [running.status for running in registry.processes()] == ["idle"]
+    assert [running.status for running in registry.read()] == ["idle"]
 
 
 def test_a_folder_that_is_not_there_has_no_processes(tmp_path: Path) -> None:
-    assert Registry(tmp_path / "nowhere").processes() == []
-    assert not Registry(tmp_path / "nowhere").is_kept
+    assert ProcessRegistry(tmp_path / "nowhere").read() == []
+    assert not ProcessRegistry(tmp_path / "nowhere").exists

@@ -9,23 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unspool.live.events import Event
-from unspool.live.followed_file import Followed
-from unspool.live.model import Status
-from unspool.live.session_files import Name, stamp_at
-from unspool.live.status import Phase
-from unspool.testing.build import (
-    assistant,
-    note,
-    progress,
-    raw,
-    session,
-    snapshot,
-    text,
-    thinking,
-    tool_use,
-    user,
-)
+from unspool.live.followed_file import FollowedFile
+from unspool.live.session_files import SessionFileName, read_stamp
+from unspool.live.state.events import LiveEvent
+from unspool.live.state.model import SessionStatus
+from unspool.live.state.status import Phase
+from unspool.testing.build import assistant, note, progress, raw, session, snapshot, text, thinking, tool_use, user
 
 NOW = datetime(2026, 1, 5, 9, 0, 20, tzinfo=UTC)
 ID = "00000000-0000-4000-8000-000000000001"
@@ -37,24 +26,24 @@ class File:
     def __init__(self, path: Path) -> None:
         self.path = path
         path.write_bytes(b"")
-        self.followed = Followed(str(path), Name(ID))
+        self.followed = FollowedFile(str(path), SessionFileName(ID))
 
-    def append(self, data: bytes) -> list[Event]:
+    def append(self, data: bytes) -> list[LiveEvent]:
         with self.path.open("ab") as file:
             file.write(data)
         return self.read()
 
-    def read(self) -> list[Event]:
-        stamp = stamp_at(str(self.path))
+    def read(self) -> list[LiveEvent]:
+        stamp = read_stamp(str(self.path))
         assert stamp is not None
         return list(self.followed.read(stamp, NOW))
 
     @property
     def goal(self) -> str:
-        return self.followed.about.goal
+        return self.followed.metadata.goal
 
     @property
-    def status(self) -> Status:
+    def status(self) -> SessionStatus:
         return self.followed.state.status
 
 
@@ -67,12 +56,12 @@ def test_lines_over_a_megabyte_are_read_deviation_from_skipped(file: File) -> No
     """A pasted image is such a line: skipping it would lose a prompt. Lines are held up to 64 MiB."""
     image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "A" * 2_000_000}}
     file.append(session(user(text("What is this?"), image)).data)
-    assert (file.goal, file.status) == ("What is this?", Status.WORKING)
+    assert (file.goal, file.status) == ("What is this?", SessionStatus.WORKING)
 
 
 def test_malformed_json_is_skipped(file: File) -> None:
     file.append(session(user("a"), raw(b'{"type":"assistant", nonsense}\n'), user("b")).data)
-    assert (file.goal, file.status) == ("a", Status.WORKING)
+    assert (file.goal, file.status) == ("a", SessionStatus.WORKING)
 
 
 def test_a_last_line_that_is_not_whole_waits_for_its_end(file: File) -> None:
@@ -85,20 +74,20 @@ def test_lines_without_session_id_count_deviation_from_skipped(file: File) -> No
     """Titles, modes and snapshots have none, and 16,363 of 610,673 lines of real files."""
     file.append(b'{"type":"user","message":{"role":"user","content":"a"}}\n')
     file.append(b'{"type":"custom-title","customTitle":"Mine"}\n')
-    assert (file.goal, file.status, file.followed.about.title) == ("a", Status.WORKING, "Mine")
+    assert (file.goal, file.status, file.followed.metadata.title) == ("a", SessionStatus.WORKING, "Mine")
 
 
 def test_a_line_without_a_type_changes_nothing(file: File) -> None:
     file.append(session(user("a")).data + b'{"sessionId":"x","message":{"content":"b"}}\n')
-    assert (file.goal, file.status) == ("a", Status.WORKING)
+    assert (file.goal, file.status) == ("a", SessionStatus.WORKING)
 
 
 def test_a_file_that_was_truncated_starts_again(file: File) -> None:
     file.append(session(user("a"), assistant(tool_use("Bash"))).data)
-    assert file.status is Status.APPROVAL
+    assert file.status is SessionStatus.APPROVAL
     file.path.write_bytes(session(user("b")).data)
     assert file.read() == []
-    assert (file.goal, file.status, file.followed.state.open) == ("b", Status.WORKING, ())
+    assert (file.goal, file.status, file.followed.state.open_calls) == ("b", SessionStatus.WORKING, ())
     assert [event.text for event in file.append(session(user("c")).data)] == ["c"]
 
 
@@ -119,7 +108,7 @@ def test_a_character_cut_in_two_is_read_when_it_is_whole(file: File) -> None:
 
 def test_unrecognised_types_are_no_events(file: File) -> None:
     file.append(session(user("a"), note("a-type-of-tomorrow", value=1)).data)
-    assert file.status is Status.WORKING
+    assert file.status is SessionStatus.WORKING
 
 
 def test_thinking_progress_and_snapshots_are_recognised_and_change_nothing(file: File) -> None:
@@ -127,12 +116,12 @@ def test_thinking_progress_and_snapshots_are_recognised_and_change_nothing(file:
     before = file.status
     more = session(snapshot(), assistant(thinking("hm")), progress("bash_progress"), version="2.0.60").data
     assert file.append(more) == []
-    assert (file.status, before) == (Status.WORKING, Status.WORKING)
-    assert file.followed.state.phase is Phase.MORE
+    assert (file.status, before) == (SessionStatus.WORKING, SessionStatus.WORKING)
+    assert file.followed.state.phase is Phase.CONTINUES
 
 
 def test_a_file_that_has_gone_tells_nothing(file: File) -> None:
-    stamp = stamp_at(str(file.path))
+    stamp = read_stamp(str(file.path))
     file.path.unlink()
     assert stamp is not None
     assert list(file.followed.read(stamp, NOW)) == []
@@ -161,4 +150,4 @@ def test_where_a_write_ends_does_not_matter(tmp_path_factory: pytest.TempPathFac
         at = min(at + size, len(data))
     assert found == expected
     assert cut.followed.state == whole.followed.state
-    assert cut.followed.about == whole.followed.about
+    assert cut.followed.metadata == whole.followed.metadata

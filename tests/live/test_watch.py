@@ -15,8 +15,9 @@ import anyio
 import pytest
 
 from tests.live.world import ID, World
-from unspool.live.board import Event, Kind
-from unspool.live.watch import Notifier, Watch, follow, network_of
+from unspool.live.state.events import LiveEvent
+from unspool.live.state.model import ActivityKind
+from unspool.live.watch import FileNotifier, Watcher, follow, network_file_system
 from unspool.testing.build import assistant, user
 
 PATIENCE = 20.0
@@ -58,32 +59,32 @@ class Writer:
         self._process.communicate()
 
 
-def step_until(watch: Watch, holds: Callable[[list[Event]], bool]) -> list[Event]:
-    deadline, seen = time.monotonic() + PATIENCE, list[Event]()
+def step_until(watch: Watcher, holds: Callable[[list[LiveEvent]], bool]) -> list[LiveEvent]:
+    deadline, seen = time.monotonic() + PATIENCE, list[LiveEvent]()
     while not holds(seen):
         assert time.monotonic() < deadline, seen
         seen += watch.step()
     return seen
 
 
-def has(kind: str) -> Callable[[list[Event]], bool]:
+def has(kind: str) -> Callable[[list[LiveEvent]], bool]:
     return lambda events: any(event.event == kind for event in events)
 
 
 def test_what_another_process_appends_is_told(world: World) -> None:
     path = world.save(user("a"))
-    watch = Watch(world.board)
+    watch = Watcher(world.board)
     assert [event.event for event in watch.step()] == ["mode", "status"]
-    assert watch.mode.words == "watching"
+    assert watch.mode.description == "watching"
     with Writer(path) as writer:
         writer.write(world.build(assistant("Done.")).data)
         seen = step_until(watch, has("message"))
     assert [event.text for event in seen if event.event == "message"] == ["Done."]
-    assert world.row().detail.kind is Kind.WAITING
+    assert world.row().verdict.activity.kind is ActivityKind.WAITING
 
 
 def test_a_session_in_folders_that_are_made_meanwhile_is_found(world: World) -> None:
-    watch = Watch(world.board)
+    watch = Watcher(world.board)
     watch.step()
     built = world.build(user("a"))
     with Writer(world.root / "projects" / "-new" / f"{ID}.jsonl") as writer:
@@ -98,7 +99,7 @@ def test_a_session_in_folders_that_are_made_meanwhile_is_found(world: World) -> 
 
 def test_half_a_line_waits_for_the_other_half(world: World) -> None:
     path = world.save(user("a"))
-    watch = Watch(world.board)
+    watch = Watcher(world.board)
     watch.step()
     data = world.build(assistant("Done.")).data
     with path.open("ab", 0) as file:
@@ -110,7 +111,7 @@ def test_half_a_line_waits_for_the_other_half(world: World) -> None:
 
 def test_a_line_is_told_within_a_tenth_of_a_second(world: World) -> None:
     path = world.save(user("a"))
-    watch = Watch(world.board)
+    watch = Watcher(world.board)
     watch.step()
     took = []
     with Writer(path) as writer:
@@ -127,7 +128,7 @@ class Broken:
     def __init__(self, error: Exception, breaks: bool = False) -> None:
         self.error, self.breaks = error, breaks
 
-    def __call__(self, paths: list[str]) -> Notifier:
+    def __call__(self, paths: list[str]) -> FileNotifier:
         if self.breaks:
             return self
         raise self.error
@@ -153,7 +154,7 @@ def test_where_files_cannot_be_watched_they_are_looked_at_and_that_is_said(
     world: World, error: Exception, words: str
 ) -> None:
     path = world.save(user("a"))
-    watch = Watch(world.board, notifier=Broken(error))
+    watch = Watcher(world.board, notifier=Broken(error))
     mode, *_ = watch.step()
     assert (mode.event, mode.text, mode.facts) == ("mode", f"polling every 1 s: {words}", {"mode": "polling"})
     with Writer(path) as writer, Writer(path.parent.parent / "-new" / "x.jsonl") as other:
@@ -165,7 +166,7 @@ def test_where_files_cannot_be_watched_they_are_looked_at_and_that_is_said(
 
 def test_a_watcher_that_breaks_is_replaced_by_looks_and_that_is_said(world: World) -> None:
     path = world.save(user("a"))
-    watch = Watch(world.board, notifier=Broken(LIMIT, breaks=True))
+    watch = Watcher(world.board, notifier=Broken(LIMIT, breaks=True))
     assert watch.step()[0].text == "watching"
     with Writer(path) as writer:
         writer.write(world.build(user("seen")).data)
@@ -180,21 +181,21 @@ def test_a_network_file_system_is_known_by_the_longest_mount(tmp_path: Path) -> 
     place = str(tmp_path.resolve()).replace(" ", "\\040")
     for kind, found in (("nfs4", "nfs4"), ("fuse.sshfs", "fuse.sshfs"), ("9p", "9p"), ("ext4", None), ("cifs", "cifs")):
         mounts.write_text(f"/dev/a / ext4 rw 0 0\nfar {place} {kind} rw 0 0\nfar {place}x nfs rw 0 0\nshort\n")
-        assert network_of(tmp_path / "claude", mounts) == found
-    assert network_of(tmp_path, tmp_path / "nowhere") is None
+        assert network_file_system(tmp_path / "claude", mounts) == found
+    assert network_file_system(tmp_path, tmp_path / "nowhere") is None
 
 
 def test_on_a_network_file_system_files_are_looked_at(world: World, tmp_path: Path) -> None:
     mounts = tmp_path / "mounts"
     mounts.write_text(f"far {tmp_path.resolve()} nfs4 rw 0 0\n")
-    (mode, *_) = Watch(world.board, mounts=mounts).step()
+    (mode, *_) = Watcher(world.board, mounts=mounts).step()
     assert "nfs4 is a network file system" in mode.text
 
 
 def test_a_folder_that_comes_to_be_is_watched_then(tmp_path: Path) -> None:
     world = World(tmp_path)
     (world.root / "projects").rmdir()
-    watch = Watch(world.board)
+    watch = Watcher(world.board)
     watch.step()
     path = world.save(user("a"))
     step_until(watch, has("prompt"))
@@ -205,8 +206,8 @@ def test_a_folder_that_comes_to_be_is_watched_then(tmp_path: Path) -> None:
 def test_it_can_be_followed_from_a_loop(world: World) -> None:
     path = world.save(user("a"))
 
-    async def run() -> list[Event]:
-        stop, seen = anyio.Event(), list[Event]()
+    async def run() -> list[LiveEvent]:
+        stop, seen = anyio.Event(), list[LiveEvent]()
         with anyio.fail_after(PATIENCE):
             async for events in follow(world.board, stop=stop):
                 seen += events

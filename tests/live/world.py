@@ -8,8 +8,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from unspool.live.board import Board, Event, Row
-from unspool.live.process_registry import _birth
+from unspool.live.board import Board
+from unspool.live.process_registry import read_process_start
+from unspool.live.state.events import LiveEvent
+from unspool.live.state.rows import BoardRow
 from unspool.testing.build import Built, Step, session
 
 ID = "00000000-0000-4000-8000-000000000001"
@@ -58,19 +60,19 @@ class World:
         folder = self.root / "sessions"
         folder.mkdir(exist_ok=True)
         number = pid or os.getpid()
-        born = _birth(number)
+        born = read_process_start(number)
         started = {"procStart": str(born.ticks) if born else "1", "startedAt": self.begun.timestamp() * 1000}
         path = folder / f"{number}.json"
         value = {"pid": number, "sessionId": ID, "cwd": "/home/me/project", "version": "2.1.325", **started, **fields}
         path.write_text(json.dumps(value))
         return path
 
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[BoardRow]:
         return self.board.rows(self.now())
 
-    def row(self, id: str = ID) -> Row:
+    def row(self, id: str = ID) -> BoardRow:
         return next(row for row in self.rows() if row.session_id == id and row.agent_id is None)
 
 
-def kinds(events: list[Event]) -> list[str]:
+def kinds(events: list[LiveEvent]) -> list[str]:
     return [event.event for event in events]

@@ -6,7 +6,7 @@ from contextlib import suppress
 
 from hypothesis import strategies as st
 
-from unspool.errors import Usage
+from unspool.errors import UsageError
 from unspool.testing.build import (
     Built,
     Step,
@@ -34,7 +34,7 @@ def lenient(step: Step) -> Step:
     """Return a step that is left out where it makes no sense: a result without a call, a rewind too far."""
 
     def write(writer: Writer) -> None:
-        with suppress(Usage):
+        with suppress(UsageError):
             step.write(writer)
 
     return Step(write)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import unspool
-from unspool.page.view import View
+from unspool.page.view import PageView
 from unspool.testing.build import (
     Step,
     assistant,
@@ -148,17 +148,17 @@ def agent_files(path: Path) -> None:
         (folder / f"agent-{id}.jsonl").write_bytes(session(*lines, agent=id, id=ID).data)
 
 
-def built(config: Path, *more: Step, **options: Any) -> View:
+def built(config: Path, *more: Step, **options: Any) -> PageView:
     """Return the whole session as a page sees it."""
     path = session(*steps(), *more, id=ID, **options).save(config)
     agent_files(path)
-    return View.read(unspool.open(config).session(ID))
+    return PageView.read(unspool.open(config).session(ID))
 
 
-def viewed(config: Path, *lines: Step, **options: Any) -> View:
+def viewed(config: Path, *lines: Step, **options: Any) -> PageView:
     """Return a session of these steps as a page sees it."""
     session(*lines, id=ID, **options).save(config)
-    return View.read(unspool.open(config).session(ID))
+    return PageView.read(unspool.open(config).session(ID))
 
 
 def _completed(id: str, prompt: str, words: str) -> dict[str, Any]:

@@ -8,12 +8,12 @@ import pytest
 
 from tests.page.scene import ID, agent_files, built
 from unspool.page import agents
-from unspool.page.html.render import Renderer, links
+from unspool.page.html.render import Renderer, session_links
 from unspool.testing.build import assistant, session, user
 
 
 def test_agents_stand_under_those_who_started_them(tmp_path: Path) -> None:
-    tree = built(tmp_path).agents()
+    tree = built(tmp_path).agents.read_tree()
     assert [(member.id, [inner.id for inner in member.members]) for member in tree.members] == [
         ("a1", ["a3"]),
         ("a2", []),
@@ -28,7 +28,7 @@ def test_agents_stand_under_those_who_started_them(tmp_path: Path) -> None:
     )
     assert (first.output, first.cost, first.peak) == (240, 20_540, 12_204)
     assert first.members[0].key == "a1/340.0"
-    assert tree.cost == 41_080
+    assert sum(node.cost or 0 for node in tree) == 41_080
 
 
 def test_an_agent_is_known_by_its_prompt_where_nothing_else_tells(tmp_path: Path) -> None:
@@ -44,11 +44,11 @@ def test_an_agent_is_known_by_its_prompt_where_nothing_else_tells(tmp_path: Path
     folder.mkdir(parents=True)
     (folder / "agent-abc.jsonl").write_bytes(session(user("do it"), assistant("done"), agent="abc", id=ID).data)
     import unspool
-    from unspool.page.view import View
+    from unspool.page.view import PageView
 
-    view = View.read(unspool.open(tmp_path).session(ID))
-    assert [member.id for member in view.agents().members] == ["abc"]
-    assert [row.agent for section in view.rows(None) for row in section.rows] == [None, "abc"]
+    view = PageView.read(unspool.open(tmp_path).session(ID))
+    assert [member.id for member in view.agents.read_tree().members] == ["abc"]
+    assert [row.agent for section in view.sections.read_turns(None) for row in section.rows] == [None, "abc"]
 
 
 def test_opening_a_session_reads_no_agent(tmp_path: Path) -> None:
@@ -56,20 +56,20 @@ def test_opening_a_session_reads_no_agent(tmp_path: Path) -> None:
     folder = view.source.path.with_suffix("") / "subagents"
     for path in folder.iterdir():
         path.unlink()
-    page = Renderer(links(ID)).page(view)
+    page = Renderer(session_links(ID)).page(view)
     assert 'data-agent="a1"' in page
 
 
 def test_of_too_much_only_beginnings_and_ends_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(agents, "AFFORDABLE", 10)
-    tree = built(tmp_path).agents()
+    monkeypatch.setattr(agents, "MAX_BYTES_READ_WHOLE", 10)
+    tree = built(tmp_path).agents.read_tree()
     assert not tree.is_whole
     assert {member.id: (member.cost, member.result) for member in tree} == {
         "a1": (None, "found it"),
         "a2": (None, "read"),
         "a3": (None, "deep"),
     }
-    assert "too much to read" in Renderer(links(ID)).agents(tree)
+    assert "too much to read" in Renderer(session_links(ID)).agents(tree)
 
 
 def test_agents_without_a_call_stand_apart(tmp_path: Path) -> None:
@@ -78,8 +78,8 @@ def test_agents_without_a_call_stand_apart(tmp_path: Path) -> None:
     warm = session(user("Warmup"), assistant("ready"), agent="a9", id=ID)
     (path.with_suffix("") / "subagents" / "agent-a9.jsonl").write_bytes(warm.data)
     import unspool
-    from unspool.page.view import View
+    from unspool.page.view import PageView
 
-    tree = View.read(unspool.open(tmp_path).session(ID)).agents()
+    tree = PageView.read(unspool.open(tmp_path).session(ID)).agents.read_tree()
     assert tree.members == ()
     assert {member.id: member.kind for member in tree.others}["a9"] == "warm-up"

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from tests.page.scene import built, viewed
-from unspool.page.chart import MOST
-from unspool.page.html.charts import drawn
-from unspool.page.html.render import links
+from unspool.page.chart import MAX_COLUMNS
+from unspool.page.html.charts import render_context_chart
+from unspool.page.html.render import session_links
 from unspool.testing.build import Step, assistant, compaction, note, tool_result, tool_use, user
 
 
@@ -74,12 +74,12 @@ def test_a_cache_that_was_of_no_use_is_flagged_with_the_reason(
 def test_a_long_session_has_few_columns_and_all_the_cost(tmp_path: Path) -> None:
     view = viewed(tmp_path, user("go"), *[request(100 + number) for number in range(1_500)])
     chart = view.chart()
-    assert len(chart.columns) <= MOST
+    assert len(chart.columns) <= MAX_COLUMNS
     assert chart.requests == 1_500
     assert chart.columns[-1].requests == 1_500
     assert chart.spent == view.outline().head.usage.cost
-    drawing = drawn(chart, links("x").step)
-    assert drawing.count("<") < 6 * MOST
+    drawing = render_context_chart(chart, session_links("x").step)
+    assert drawing.count("<") < 6 * MAX_COLUMNS
     assert "style=" not in drawing
 
 
@@ -95,4 +95,4 @@ def test_what_fills_the_context_adds_up_exactly(tmp_path: Path) -> None:
 
 def test_a_session_without_requests_has_no_chart(tmp_path: Path) -> None:
     chart = viewed(tmp_path, user("go")).chart()
-    assert (chart.columns, drawn(chart, links("x").step)) == ((), "")
+    assert (chart.columns, render_context_chart(chart, session_links("x").step)) == ((), "")

@@ -8,11 +8,11 @@ from inline_snapshot import snapshot
 
 from tests.page.scene import built, viewed
 from unspool.export.depth import Depth
-from unspool.page.rows import Row
+from unspool.page.rows import TranscriptRow
 from unspool.testing.build import assistant, note, thinking, tool_result, tool_use, user
 
 
-def told(row: Row) -> str:
+def told(row: TranscriptRow) -> str:
     parts = [
         row.sign,
         row.name,
@@ -27,7 +27,7 @@ def told(row: Row) -> str:
 
 def test_one_of_everything_is_visible_at_the_usual_depth(tmp_path: Path) -> None:
     view = built(tmp_path)
-    rows = [(section.number, told(row)) for section in view.rows(None) for row in section.rows]
+    rows = [(section.number, told(row)) for section in view.sections.read_turns(None) for row in section.rows]
     assert rows == snapshot(
         [
             (1, "› prompt Please fix **the bug** 1 image"),
@@ -71,16 +71,16 @@ def test_one_of_everything_is_visible_at_the_usual_depth(tmp_path: Path) -> None
 
 def test_numbers_of_a_row_are_those_of_the_lines(tmp_path: Path) -> None:
     view = built(tmp_path)
-    (bash,) = (row for section in view.rows(range(1, 2)) for row in section.rows if row.name == "Bash")
+    (bash,) = (row for section in view.sections.read_turns(range(1, 2)) for row in section.rows if row.name == "Bash")
     assert (bash.took, bash.tokens, bash.size) == (1.0, 300, 60)
-    edit = next(row for section in view.rows(range(1, 2)) for row in section.rows if row.name == "Edit")
+    edit = next(row for section in view.sections.read_turns(range(1, 2)) for row in section.rows if row.name == "Edit")
     assert edit.outcome == "+2 −1"
 
 
 def test_depths_show_more_and_more(tmp_path: Path) -> None:
     lines = [note("mode", mode="plan"), user("hi"), assistant(thinking("hm"), "ho", tool_use("Bash")), tool_result("x")]
     view = viewed(tmp_path, *lines)
-    kinds = [[row.kind for section in view.rows(None, depth) for row in section.rows] for depth in Depth]
+    kinds = [[row.kind for section in view.sections.read_turns(None, depth) for row in section.rows] for depth in Depth]
     assert kinds == [
         ["prompt"],
         ["prompt", "answer"],
@@ -93,7 +93,7 @@ def test_reads_that_went_well_are_folded_and_others_are_not(tmp_path: Path) -> N
     read = [assistant(tool_use("Read", file_path="/a/b.py")), tool_result("x")]
     failed = [assistant(tool_use("Read", file_path="/c")), tool_result("no such file", error=True)]
     view = viewed(tmp_path, user("go"), *read * 2, *failed, *read * 3, assistant("done"))
-    rows = [(row.kind, row.name, len(row.rows)) for section in view.rows(None) for row in section.rows]
+    rows = [(row.kind, row.name, len(row.rows)) for section in view.sections.read_turns(None) for row in section.rows]
     assert rows == [
         ("prompt", "prompt", 0),
         ("call", "Read", 0),
@@ -107,5 +107,5 @@ def test_reads_that_went_well_are_folded_and_others_are_not(tmp_path: Path) -> N
 def test_a_call_of_no_name_and_one_that_was_refused_are_rows_too(tmp_path: Path) -> None:
     words = "The user doesn't want to proceed with this tool use."
     view = viewed(tmp_path, user("go"), assistant(tool_use("", id="x")), tool_result(words, error=True))
-    row = view.rows(None)[0].rows[-1]
+    row = view.sections.read_turns(None)[0].rows[-1]
     assert (row.name, row.state, row.sign, row.outcome) == ("(no name)", "rejected", "⊘", "rejected")

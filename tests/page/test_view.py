@@ -16,23 +16,32 @@ from tests.real_files import corpus
 from unspool.errors import NotFound
 from unspool.export import outline
 from unspool.export.depth import Depth
-from unspool.export.story import Answer, Call, Inside, Mark, Prompt, Story, Thought
+from unspool.export.story import AnswerStep, EventStep, PromptStep, SidechainStep, Story, ThinkingStep, ToolCallStep
 from unspool.page import index
-from unspool.page import index as index_module
-from unspool.page.rows import Row, blocks, each
-from unspool.page.view import View
+from unspool.page.detail import read_detail
+from unspool.page.find import find_text
+from unspool.page.rows import TranscriptRow, walk_rows
+from unspool.page.sections import split_into_batches
+from unspool.page.view import PageView
 from unspool.testing.build import Step, assistant, image, queued, rewind, session, tool_result, tool_use, user
 
+KINDS = {
+    PromptStep: "prompt",
+    AnswerStep: "answer",
+    ThinkingStep: "thought",
+    ToolCallStep: "call",
+    SidechainStep: "inside",
+}
 CUTS = st.lists(st.integers(0, 20_000), max_size=4)
 
 
-def opened(config: Path) -> View:
-    return View.read(unspool.open(config).session(ID))
+def opened(config: Path) -> PageView:
+    return PageView.read(unspool.open(config).session(ID))
 
 
-def state(view: View) -> bytes:
+def state(view: PageView) -> bytes:
     """Return all that a page shows, to compare."""
-    shown = [view.outline(), view.rows(None, Depth.ALL), view.blocks(), view.chart()]
+    shown = [view.outline(), view.sections.read_turns(None, Depth.ALL), split_into_batches(view.index), view.chart()]
     return msgspec.json.encode(shown)
 
 
@@ -45,7 +54,7 @@ def test_in_however_many_goes_a_file_is_read_the_page_is_the_same(
     built = made(some, version)
     path = built.save(config)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(index_module, "CHUNK", chunk)
+        patch.setattr(index, "CHUNK_STEPS", chunk)
         whole = opened(config)
         path.write_bytes(b"")
         view = opened(config)
@@ -68,14 +77,14 @@ def test_what_a_growth_tells_makes_the_old_page_the_new_one(
     path = built.save(config)
     path.write_bytes(built.data[:cut])
     view = opened(config)
-    before = {row.key: row for section in view.rows(None, Depth.ALL) for row in section.rows}
+    before = {row.key: row for section in view.sections.read_turns(None, Depth.ALL) for row in section.rows}
     path.write_bytes(built.data)
     growth = view.grow()
-    after = {row.key: row for section in view.rows(None, Depth.ALL) for row in section.rows}
+    after = {row.key: row for section in view.sections.read_turns(None, Depth.ALL) for row in section.rows}
     if growth.restarted or not before:
         return
     told = {fresh.row.key: fresh.row for fresh in growth.rows}
-    folded = {inner.key for row in told.values() for inner in each(row.rows)}
+    folded = {inner.key for row in told.values() for inner in walk_rows(row.rows)}
     kept = {key: row for key, row in before.items() if key not in folded}
     assert {**kept, **told} == after
 
@@ -88,24 +97,25 @@ def test_a_page_tells_what_the_story_of_all_lines_tells(
     config = tmp_path_factory.mktemp("c")
     made(some, version).save(config)
     one = unspool.open(config).session(ID)
-    view = View.read(one)
+    view = PageView.read(one)
     story = Story(one.entries)
-    wanted = [_known(step) for section in outline.sections(one) for step in story.steps(section.entries)]
+    wanted = [_known(step) for section in outline.number_sections(one) for step in story.steps(section.entries)]
     wanted.sort(key=lambda pair: int(pair[1]))  # rows stand in the order of the file, an agent's lines by the first
     kinds = {"prompt", "answer", "thought", "call", "inside"}
     marks = {"compaction", "interrupt", "api-error", "command", "output", "notification", "summary", "result", "other"}
-    rows = [row for section in view.rows(None, Depth.ALL) for top in section.rows for row in _flat(top)]
+    rows = [row for section in view.sections.read_turns(None, Depth.ALL) for top in section.rows for row in _flat(top)]
     told = [(row.kind, row.key.partition(".")[0]) for row in rows if row.kind in kinds | marks]
     assert told == wanted
 
 
-def _flat(row: Row) -> tuple[Row, ...]:
+def _flat(row: TranscriptRow) -> tuple[TranscriptRow, ...]:
     return row.rows if row.kind == "fold" else (row,)
 
 
-def _known(step: Prompt | Answer | Thought | Call | Mark | Inside) -> tuple[str, str]:
-    kind = step.kind.name.lower().replace("_", "-") if isinstance(step, Mark) else type(step).__name__.lower()
-    return kind, str(step.entry.offset)
+def _known(step: PromptStep | AnswerStep | ThinkingStep | ToolCallStep | EventStep | SidechainStep) -> tuple[str, str]:
+    if isinstance(step, EventStep):
+        return step.kind.name.lower().replace("_", "-"), str(step.entry.offset)
+    return KINDS[type(step)], str(step.entry.offset)
 
 
 @settings(deadline=None, max_examples=100)
@@ -116,8 +126,8 @@ def test_branches_are_those_of_the_outline(
     config = tmp_path_factory.mktemp("c")
     made(some, version).save(config)
     one = unspool.open(config).session(ID)
-    wanted = [(part.number, part.left, part.starts_branch) for part in outline.sections(one) if part.number]
-    turns = View.read(one).outline().turns
+    wanted = [(part.number, part.left, part.starts_branch) for part in outline.number_sections(one) if part.number]
+    turns = PageView.read(one).outline().turns
     assert [(turn.number, turn.left, turn.starts_branch) for turn in turns if turn.number] == wanted
 
 
@@ -127,19 +137,23 @@ def test_every_row_opens(some: list[Step], version: str, tmp_path_factory: pytes
     config = tmp_path_factory.mktemp("c")
     made(some, version).save(config)
     view = opened(config)
-    for section in view.rows(None, Depth.ALL):
-        for row in each(section.rows):
+    for section in view.sections.read_turns(None, Depth.ALL):
+        for row in walk_rows(section.rows):
             if row.kind not in ("fold", "inside"):
-                found = view.detail(row.key)
+                found = read_detail(view, row.key)
                 assert (found.row.key, found.row.kind) == (row.key, row.kind)
                 assert found.raw
 
 
 def test_every_line_has_a_row_or_belongs_to_one(tmp_path: Path) -> None:
     view = built(tmp_path)
-    told = {row.key.partition(".")[0] for section in view.rows(None, Depth.ALL) for row in each(section.rows)}
+    told = {
+        row.key.partition(".")[0]
+        for section in view.sections.read_turns(None, Depth.ALL)
+        for row in walk_rows(section.rows)
+    }
     results = {str(call.result) for call in view.index.calls.values()}
-    offsets = {str(item.offset) for item in view.lines.between(0, view.position)}
+    offsets = {str(item.offset) for item in view.lines.read_range(0, view.position)}
     assert offsets - told - results == set()
 
 
@@ -149,16 +163,16 @@ def test_blocks_cover_all_turns_and_stay_while_a_file_grows(tmp_path: Path) -> N
     path = built.save(tmp_path)
     path.write_bytes(built.data[: len(built.data) * 2 // 3])
     view = opened(tmp_path)
-    before = view.blocks()
-    assert max(block.steps for block in before) <= 2 * index.CHUNK
+    before = split_into_batches(view.index)
+    assert max(batch.steps for batch in before) <= 2 * index.CHUNK_STEPS
     path.write_bytes(built.data)
     view.grow()
-    after = view.blocks()
+    after = split_into_batches(view.index)
     assert [block.id for block in after[: len(before)]] == [block.id for block in before]
     assert before[:-1] == after[: len(before) - 1]
-    told = [row.key for block in after for section in view.block(block) for row in section.rows]
-    assert told == [row.key for section in view.rows(None) for row in section.rows]
-    assert len(blocks(view.index)) == len(after) > 3
+    told = [row.key for batch in after for section in view.sections.read_batch(batch) for row in section.rows]
+    assert told == [row.key for section in view.sections.read_turns(None) for row in section.rows]
+    assert len(split_into_batches(view.index)) == len(after) > 3
 
 
 def test_a_file_that_was_rewritten_is_read_anew(tmp_path: Path) -> None:
@@ -176,7 +190,7 @@ def test_a_torn_line_waits_for_its_end_and_a_whole_one_does_not(tmp_path: Path) 
     path = made.save(tmp_path)
     path.write_bytes(made.data[:-20])
     view = opened(tmp_path)
-    assert [row.kind for section in view.rows(None) for row in section.rows] == ["prompt"]
+    assert [row.kind for section in view.sections.read_turns(None) for row in section.rows] == ["prompt"]
     path.write_bytes(made.data[:-1])
     assert [fresh.row.kind for fresh in view.grow().rows] == ["answer"]
     path.write_bytes(made.data)
@@ -207,20 +221,22 @@ def test_a_queued_prompt_that_is_said_again_is_no_turn(tmp_path: Path) -> None:
 
 def test_a_picture_is_found_by_what_it_is(tmp_path: Path) -> None:
     view = built(tmp_path)
-    (digest,) = {picture.digest for section in view.rows(None) for row in section.rows for picture in row.pictures}
+    (digest,) = {
+        picture.digest for section in view.sections.read_turns(None) for row in section.rows for picture in row.pictures
+    }
     again = opened(tmp_path)  # nothing was looked at yet
-    blob = again.blob(digest)
+    blob = again.image(digest)
     assert blob is not None
     assert blob.mime == "image/png"
     assert blob.data.startswith(b"\x89PNG")
-    assert again.blob("0" * 64) is None
-    assert again.blob("../../etc/passwd") is None
+    assert again.image("0" * 64) is None
+    assert again.image("../../etc/passwd") is None
 
 
 @pytest.mark.parametrize("data", ["PHN2Zz48L3N2Zz4=", "!!!", "", "R0lG", "/9j/"])
 def test_what_is_no_picture_is_not_given_out(tmp_path: Path, data: str) -> None:
     view = viewed(tmp_path, user("look", image(data, "image/svg+xml")))
-    rows = [row for section in view.rows(None) for row in section.rows]
+    rows = [row for section in view.sections.read_turns(None) for row in section.rows]
     shown = [picture.mime for row in rows for picture in row.pictures]
     assert set(shown) <= {"image/jpeg"}
     assert "image" in rows[0].outcome or shown
@@ -230,39 +246,42 @@ def test_what_is_no_picture_is_not_given_out(tmp_path: Path, data: str) -> None:
 def test_what_is_no_step_is_not_found(tmp_path: Path, key: str) -> None:
     view = viewed(tmp_path, user("hi"))
     with pytest.raises(NotFound):
-        view.detail(key)
+        read_detail(view, key)
 
 
 @pytest.mark.parametrize("offset", [1, 7, 10**15])
 def test_a_place_where_no_line_begins_is_an_error_or_what_is_there(tmp_path: Path, offset: int) -> None:
     view = viewed(tmp_path, user("hi"))
     try:
-        assert view.detail(f"{offset}.0").raw
+        assert read_detail(view, f"{offset}.0").raw
     except NotFound:
         assert offset > view.position
 
 
 def test_agents_have_pages_of_their_own_at_any_depth(tmp_path: Path) -> None:
     view = built(tmp_path)
-    inner = view.agent("a1")
-    keys = [row.key for section in inner.rows(None) for row in section.rows]
+    inner = view.open_agent("a1")
+    keys = [row.key for section in inner.sections.read_turns(None) for row in section.rows]
     assert all(key.startswith("a1/") for key in keys)
-    call = next(row for section in inner.rows(None) for row in section.rows if row.kind == "call")
+    call = next(row for section in inner.sections.read_turns(None) for row in section.rows if row.kind == "call")
     assert call.agent == "a3"
-    assert view.detail(call.key).agent == "a3"
-    assert [row.kind for section in view.agent("a3").rows(None) for row in section.rows] == ["prompt", "answer"]
+    assert read_detail(view, call.key).agent == "a3"
+    assert [row.kind for section in view.open_agent("a3").sections.read_turns(None) for row in section.rows] == [
+        "prompt",
+        "answer",
+    ]
     with pytest.raises(NotFound):
-        view.agent("../a1")
+        view.open_agent("../a1")
 
 
 def test_words_are_found_in_what_is_said_done_and_given_back(tmp_path: Path) -> None:
     view = built(tmp_path)
-    assert [match.kind for match in view.find("the BUG")] == ["prompt"]
-    keys = {match.key for match in view.find("failed")}
-    bash = next(row.key for section in view.rows(None) for row in section.rows if row.name == "Bash")
+    assert [match.kind for match in find_text(view, "the BUG")] == ["prompt"]
+    keys = {match.key for match in find_text(view, "failed")}
+    bash = next(row.key for section in view.sections.read_turns(None) for row in section.rows if row.name == "Bash")
     assert bash in keys
-    assert view.find("  ") == []
-    assert view.find("no such words anywhere") == []
+    assert find_text(view, "  ") == []
+    assert find_text(view, "no such words anywhere") == []
 
 
 def test_the_same_call_and_the_changes_of_a_file_are_linked(tmp_path: Path) -> None:
@@ -272,26 +291,28 @@ def test_the_same_call_and_the_changes_of_a_file_are_linked(tmp_path: Path) -> N
 
     bash = [assistant(tool_use("Bash", command="ls")), tool_result("x")]
     view = viewed(tmp_path, user("go"), *change(1), *bash, *change(2), *bash, rewind(1), user("again"), *change(3))
-    rows = [row for section in view.rows(None) for row in section.rows if row.kind == "call"]
+    rows = [row for section in view.sections.read_turns(None) for row in section.rows if row.kind == "call"]
     edits = [row.key for row in rows if row.name == "Edit"]
     shells = [row.key for row in rows if row.name == "Bash"]
-    middle = view.detail(edits[1])
+    middle = read_detail(view, edits[1])
     assert (middle.previous, middle.next) == (edits[0], edits[2])
-    assert view.detail(edits[0]).previous is None
-    assert view.detail(shells[0]).same == (shells[1],)
+    assert read_detail(view, edits[0]).previous is None
+    assert read_detail(view, shells[0]).same == (shells[1],)
 
 
 def test_damaged_real_files_never_crash_a_page() -> None:
     for path in sorted(corpus().rglob("*.jsonl"))[::4]:
         for one in unspool.open(path).sessions():
-            view = View.read(one)
-            sections = view.rows(None, Depth.ALL)
-            wanted = [(part.number, part.left) for part in outline.sections(one) if part.number]
+            view = PageView.read(one)
+            sections = view.sections.read_turns(None, Depth.ALL)
+            wanted = [(part.number, part.left) for part in outline.number_sections(one) if part.number]
             assert [(turn.number, turn.left) for turn in view.outline().turns if turn.number] == wanted
-            assert len(view.data(range(2))["turns"]) == len(view.outline().turns)
-            keys = [row.key for section in sections for row in each(section.rows) if row.kind not in ("fold", "inside")]
+            assert len(view.to_dict(range(2))["turns"]) == len(view.outline().turns)
+            keys = [
+                row.key for section in sections for row in walk_rows(section.rows) if row.kind not in ("fold", "inside")
+            ]
             for key in keys[:: max(1, len(keys) // 20)]:
-                assert view.detail(key).raw
+                assert read_detail(view, key).raw
 
 
 @settings(deadline=None, max_examples=100)
@@ -303,9 +324,9 @@ def test_what_was_kept_goes_on_as_if_it_had_never_been_away(
     built = made(some, version)
     path = built.save(config)
     path.write_bytes(built.data[:cut])
-    kept = opened(config).keep()
+    kept = opened(config).pack()
     path.write_bytes(built.data)
-    view = View.read(unspool.open(config).session(ID), kept)
+    view = PageView.read(unspool.open(config).session(ID), kept)
     assert state(view) == state(opened(config))
     assert not view.grow().rows
 
@@ -313,15 +334,15 @@ def test_what_was_kept_goes_on_as_if_it_had_never_been_away(
 @pytest.mark.parametrize("kept", [b"", b"x", b"\x91\xa6page 0", b"\xc1", b"\x90"])
 def test_what_cannot_be_read_back_is_read_anew(tmp_path: Path, kept: bytes) -> None:
     session(user("one"), id=ID).save(tmp_path)
-    view = View.read(unspool.open(tmp_path).session(ID), kept)
+    view = PageView.read(unspool.open(tmp_path).session(ID), kept)
     assert [turn.prompt for turn in view.outline().turns] == ["one"]
 
 
 def test_what_was_kept_of_another_file_is_read_anew(tmp_path: Path) -> None:
     session(user("one"), assistant("two"), id=ID).save(tmp_path)
-    kept = opened(tmp_path).keep()
+    kept = opened(tmp_path).pack()
     session(user("three"), id=ID).save(tmp_path)
-    view = View.read(unspool.open(tmp_path).session(ID), kept)
+    view = PageView.read(unspool.open(tmp_path).session(ID), kept)
     assert [turn.prompt for turn in view.outline().turns] == ["three"]
 
 
@@ -331,7 +352,10 @@ def test_an_agent_that_was_started_since_is_found(tmp_path: Path) -> None:
     assert len(view.session.agent_sources) == 3
     (folder / "agent-late.jsonl").write_bytes(session(user("go"), assistant("ok"), agent="late", id=ID).data)
     (folder / "agent-link.jsonl").symlink_to(folder / "agent-late.jsonl")
-    assert [row.kind for section in view.agent("late").rows(None) for row in section.rows] == ["prompt", "answer"]
+    assert [row.kind for section in view.open_agent("late").sections.read_turns(None) for row in section.rows] == [
+        "prompt",
+        "answer",
+    ]
     for name in ("link", "../agent-late", "la\0te", "x" * 100):
         with pytest.raises(NotFound):
-            view.agent(name)
+            view.open_agent(name)

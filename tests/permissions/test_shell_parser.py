@@ -14,10 +14,10 @@ import pytest
 from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
-from tests.client.permissions.test_decide import desk, permissions
-from unspool.client.permissions.shell_decide import _all_parts
-from unspool.permissions.shell_parser import taken_apart
-from unspool.permissions.shell_wrappers import inside
+from tests.client.permissions.test_decide import context, permissions
+from unspool.client.permissions.shell_decide import _flatten
+from unspool.permissions.shell_parser import parse_command
+from unspool.permissions.shell_wrappers import find_nested_commands
 
 SHELLS = [shell for name in ("bash", "zsh", "dash") if (shell := shutil.which(name))]
 PROGRAMS = ("p", "q", "r", "s")
@@ -121,7 +121,7 @@ sentences = st.recursive(
     lambda inner: st.tuples(st.sampled_from(FRAMES), inner, inner).map(lambda one: one[0].format(one[1], one[2])),
     max_leaves=5,
 )
-"""Commands, with one inside another in every way there is."""
+"""Commands, with one find_nested_commands another in every way there is."""
 texts = st.one_of(heaps, sentences, sentences)
 
 
@@ -180,16 +180,16 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @example("p &>f q")
 def test_what_a_shell_runs_is_among_the_parts_or_doubted(place: Path, world: Path, shell: str, command: str) -> None:
     assume(not re.search(r"\((\s|\\\n)*\)", command))  # no function calls itself for ever
-    taken = _all_parts(taken_apart(command))
+    taken = _flatten(parse_command(command))
     rules = permissions(world, "Bash(p:*)")
-    ruling = rules.judge("Bash", {"command": command}, desk(world))
+    ruling = rules.judge("Bash", {"command": command}, context(world))
     ran = executed(command, place, shell)
     if not taken.doubts:
-        assert ran <= {part.program for part in taken.parts}
+        assert ran <= {part.program for part in taken.commands}
     if ruling.behaviour == "allow":
         assert ran <= {"p"}, ruling.why
     denying = permissions(world, denied=("Bash(q:*)",)).judge(
-        "Bash", {"command": command}, desk(world, "bypassPermissions")
+        "Bash", {"command": command}, context(world, "bypassPermissions")
     )
     assert "q" not in ran or denying.behaviour != "allow"
 
@@ -197,10 +197,10 @@ def test_what_a_shell_runs_is_among_the_parts_or_doubted(place: Path, world: Pat
 @settings(max_examples=200, deadline=None)
 @given(st.text(max_size=200))
 def test_any_text_can_be_taken_apart(text: str) -> None:
-    command = taken_apart(text)
-    assert all(isinstance(word.text, str) for part in command.parts for word in part.words)
-    for part in command.parts:
-        inside(part)
+    command = parse_command(text)
+    assert all(isinstance(word.text, str) for part in command.commands for word in part.words)
+    for part in command.commands:
+        find_nested_commands(part)
 
 
 @pytest.mark.parametrize(
@@ -208,7 +208,7 @@ def test_any_text_can_be_taken_apart(text: str) -> None:
     ["${", "$(", "`", '"$(', "(", "aaaa", "<<E ", "1111", "x=", "$((", "'", "\\\n"],
 )
 def test_a_text_made_to_take_long_does_not(text: str) -> None:
-    assert taken_apart(text * 20_000)
+    assert parse_command(text * 20_000)
 
 
 @pytest.mark.parametrize(
@@ -227,6 +227,6 @@ def test_a_text_made_to_take_long_does_not(text: str) -> None:
     ],
 )
 def test_a_command_has_these_parts(text: str, words: list[list[str]]) -> None:
-    command = taken_apart(text)
-    assert sorted([word.text for word in part.words] for part in command.parts) == sorted(words)
+    command = parse_command(text)
+    assert sorted([word.text for word in part.words] for part in command.commands) == sorted(words)
     assert command.doubts == ()

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from unspool.format.codec import decode
-from unspool.format.entry import Entry
-from unspool.prices.from_entries import of_entry
-from unspool.prices.responses import Counted, Dropped, Response, unique
+from unspool.format.records import Entry
+from unspool.prices.from_entries import response_of_entry
+from unspool.prices.responses import CountedResponse, Response, UnbilledLine, count_once
 
 FILE = "/c/projects/-w/s1.jsonl"
 
 
-def the_long_way(text: bytes) -> tuple[list[Counted[str]], list[Dropped]]:
+def the_long_way(text: bytes) -> tuple[list[CountedResponse[str]], list[UnbilledLine]]:
     """Return what was billed, and the answers that nothing was billed for."""
-    found = [of_entry(entry, FILE) for entry in entries(text)]
-    dropped = [one for one in found if isinstance(one, Dropped)]
-    return unique((FILE, one) for one in found if isinstance(one, Response)), dropped
+    found = [response_of_entry(entry, FILE) for entry in entries(text)]
+    dropped = [one for one in found if isinstance(one, UnbilledLine)]
+    return count_once((FILE, one) for one in found if isinstance(one, Response)), dropped
 
 
 def entries(text: bytes) -> list[Entry]:
@@ -27,7 +27,7 @@ def entries(text: bytes) -> list[Entry]:
     return found
 
 
-def ordered(counted: list[Counted[str]]) -> list[Counted[str]]:
+def ordered(counted: list[CountedResponse[str]]) -> list[CountedResponse[str]]:
     """Return what was counted in an order that does not depend on the way."""
     return sorted((one._replace(merged=tuple(sorted(one.merged))) for one in counted), key=lambda one: one.response.id)
 

@@ -9,17 +9,17 @@ from hypothesis import given
 
 from tests import strategies
 from unspool.format.codec import decode
-from unspool.format.entry import Entry
-from unspool.prices.from_entries import of_entry
-from unspool.prices.responses import Dropped, Response
+from unspool.format.records import Entry
+from unspool.prices.from_entries import response_of_entry
+from unspool.prices.responses import Response, UnbilledLine
 from unspool.testing.build import assistant, progress, raw, session, system, user
 
 SESSION = "00000000-0000-4000-8000-00000000000a"
 
 
-def line(value: dict[str, Any], file: str = "") -> Response | Dropped | None:
+def line(value: dict[str, Any], file: str = "") -> Response | UnbilledLine | None:
     (entry,) = session(raw(strategies.written(value) + b"\n")).entries
-    return of_entry(entry, file)
+    return response_of_entry(entry, file)
 
 
 def answer(usage: object = None, **fields: Any) -> dict[str, Any]:
@@ -47,7 +47,7 @@ def test_a_line_has_all_that_a_bill_needs() -> None:
     }
     built = session(user("hi"), assistant("ho", usage=usage), id=SESSION, branch="topic", cwd="/w", agent="a1")
     entry = built.entries[1]
-    found = of_entry(entry, f"/c/projects/-w/{SESSION}/subagents/agent-a1.jsonl")
+    found = response_of_entry(entry, f"/c/projects/-w/{SESSION}/subagents/agent-a1.jsonl")
     assert found == Response(
         id=entry.record.message.id,  # type: ignore[union-attr, arg-type]
         request_id=entry.record.request_id,  # type: ignore[union-attr]
@@ -71,7 +71,7 @@ def test_a_line_has_all_that_a_bill_needs() -> None:
         offset=entry.offset,
         counted_at="2026-01-05T09:00:01.000Z",
         sidechain=True,
-        at_home=True,
+        in_own_file=True,
     )
     assert found.prompt == 3 + 70 + 11
 
@@ -98,11 +98,13 @@ def test_cache_writes_are_split_where_the_parts_make_up_the_whole(
 
 def test_a_synthetic_answer_is_dropped() -> None:
     (entry,) = session(assistant("No response requested.", model="<synthetic>")).entries
-    assert of_entry(entry) == Dropped(0, "synthetic", entry.record.timestamp)
+    assert response_of_entry(entry) == UnbilledLine(0, "synthetic", entry.record.timestamp)
 
 
 def test_an_answer_without_usage_is_dropped() -> None:
-    assert line({"type": "assistant", "message": {"id": "msg_1", "model": "claude-opus-5"}}) == Dropped(0, "no usage")
+    assert line({"type": "assistant", "message": {"id": "msg_1", "model": "claude-opus-5"}}) == UnbilledLine(
+        0, "no usage"
+    )
 
 
 def test_an_answer_of_no_model_counts() -> None:
@@ -113,12 +115,12 @@ def test_an_answer_of_no_model_counts() -> None:
 
 def test_only_answers_are_billed() -> None:
     others = session(user("hi"), system("informational", "x"), progress("bash_progress", output="x")).entries
-    assert [of_entry(entry) for entry in others] == [None, None, None]
+    assert [response_of_entry(entry) for entry in others] == [None, None, None]
 
 
 def test_a_stop_reason_makes_it_final() -> None:
     entries = session(assistant("a"), version="2.1.20").entries + session(assistant("a")).entries
-    found = [of_entry(entry) for entry in entries]
+    found = [response_of_entry(entry) for entry in entries]
     assert [one.final for one in found if isinstance(one, Response)] == [False, True]
 
 
@@ -159,7 +161,7 @@ def test_less_than_nothing_is_nothing() -> None:
     ],
 )
 def test_a_line_is_at_home_in_the_file_named_after_it(file: str, fields: dict[str, Any], expected: bool) -> None:
-    assert billed(file=file, **fields).at_home is expected
+    assert billed(file=file, **fields).in_own_file is expected
 
 
 def test_the_session_id_may_be_spelled_the_other_way() -> None:
@@ -174,33 +176,33 @@ def retelling(**inner: Any) -> Entry:
 
 
 def test_a_progress_line_tells_of_an_agents_answer() -> None:
-    found = of_entry(retelling(), f"{SESSION}.jsonl")
+    found = response_of_entry(retelling(), f"{SESSION}.jsonl")
     assert isinstance(found, Response)
     assert (found.id, found.request_id, found.output, found.timestamp) == (
         ("msg_1", "req_1", 7, "2026-01-05T08:00:00.000Z")
     )
     assert (found.session_id, found.agent_id, found.branch, found.version) == (SESSION, "a7", "topic", "2.1.49")
-    assert (found.retold, found.sidechain) == (True, True)
+    assert (found.from_progress, found.sidechain) == (True, True)
 
 
 def test_a_progress_line_lends_its_time() -> None:
-    found = of_entry(retelling(timestamp=None))
+    found = response_of_entry(retelling(timestamp=None))
     assert isinstance(found, Response)
     assert found.timestamp == "2026-01-05T09:00:00.000Z"
 
 
 def test_a_progress_line_may_tell_of_no_answer() -> None:
-    assert of_entry(retelling(type="user", message={"role": "user", "content": '"usage"'})) is None
-    assert of_entry(retelling(message={"content": "hi"})) is None
+    assert response_of_entry(retelling(type="user", message={"role": "user", "content": '"usage"'})) is None
+    assert response_of_entry(retelling(message={"content": "hi"})) is None
 
 
 def test_a_progress_line_may_tell_of_a_synthetic_answer() -> None:
     synthetic = {"model": "<synthetic>", "usage": {"output_tokens": 1}}
-    assert of_entry(retelling(message=synthetic)) == Dropped(0, "synthetic", "2026-01-05T08:00:00.000Z")
+    assert response_of_entry(retelling(message=synthetic)) == UnbilledLine(0, "synthetic", "2026-01-05T08:00:00.000Z")
 
 
 @given(strategies.records)
 def test_any_line_can_be_asked(value: dict[str, Any]) -> None:
     for item in decode(strategies.written(value)):
         if isinstance(item, Entry):
-            of_entry(item, "s.jsonl")
+            response_of_entry(item, "s.jsonl")

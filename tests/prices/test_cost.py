@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import astuple, replace
 
-from unspool.prices.cost import bill, cost, dollars, explain
-from unspool.prices.price_list import Price, override, price, prices
+from unspool.prices.cost import bill_responses, cost_micros, explain_cost, format_dollars
+from unspool.prices.price_list import Price, find_price, load_price_list, parse_own_price
 from unspool.prices.responses import Response
 
 KINDS = ("input", "output", "cache_read", "cache_write_5m", "cache_write_1h")
@@ -22,7 +22,7 @@ def response(model: str | None = None, /, **fields: Any) -> Response:
 
 
 def micros(model: str, **fields: Any) -> int:
-    return cost(response(model, **fields), price(model))
+    return cost_micros(response(model, **fields), find_price(model))
 
 
 @pytest.mark.parametrize(
@@ -89,27 +89,27 @@ def test_a_web_search_is_not_multiplied() -> None:
 
 @pytest.mark.parametrize(("tokens", "expected"), [(1, 0), (3, 2), (5, 2), (7, 4), (9, 4)])
 def test_half_a_micro_dollar_goes_to_the_even_one(tokens: int, expected: int) -> None:
-    half = override("m", {"input": 0.5, "output": 0})
-    assert cost(response(input=tokens), half) == expected
+    half = parse_own_price("m", {"input": 0.5, "output": 0})
+    assert cost_micros(response(input=tokens), half) == expected
 
 
 def test_a_response_is_rounded_once() -> None:
-    half = override("m", {"input": 0.5, "output": 0.5})
-    assert cost(response(input=1, output=1), half) == 1
+    half = parse_own_price("m", {"input": 0.5, "output": 0.5})
+    assert cost_micros(response(input=1, output=1), half) == 1
 
 
 def test_an_unknown_model_costs_nothing_and_is_unpriced() -> None:
     unknown = response("glm-4.7", input=1000, web_searches=5)
-    assert cost(unknown, price("glm-4.7")) == 0
-    told = explain(unknown, None)
+    assert cost_micros(unknown, find_price("glm-4.7")) == 0
+    told = explain_cost(unknown, None)
     assert (told.parts, told.cost, told.priced) == ((), 0, False)
     assert told.reasons == ("unpriced: no price is known for `glm-4.7`",)
 
 
 def test_an_explanation_has_a_line_for_each_kind() -> None:
-    told = explain(
+    told = explain_cost(
         response("claude-sonnet-4-5", input=1000, output=2000, cache_read=250_000, cache_write_1h=3, web_searches=2),
-        price("claude-sonnet-4-5"),
+        find_price("claude-sonnet-4-5"),
     )
     assert [str(part) for part in told.parts] == [
         "input: 1,000 at $6.00 a million = $0.006",
@@ -135,11 +135,13 @@ def test_an_explanation_has_a_line_for_each_kind() -> None:
 )
 def test_an_explanation_says_why(fields: dict[str, Any], reason: str) -> None:
     asked = response(**fields)
-    assert reason in explain(asked, price(asked.model)).reasons
+    assert reason in explain_cost(asked, find_price(asked.model)).reasons
 
 
 def test_an_explanation_names_the_price() -> None:
-    (reason,) = explain(response("m"), override("m", {"input": 1, "output": 2, "since": "2026-01-31"})).reasons
+    (reason,) = explain_cost(
+        response("m"), parse_own_price("m", {"input": 1, "output": 2, "since": "2026-01-31"})
+    ).reasons
     assert reason == "prices of `m` since 2026-01-31: your settings"
 
 
@@ -147,14 +149,14 @@ def test_an_explanation_names_the_price() -> None:
     ("picos", "text"), [(0, "0.00"), (1, "0.000000000001"), (10**12, "1.00"), (1_234_560_000_000_000, "1,234.56")]
 )
 def test_dollars_are_written_exactly(picos: int, text: str) -> None:
-    assert dollars(picos) == text
+    assert format_dollars(picos) == text
 
 
 tokens = st.integers(0, 10**9)
 counts = st.fixed_dictionaries(dict.fromkeys(KINDS, tokens), optional={"web_searches": st.integers(0, 1000)})
 speeds = st.fixed_dictionaries({"speed": st.sampled_from(["fast", "standard", None]),
                                 "inference_geo": st.sampled_from(["us", "global", None])})  # fmt: skip
-known = st.sampled_from(prices())
+known = st.sampled_from(load_price_list())
 
 
 @given(known, counts, speeds)
@@ -164,12 +166,12 @@ def test_a_cost_is_the_exact_sum_rounded_once(of: Price, fields: dict[str, int],
     exact = sum((Fraction(getattr(asked, kind) * getattr(rates, kind), 10_000) for kind in KINDS), Fraction())
     exact *= Fraction(of.us, 10) if asked.inference_geo == "us" else 1
     exact *= Fraction(of.fast, 10) if asked.speed == "fast" else 1
-    assert cost(asked, of) == round(exact + asked.web_searches * 10_000)  # `round` goes to even, too
+    assert cost_micros(asked, of) == round(exact + asked.web_searches * 10_000)  # `round` goes to even, too
 
 
 @given(known, counts, speeds)
 def test_the_lines_of_an_explanation_add_up(of: Price, fields: dict[str, int], speed: dict[str, str]) -> None:
-    told = explain(response(of.model, **fields, **speed), of)
+    told = explain_cost(response(of.model, **fields, **speed), of)
     assert told.cost == round(Fraction(sum(part.amount for part in told.parts), 1_000_000))
     assert all(part.count * part.rate == part.amount for part in told.parts)
 
@@ -178,13 +180,13 @@ def test_the_lines_of_an_explanation_add_up(of: Price, fields: dict[str, int], s
 def test_cost_is_additive_but_for_rounding(of: Price, one: dict[str, int], other: dict[str, int]) -> None:
     flat = replace(of, long=None)
     both = {key: one.get(key, 0) + other.get(key, 0) for key in {*one, *other}}
-    apart = cost(response(**one), flat) + cost(response(**other), flat)
-    assert abs(cost(response(**both), flat) - apart) <= 1
+    apart = cost_micros(response(**one), flat) + cost_micros(response(**other), flat)
+    assert abs(cost_micros(response(**both), flat) - apart) <= 1
 
 
 @given(known, counts, st.sampled_from(KINDS), st.integers(1, 10**6))
 def test_more_tokens_never_cost_less(of: Price, fields: dict[str, int], kind: str, more: int) -> None:
-    assert cost(response(**{**fields, kind: fields[kind] + more}), of) >= cost(response(**fields), of)
+    assert cost_micros(response(**{**fields, kind: fields[kind] + more}), of) >= cost_micros(response(**fields), of)
 
 
 early = st.fixed_dictionaries({"final": st.booleans(), "size": st.integers(0, 10**6)})
@@ -193,8 +195,10 @@ early = st.fixed_dictionaries({"final": st.booleans(), "size": st.integers(0, 10
 @given(known | st.none(), st.lists(st.tuples(counts, speeds, early), max_size=5))
 def test_a_bill_is_the_sum_of_the_bills_of_each(of: Price | None, parts: list[tuple[dict[str, Any], ...]]) -> None:
     asked = [response(**{name: value for part in one for name, value in part.items()}) for one in parts]
-    apart = [astuple(bill((one,), of)) for one in asked]
-    assert astuple(bill(asked, of)) == tuple(map(sum, zip(astuple(bill((), of)), *apart, strict=True)))
+    apart = [astuple(bill_responses((one,), of)) for one in asked]
+    assert astuple(bill_responses(asked, of)) == tuple(
+        map(sum, zip(astuple(bill_responses((), of)), *apart, strict=True))
+    )
 
 
 @given(known, counts, speeds, early)
@@ -204,6 +208,6 @@ def test_what_a_response_probably_cost_is_its_cost_with_the_output_it_probably_h
     asked = response(**{**fields, **speed, **rest})
     output = asked.output if asked.final else max(asked.output, int(asked.size / Fraction(18, 5)))
     whole = replace(asked, output=output, final=True)
-    made = bill((asked,), of)
-    assert (made.estimated_output_tokens, made.estimated_cost_micros) == (whole.output, cost(whole, of))
+    made = bill_responses((asked,), of)
+    assert (made.estimated_output_tokens, made.estimated_cost_micros) == (whole.output, cost_micros(whole, of))
     assert made.estimated_responses == (not asked.final)

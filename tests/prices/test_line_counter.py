@@ -9,10 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.prices.long_way import FILE, entries, line_at, ordered, the_long_way
-from unspool.prices.from_entries import take_entry
-from unspool.prices.line_counter import Tally
-from unspool.prices.responses import Counting
-from unspool.prices.scan_bytes import take_text
+from unspool.prices.from_entries import add_entry
+from unspool.prices.responses import LineCounter, ResponseCounter
+from unspool.prices.scan_bytes import count_text
 
 times = st.sampled_from(
     [
@@ -74,23 +73,23 @@ lines = st.lists(st.builds(written, answers | told, st.sampled_from([0, 0, 0, 1,
 @given(lines, st.integers(0, 60))
 def test_text_is_counted_as_its_entries_are(lines: list[bytes], before: int) -> None:
     text = b"".join(line + b"\n" for line in lines)
-    counting = Counting[str]()
-    tally = Tally(counting, FILE, FILE)
-    take_text(tally, -before, b"x" * before + text, before, before + len(text))
+    counting = ResponseCounter[str]()
+    tally = LineCounter(counting, FILE, FILE)
+    count_text(tally, -before, b"x" * before + text, before, before + len(text))
     tally.finish()
     counted, dropped = the_long_way(text)
     assert ordered(list(counting.counted())) == ordered(counted)
-    assert sorted(tally.dropped) == sorted(one for one in dropped if b'"usage"' in line_at(text, one.offset))
+    assert sorted(tally.unbilled) == sorted(one for one in dropped if b'"usage"' in line_at(text, one.offset))
 
 
 @given(lines)
 def test_entries_are_counted_one_by_one(lines: list[bytes]) -> None:
     text = b"\n".join(lines)
-    counting = Counting[str]()
-    tally = Tally(counting, FILE, FILE)
+    counting = ResponseCounter[str]()
+    tally = LineCounter(counting, FILE, FILE)
     for entry in entries(text):
-        take_entry(tally, entry)
+        add_entry(tally, entry)
     tally.finish()
     counted, dropped = the_long_way(text)
     assert ordered(list(counting.counted())) == ordered(counted)
-    assert sorted(tally.dropped) == sorted(dropped)
+    assert sorted(tally.unbilled) == sorted(dropped)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from unspool.errors import Usage
-from unspool.prices.price_list import ONCE, Price, Rates, override, price, prices
+from unspool.errors import UsageError
+from unspool.prices.price_list import FACTOR_ONE, Price, Rates, find_price, load_price_list, parse_own_price
 
 
 def test_input_and_output_are_enough() -> None:
-    made = override("glm-4.7", {"input": 0.6, "output": "2.2"})
+    made = parse_own_price("glm-4.7", {"input": 0.6, "output": "2.2"})
     assert made == Price(model="glm-4.7", rates=Rates(6000, 2_2000, 600, 7500, 1_2000), source="your settings")
 
 
@@ -27,25 +27,25 @@ def test_everything_else_can_be_given() -> None:
         "web_search": 0.005,
         "since": "2026-01-31",
     }
-    made = override("m", given)
+    made = parse_own_price("m", given)
     assert made.rates == Rates(1_0000, 2_0000, 500, 3_0000, 4_0000)
     assert made.long == Rates(10_0000, 20_0000, 1_0000, 12_5000, 20_0000)
     assert (made.us, made.fast, made.web_search, made.since) == (15, 60, 5000, "2026-01-31")
 
 
 def test_what_is_not_given_is_as_in_the_table() -> None:
-    made, known = override("m", {"input": 1, "output": 5}), price("claude-haiku-4-5")
+    made, known = parse_own_price("m", {"input": 1, "output": 5}), find_price("claude-haiku-4-5")
     assert known
     assert (made.rates, made.long, made.us, made.fast, made.web_search) == (
-        (known.rates, None, ONCE, ONCE, known.web_search)
+        (known.rates, None, FACTOR_ONE, FACTOR_ONE, known.web_search)
     )
 
 
 def test_every_price_of_the_table_could_be_set_by_hand() -> None:
-    for known in prices():
+    for known in load_price_list():
         rates = {kind: f"{rate / 10_000:.4f}" for kind, rate in known.rates._asdict().items()}
         long = {f"long_{kind}": rate / 10_000 for kind, rate in (known.long._asdict() if known.long else {}).items()}
-        made = override(known.model, {**rates, **long, "us": known.us / 10, "fast": known.fast / 10})
+        made = parse_own_price(known.model, {**rates, **long, "us": known.us / 10, "fast": known.fast / 10})
         assert (made.rates, made.long, made.us, made.fast) == (known.rates, known.long, known.us, known.fast)
 
 
@@ -65,7 +65,7 @@ def test_every_price_of_the_table_could_be_set_by_hand() -> None:
     ],
 )
 def test_a_price_that_is_none_is_refused_with_a_hint(given: dict[str, object], message: str) -> None:
-    with pytest.raises(Usage) as caught:
-        override("m", given)
+    with pytest.raises(UsageError) as caught:
+        parse_own_price("m", given)
     assert caught.value.message == message
     assert caught.value.hint

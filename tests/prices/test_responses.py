@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from unspool.format.entry import Entry
-from unspool.prices.cost import cost
-from unspool.prices.from_entries import of_entry, responses
-from unspool.prices.price_list import price
-from unspool.prices.responses import Counted, Response, unique
+from unspool.format.records import Entry
+from unspool.prices.cost import cost_micros
+from unspool.prices.from_entries import response_of_entry, responses_of_entries
+from unspool.prices.price_list import find_price
+from unspool.prices.responses import CountedResponse, Response, count_once
 from unspool.testing.build import assistant, progress, session, thinking, tool_result, tool_use, user
 
 A, B = "00000000-0000-4000-8000-00000000000a", "00000000-0000-4000-8000-00000000000b"
@@ -37,35 +37,37 @@ def lines(*answers: dict[str, Any]) -> list[Entry]:
 def test_an_answer_of_several_lines_is_one_response() -> None:
     usage = {"input_tokens": 4, "cache_read_input_tokens": 50, "output_tokens": 120}
     step = assistant(thinking("hm"), "Let me look.", tool_use("Read", file_path="/a"), usage=usage)
-    (found,) = responses(session(user("hi"), step, tool_result("b"), version="2.1.20").entries)
+    (found,) = responses_of_entries(session(user("hi"), step, tool_result("b"), version="2.1.20").entries)
     assert (found.input, found.cache_read, found.output) == (4, 50, 120)
 
 
 def test_the_line_with_the_most_output_counts() -> None:
-    (found,) = responses(lines({"output_tokens": 1}, {"output_tokens": 90}, {"output_tokens": 40}))
+    (found,) = responses_of_entries(lines({"output_tokens": 1}, {"output_tokens": 90}, {"output_tokens": 40}))
     assert found.output == 90
 
 
 def test_the_offset_is_that_of_the_line_that_counts() -> None:
     entries = lines({"output_tokens": 1}, {"output_tokens": 9})
-    assert [found.offset for found in responses(entries)] == [entries[1].offset]
+    assert [found.offset for found in responses_of_entries(entries)] == [entries[1].offset]
 
 
 def test_the_numbers_are_those_of_one_line() -> None:
     early = {"input_tokens": 900, "output_tokens": 1}
     late = {"input_tokens": 7, "output_tokens": 9, "cache_read_input_tokens": 5}
-    (found,) = responses(lines(early, late))
+    (found,) = responses_of_entries(lines(early, late))
     assert (found.input, found.cache_read, found.output) == (7, 5, 9)
 
 
 def test_of_lines_with_the_same_output_the_fuller_one_counts() -> None:
-    (found,) = responses(lines({"input_tokens": 0, "output_tokens": 5}, {"input_tokens": 80, "output_tokens": 5}))
+    (found,) = responses_of_entries(
+        lines({"input_tokens": 0, "output_tokens": 5}, {"input_tokens": 80, "output_tokens": 5})
+    )
     assert found.input == 80
 
 
 def test_a_response_is_dated_by_its_earliest_line_whatever_the_offset() -> None:
     times = ["2026-01-05T09:00:00.000Z", "2026-01-05T10:30:00.000+02:00", "2026-01-05T09:30:00", "soon"]
-    (found,) = responses(lines(*({"output_tokens": n, "timestamp": time} for n, time in enumerate(times))))
+    (found,) = responses_of_entries(lines(*({"output_tokens": n, "timestamp": time} for n, time in enumerate(times))))
     assert (found.timestamp, found.counted_at) == ("2026-01-05T10:30:00.000+02:00", "soon")
 
 
@@ -74,33 +76,33 @@ def test_a_response_is_dated_by_its_earliest_line_whatever_the_offset() -> None:
     [([None, None], False), ([None, "end_turn"], True), (["tool_use", None], True), (["end_turn", "end_turn"], True)],
 )
 def test_any_stop_reason_makes_a_response_final(reasons: list[str | None], final: bool) -> None:
-    (found,) = responses(lines(*({"output_tokens": 1, "stop_reason": reason} for reason in reasons)))
+    (found,) = responses_of_entries(lines(*({"output_tokens": 1, "stop_reason": reason} for reason in reasons)))
     assert found.final is final
 
 
 def test_a_replay_with_a_new_request_id_is_the_same_response() -> None:
     entries = lines({"output_tokens": 5, "requestId": "req_1"}, {"output_tokens": 5, "requestId": "req_2"})
-    assert len(responses(entries)) == 1
+    assert len(responses_of_entries(entries)) == 1
 
 
 def test_synthetic_lines_never_count() -> None:
     steps = (assistant("a"), assistant("limit reached", model="<synthetic>", usage={"output_tokens": 10**6}))
-    assert [found.output for found in responses(session(*steps).entries)] == [120]
+    assert [found.output for found in responses_of_entries(session(*steps).entries)] == [120]
 
 
 def test_responses_come_in_the_order_they_appear() -> None:
     steps = [assistant("a", usage={"output_tokens": n}) for n in (3, 1, 2)]
-    assert [found.output for found in responses(session(*steps).entries)] == [3, 1, 2]
+    assert [found.output for found in responses_of_entries(session(*steps).entries)] == [3, 1, 2]
 
 
 def test_a_response_in_two_files_is_counted_once() -> None:
-    first = response(offset=10, at_home=True)
-    copy = replace(first, at_home=False, offset=99)
-    assert unique([("b", copy), ("a", first)]) == [Counted("a", first, (("b", 99),))]
+    first = response(offset=10, in_own_file=True)
+    copy = replace(first, in_own_file=False, offset=99)
+    assert count_once([("b", copy), ("a", first)]) == [CountedResponse("a", first, (("b", 99),))]
 
 
 def test_different_responses_stay_apart() -> None:
-    found = unique([(1, response("msg_1")), (2, response("msg_2"))])
+    found = count_once([(1, response("msg_1")), (2, response("msg_2"))])
     assert [(one.source, one.merged) for one in found] == [(1, ()), (2, ())]
 
 
@@ -109,10 +111,10 @@ def test_different_responses_stay_apart() -> None:
     [
         ({"output": 2, "sidechain": True}, {"output": 1}),
         ({"sidechain": False}, {"sidechain": True, "input": 9}),
-        ({"input": 9, "retold": True}, {"input": 8}),
-        ({"web_searches": 1, "retold": True}, {}),
-        ({"retold": False, "at_home": False}, {"retold": True, "at_home": True}),
-        ({"at_home": True, "counted_at": "2026-01-05T10:00:00Z"}, {"counted_at": "2026-01-05T09:00:00Z"}),
+        ({"input": 9, "from_progress": True}, {"input": 8}),
+        ({"web_searches": 1, "from_progress": True}, {}),
+        ({"from_progress": False, "in_own_file": False}, {"from_progress": True, "in_own_file": True}),
+        ({"in_own_file": True, "counted_at": "2026-01-05T10:00:00Z"}, {"counted_at": "2026-01-05T09:00:00Z"}),
         ({"counted_at": "2026-01-05T10:00:00+02:00"}, {"counted_at": "2026-01-05T09:00:00Z"}),
         ({"counted_at": "2026-01-05T09:00:00Z"}, {"counted_at": None}),
         ({"offset": 9, "session_id": "x"}, {"offset": 1, "session_id": "y"}),
@@ -122,14 +124,16 @@ def test_different_responses_stay_apart() -> None:
 def test_of_two_copies_the_better_owner_counts(better: dict[str, Any], worse: dict[str, Any]) -> None:
     good, bad = ("a", response(**better)), ("b", response(**worse))
     for pair in ([good, bad], [bad, good]):
-        (found,) = unique(pair)
+        (found,) = count_once(pair)
         assert (found.source, found.response) == good
 
 
 def test_a_resumed_session_belongs_to_the_first() -> None:
     old = session(assistant("a"), id=A)
     entries = {f"{A}.jsonl": old.entries, f"{B}.jsonl": old.entries + session(assistant("b"), id=B).entries}
-    found = unique([(file, one) for file, own in sorted(entries.items(), reverse=True) for one in responses(own, file)])
+    found = count_once(
+        [(file, one) for file, own in sorted(entries.items(), reverse=True) for one in responses_of_entries(own, file)]
+    )
     assert sorted((one.source, one.response.session_id) for one in found) == [(f"{A}.jsonl", A), (f"{B}.jsonl", B)]
 
 
@@ -140,12 +144,12 @@ def test_an_agents_answer_belongs_to_the_agents_file() -> None:
             "cache_creation_input_tokens": 200, "cache_read_input_tokens": 12_000}}}  # fmt: skip
     main = session(progress("agent_progress", tool="t", agentId="a7", message=told), id=A, version="2.1.49")
     files = {f"{A}.jsonl": main.entries, "agent-a7.jsonl": agent.entries}
-    (found,) = unique([(file, one) for file, own in files.items() for one in responses(own, file)])
+    (found,) = count_once([(file, one) for file, own in files.items() for one in responses_of_entries(own, file)])
     assert (found.source, found.merged) == ("agent-a7.jsonl", ((f"{A}.jsonl", 0),))
 
 
 def found_id(entry: Entry) -> str:
-    one = of_entry(entry)
+    one = response_of_entry(entry)
     assert isinstance(one, Response)
     return one.id
 
@@ -162,8 +166,8 @@ some = st.builds(
     final=st.booleans(),
     timestamp=times,
     sidechain=st.booleans(),
-    retold=st.booleans(),
-    at_home=st.booleans(),
+    from_progress=st.booleans(),
+    in_own_file=st.booleans(),
     session_id=st.sampled_from([A, B]),
 )
 
@@ -175,42 +179,42 @@ def found_lines(draw: st.DrawFn) -> list[tuple[str, Response]]:
     return [(source, replace(one, offset=n, counted_at=one.timestamp)) for n, (source, one) in enumerate(drawn)]
 
 
-def by_id(found: list[Counted[str]]) -> dict[str, tuple[str, Response, set[tuple[str, int]]]]:
+def by_id(found: list[CountedResponse[str]]) -> dict[str, tuple[str, Response, set[tuple[str, int]]]]:
     return {one.response.id: (one.source, one.response, set(one.merged)) for one in found}
 
 
-def total(found: list[Counted[str]]) -> int:
-    return sum(cost(one.response, price("claude-opus-5")) for one in found)
+def total(found: list[CountedResponse[str]]) -> int:
+    return sum(cost_micros(one.response, find_price("claude-opus-5")) for one in found)
 
 
 @given(found_lines(), st.randoms(use_true_random=False))
 def test_the_order_of_lines_does_not_matter(found: list[tuple[str, Response]], random: Any) -> None:
     mixed = random.sample(found, len(found))
-    assert by_id(unique(mixed)) == by_id(unique(found))
+    assert by_id(count_once(mixed)) == by_id(count_once(found))
 
 
 @given(found_lines(), st.data())
 def test_a_copy_never_changes_the_totals(found: list[tuple[str, Response]], data: st.DataObject) -> None:
     copies = data.draw(st.lists(st.sampled_from(found), max_size=6)) if found else []
     moved = [(data.draw(st.sampled_from("xyz")), one) for _, one in copies]
-    assert total(unique(found + copies + moved)) == total(unique(found))
+    assert total(count_once(found + copies + moved)) == total(count_once(found))
 
 
 @given(found_lines())
 def test_whether_files_are_merged_first_does_not_matter(found: list[tuple[str, Response]]) -> None:
     files = {source: [one for one in found if one[0] == source] for source, _ in found}
-    merged = [(one.source, one.response) for own in files.values() for one in unique(own)]
-    expected = {id: (source, one) for id, (source, one, _) in by_id(unique(found)).items()}
-    assert {one.response.id: (one.source, one.response) for one in unique(merged)} == expected
+    merged = [(one.source, one.response) for own in files.values() for one in count_once(own)]
+    expected = {id: (source, one) for id, (source, one, _) in by_id(count_once(found)).items()}
+    assert {one.response.id: (one.source, one.response) for one in count_once(merged)} == expected
 
 
 @given(found_lines())
 def test_every_line_is_counted_or_merged(found: list[tuple[str, Response]]) -> None:
-    places = [place for one in unique(found) for place in ((one.source, one.response.offset), *one.merged)]
+    places = [place for one in count_once(found) for place in ((one.source, one.response.offset), *one.merged)]
     assert sorted(places) == sorted((source, one.offset) for source, one in found)
 
 
 @given(st.permutations(range(5)))
 def test_the_order_of_a_files_lines_does_not_matter(order: list[int]) -> None:
     entries = lines(*({"output_tokens": n // 2, "input_tokens": n} for n in range(5)))
-    assert responses([entries[n] for n in order]) == responses(entries)
+    assert responses_of_entries([entries[n] for n in order]) == responses_of_entries(entries)

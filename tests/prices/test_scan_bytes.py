@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.prices.long_way import FILE, line_at, ordered, the_long_way
-from unspool.prices.line_counter import Tally
-from unspool.prices.responses import Counted, Counting, Dropped
-from unspool.prices.scan_bytes import take_text
+from unspool.prices.responses import CountedResponse, LineCounter, ResponseCounter, UnbilledLine
+from unspool.prices.scan_bytes import count_text
 
 ANSWER: dict[str, Any] = {
     "parentUuid": None,
@@ -44,13 +43,13 @@ lines = st.lists(st.builds(lambda parts, end: b"".join(parts).replace(b"\n", b""
                            st.lists(parts, max_size=3), st.sampled_from([b"\n", b"\r\n"])), max_size=8)  # fmt: skip
 
 
-def taken(text: bytes, before: bytes = b"") -> tuple[list[Counted[str]], list[Dropped]]:
+def taken(text: bytes, before: bytes = b"") -> tuple[list[CountedResponse[str]], list[UnbilledLine]]:
     """Return what was billed in a text that stands behind another."""
-    counting = Counting[str]()
-    tally = Tally(counting, FILE, FILE)
-    take_text(tally, -len(before), before + text, len(before), len(before) + len(text))
+    counting = ResponseCounter[str]()
+    tally = LineCounter(counting, FILE, FILE)
+    count_text(tally, -len(before), before + text, len(before), len(before) + len(text))
     tally.finish()
-    return ordered(list(counting.counted())), sorted(tally.dropped)
+    return ordered(list(counting.counted())), sorted(tally.unbilled)
 
 
 @given(lines, st.binary(max_size=9), st.booleans())

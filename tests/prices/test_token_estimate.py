@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from unspool.prices.token_estimate import estimate
+from unspool.prices.token_estimate import estimate_request_tokens
 from unspool.testing.build import DOT, document, image, text, thinking
 
 
@@ -32,13 +32,17 @@ def body(*content: Any) -> dict[str, Any]:
     ],
 )
 def test_each_block_weighs_something(content: list[Any], tokens: int) -> None:
-    assert estimate(body(*content)) == tokens
+    assert estimate_request_tokens(body(*content)) == tokens
 
 
 def test_system_and_tools_count_too() -> None:
-    assert estimate({"system": "a" * 35, "tools": [{"name": "a"}]}) == 10 + 12 + 4
-    assert estimate({"system": [text("a" * 35)], "messages": "none", "tools": None}) == 10
+    assert estimate_request_tokens({"system": "a" * 35, "tools": [{"name": "a"}]}) == 10 + 12 + 4
+    assert estimate_request_tokens({"system": [text("a" * 35)], "messages": "none", "tools": None}) == 10
 
 
 def test_a_large_picture_is_scaled_down() -> None:
-    assert estimate(body(image(DOT))) < estimate(body(image("iVBORw0KGgoAAAANSUhEUgAAB9AAAAfQ"))) == 1604
+    assert (
+        estimate_request_tokens(body(image(DOT)))
+        < estimate_request_tokens(body(image("iVBORw0KGgoAAAANSUhEUgAAB9AAAAfQ")))
+        == 1604
+    )

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from unspool.prices.cost import Usage, cost, total
-from unspool.prices.price_list import price
+from unspool.prices.cost import UsageTotals, cost_micros, total_usage
+from unspool.prices.price_list import find_price
 from unspool.prices.responses import Response
 
 
 def test_nothing_costs_nothing() -> None:
-    assert total([]) == Usage()
-    assert Usage().total == 0
+    assert total_usage([]) == UsageTotals()
+    assert UsageTotals().total == 0
 
 
 def test_tokens_and_money_are_added() -> None:
     one = Response(id="1", model="claude-opus-4-5", input=10, output=20, cache_read=5, cache_write_1h=3, web_searches=1)
     two = Response(id="2", model="claude-opus-4-5", input=1, output=2, cache_write_5m=4)
-    known = price("claude-opus-4-5")
-    added = total([one, two])
+    known = find_price("claude-opus-4-5")
+    added = total_usage([one, two])
     assert (added.responses, added.input, added.output, added.total) == (2, 11, 22, 45)
-    assert added.cost == cost(one, known) + cost(two, known) > 0
+    assert added.cost == cost_micros(one, known) + cost_micros(two, known) > 0
 
 
 def test_what_has_no_price_is_counted() -> None:
-    assert total([Response(id="1", model="somebody-elses", output=5)]).unpriced == 1
+    assert total_usage([Response(id="1", model="somebody-elses", output=5)]).unpriced == 1

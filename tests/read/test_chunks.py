@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unspool.read.chunks import Limits, whole_lines
+from unspool.read.chunks import ReadLimits, read_line_chunks
 
 LONG = 4_000_000
 
@@ -25,7 +25,7 @@ def test_a_file_comes_whole_and_in_order_and_ends_at_line_ends(
     left_out: list[tuple[int, int]] = []
     pieces = [
         (lines.offset + lines.start, lines.data[lines.start : lines.end])
-        for lines in whole_lines(path, Limits(piece, longest), 0, left_out)
+        for lines in read_line_chunks(path, ReadLimits(piece, longest), 0, left_out)
     ]
     reached = 0
     for offset, length in sorted([*((offset, len(data)) for offset, data in pieces), *left_out]):
@@ -47,7 +47,7 @@ def test_a_long_line_is_held_once(tmp_path: Path) -> None:
     path.write_bytes((b"x" * LONG + b"\n") * 3)
     tracemalloc.start()
     seen = 0
-    for lines in whole_lines(path, Limits(piece=10_000)):
+    for lines in read_line_chunks(path, ReadLimits(piece=10_000)):
         seen += lines.end - lines.start
         del lines
     _, most = tracemalloc.get_traced_memory()

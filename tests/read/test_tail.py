@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from tests.strategies import objects, written
 from unspool.errors import NotFound, Refused, Unreadable
-from unspool.format.entry import BadLine, Blank, Entry, Item
-from unspool.read.chunks import Limits
-from unspool.read.tail import START, Change, Position, pieces
+from unspool.format.records import BadLine, Blank, Entry, Item
+from unspool.read.chunks import START, Change, Position, ReadLimits
+from unspool.read.tail import pieces
 from unspool.testing.build import assistant, session, user
 
 LINES = session(user("one"), assistant("two"), user("three"), assistant("four")).lines
@@ -177,14 +177,14 @@ def test_an_empty_file_has_a_position_too(path: Path) -> None:
 
 def test_a_long_line_is_kept_by_place(path: Path) -> None:
     path.write_bytes(LINES[0] + b'{"type":"user","x":"' + b"x" * 5000 + b'"}\n' + LINES[1])
-    found = [item for piece in pieces(path, limits=Limits(line=2000)) for item in piece.items]
+    found = [item for piece in pieces(path, limits=ReadLimits(line=2000)) for item in piece.items]
     assert [type(item) for item in found] == [Entry, BadLine, Entry]
     assert found[1] == BadLine(len(LINES[0]), 5023, "too long: 5,023 bytes")
 
 
 def test_pieces_come_as_they_are_read(path: Path) -> None:
     path.write_bytes(b"".join(LINES))
-    found = list(pieces(path, limits=Limits(piece=100)))
+    found = list(pieces(path, limits=ReadLimits(piece=100)))
     assert len(found) == len(LINES)
     middle = found[1].position
     assert [item for piece in pieces(path, middle) for item in piece.items] == found[2].items + found[3].items

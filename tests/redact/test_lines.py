@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from tests.real_files import corpus
 from tests.redact.secrets import IDS, PLANTED, Planted
-from unspool.redact.lines import plain, redact_line, suspects
-from unspool.redact.options import Options, Rule
+from unspool.redact.lines import decode_line, find_suspect_lines, redact_line
+from unspool.redact.options import RedactionOptions, RedactionRule
 from unspool.redact.redactor import Redactor
 
 REDACTOR = Redactor(b"a key")
@@ -37,7 +37,7 @@ def test_a_planted_secret_is_found_wherever_it_stands(planted: Planted, place: s
     document = PLACES[place](planted.text)
     for line in (json.dumps(document), json.dumps(document, ensure_ascii=False, separators=(",", ":"))):
         data = line.encode()
-        assert list(suspects(REDACTOR, b'{"a":1}\n' + data + b"\n")) == [8]
+        assert list(find_suspect_lines(REDACTOR, b'{"a":1}\n' + data + b"\n")) == [8]
         redacted = redact_line(REDACTOR, data)
         assert redacted.is_json
         assert redacted.hits
@@ -49,7 +49,7 @@ def test_a_planted_secret_is_found_wherever_it_stands(planted: Planted, place: s
 def test_escapes_hide_nothing(planted: Planted) -> None:
     escaped = "".join(f"\\u{ord(mark):04x}" for mark in planted.text)
     data = f'{{"text":"{escaped}"}}'.encode()
-    assert list(suspects(REDACTOR, data)) == [0]
+    assert list(find_suspect_lines(REDACTOR, data)) == [0]
     assert planted.secret not in json.loads(redact_line(REDACTOR, data).text)["text"]
 
 
@@ -66,7 +66,7 @@ def test_only_what_holds_a_secret_is_written_anew() -> None:
     line = f'{{ "n" : 1.50, "s":"\\u00e9\\/", "t":"x {secret}", "n":1e2 }}'.encode()
     redacted = redact_line(REDACTOR, line)
     (hit,) = redacted.hits
-    assert redacted.text == line.decode().replace(secret, REDACTOR.marker("github-token", secret.encode()))
+    assert redacted.text == line.decode().replace(secret, REDACTOR.make_marker("github-token", secret.encode()))
     assert (hit.kind, hit.number, hit.path) == ("github-token", 1, "t")
 
 
@@ -81,7 +81,7 @@ def test_a_member_that_is_called_a_secret_is_one() -> None:
 
 def test_a_list_of_secrets_is_found_by_its_name_alone() -> None:
     line = b'{"a":1,"client_secret":["abcd1234","efgh5678"]}'
-    assert list(suspects(REDACTOR, line)) == [0]
+    assert list(find_suspect_lines(REDACTOR, line)) == [0]
     assert [hit.path for hit in redact_line(REDACTOR, line).hits] == ["client_secret[0]", "client_secret[1]"]
 
 
@@ -101,11 +101,11 @@ documents = st.recursive(
 @given(documents, st.booleans())
 def test_a_line_without_secrets_stays_as_it_is(document: Any, ascii_only: bool) -> None:
     line = json.dumps(document, ensure_ascii=ascii_only).encode("utf-8", "replace")
-    if plain(line)[1] and not (redacted := redact_line(REDACTOR, line)).hits:
+    if decode_line(line)[1] and not (redacted := redact_line(REDACTOR, line)).hits:
         assert redacted.text.encode() == line
 
 
-everything = Redactor(b"k", Options(emails=True, homes=True, rules=(Rule("digits", "[0-9]{12,}x"),)))
+everything = Redactor(b"k", RedactionOptions(emails=True, homes=True, rules=(RedactionRule("digits", "[0-9]{12,}x"),)))
 
 
 @given(documents, st.lists(st.sampled_from(PLANTED), max_size=3))
@@ -126,7 +126,7 @@ words = st.sampled_from(
 @given(st.lists(words, max_size=6).map("".join), st.booleans())
 def test_the_search_through_raw_bytes_misses_nothing(text: str, ascii_only: bool) -> None:
     line = json.dumps({"text": text, "more": [text, {text: 1}]}, ensure_ascii=ascii_only).encode()
-    assert redact_line(REDACTOR, line).hits == () or list(suspects(REDACTOR, line)) == [0]
+    assert redact_line(REDACTOR, line).hits == () or list(find_suspect_lines(REDACTOR, line)) == [0]
 
 
 @given(st.sampled_from(PLANTED), st.integers(0, 2000), st.integers(0, 2000))
@@ -147,7 +147,7 @@ def test_what_is_not_suspect_holds_nothing() -> None:
     """The search through raw bytes must not miss what the rules would find."""
     for path in sorted(corpus().rglob("*.jsonl")):
         data = path.read_bytes()
-        starts = set(suspects(REDACTOR, data))
+        starts = set(find_suspect_lines(REDACTOR, data))
         at = 0
         for line in data.split(b"\n"):
             if at not in starts and len(line) < 20_000:
@@ -160,7 +160,7 @@ def test_real_files_are_hardly_altered() -> None:
     for path in sorted(corpus().rglob("*.jsonl")):
         data = path.read_bytes()
         characters += len(data)
-        for start in suspects(REDACTOR, data):
+        for start in find_suspect_lines(REDACTOR, data):
             line = data[start:].partition(b"\n")[0]
             redacted = redact_line(REDACTOR, line)
             if redacted.hits:

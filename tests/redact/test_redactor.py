@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.redact.secrets import IDS, PLANTED, Planted
-from unspool.redact.options import Options, Rule
+from unspool.redact.options import RedactionOptions, RedactionRule
 from unspool.redact.redactor import Redactor
 
 REDACTOR = Redactor(b"a key")
@@ -17,7 +17,7 @@ REDACTOR = Redactor(b"a key")
 
 def redacted(text: str, redactor: Redactor = REDACTOR) -> tuple[str, Counter[str]]:
     counts: Counter[str] = Counter()
-    return redactor.text(text, counts), counts
+    return redactor.redact_text(text, counts), counts
 
 
 @pytest.mark.parametrize("planted", PLANTED, ids=IDS)
@@ -125,14 +125,14 @@ def test_what_stands_around_a_secret_does_not_hide_it(before: str, planted: Plan
 def test_addresses_and_homes_are_redacted_by_option_only() -> None:
     text = "me@example.com in /home/me/project and C:\\Users\\me\\x"
     assert redacted(text)[0] == text
-    changed, counts = redacted(text, Redactor(b"k", Options(emails=True, homes=True)))
+    changed, counts = redacted(text, Redactor(b"k", RedactionOptions(emails=True, homes=True)))
     assert counts == {"email": 1, "home": 2}
     assert "me@" not in changed
     assert changed.count("/home/[redacted:home:") == 1
 
 
 def test_a_rule_of_ones_own_counts_too() -> None:
-    rule = Rule("acme-token", "acme_[a-z0-9]{8}", "acme_")
-    changed, counts = redacted("acme_1234abcd", Redactor(b"k", Options(rules=(rule,))))
+    rule = RedactionRule("acme-token", "acme_[a-z0-9]{8}", "acme_")
+    changed, counts = redacted("acme_1234abcd", Redactor(b"k", RedactionOptions(rules=(rule,))))
     assert (counts, changed[:21]) == ({"acme-token": 1}, "[redacted:acme-token:")
-    assert Redactor(b"k", Options(rules=(rule,))).version != REDACTOR.version
+    assert Redactor(b"k", RedactionOptions(rules=(rule,))).version != REDACTOR.version

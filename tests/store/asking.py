@@ -14,15 +14,15 @@ import duckdb
 from unspool.prices.price_list import Price
 from unspool.store.archive.archive import Archive
 from unspool.store.columns import manifest as manifests
-from unspool.store.columns.manifest import Manifest
-from unspool.store.columns.refresh import Asked, Refreshed, refresh
+from unspool.store.columns.manifest import ColumnManifest
+from unspool.store.columns.refresh import RefreshOptions, RefreshReport, refresh_columns
 from unspool.store.database import open_archive, open_store
-from unspool.store.sql.client import Engine, Limits
-from unspool.store.sql.protocol import ROWS, Header
-from unspool.store.sql.views import Setup, scope, setup
-from unspool.store.sync.sync import Wishes, sync
+from unspool.store.sql.client import QueryLimits, SqlEngine
+from unspool.store.sql.protocol import ROWS, ResultHeader
+from unspool.store.sql.views import EngineSetup, build_setup, resolve_scope
+from unspool.store.sync.sync import SyncOptions, sync_folder
 
-PLAIN = Asked(edition="plain", workers=1)
+PLAIN = RefreshOptions(price_edition="plain", workers=1)
 
 
 class Columns:
@@ -30,9 +30,9 @@ class Columns:
 
     def __init__(self, folder: Path, *roots: Path, prices: tuple[Price, ...] = ()) -> None:
         self.folder, self.roots, self.prices = folder, list(roots), prices
-        self.place = folder / manifests.FOLDER
+        self.place = folder / manifests.COLUMNS_FOLDER
 
-    def refresh(self, asked: Asked = PLAIN, *, archive: bool = True) -> Refreshed:
+    def refresh(self, asked: RefreshOptions = PLAIN, *, archive: bool = True) -> RefreshReport:
         """Bring store and column files up to date."""
         self.sync(archive=archive)
         return self.derive(asked)
@@ -41,23 +41,28 @@ class Columns:
         """Bring the store up to date."""
         with closing(open_store(self.folder)) as database, closing(open_archive(self.folder)) as kept:
             for root in self.roots:
-                sync(database, Archive(kept), root, Wishes(archive=archive, edition="plain", prices=self.prices))
+                sync_folder(
+                    database,
+                    Archive(kept),
+                    root,
+                    SyncOptions(archive=archive, price_edition="plain", prices=self.prices),
+                )
 
-    def derive(self, asked: Asked = PLAIN) -> Refreshed:
+    def derive(self, asked: RefreshOptions = PLAIN) -> RefreshReport:
         """Bring the column files up to date."""
         with closing(open_store(self.folder)) as database:
-            return refresh(database, self.folder, asked._replace(prices=self.prices))
+            return refresh_columns(database, self.folder, asked._replace(prices=self.prices))
 
     @property
-    def manifest(self) -> Manifest:
+    def manifest(self) -> ColumnManifest:
         """What the column files are."""
-        return manifests.read(self.place)
+        return manifests.read_manifest(self.place)
 
-    def setup(self) -> Setup:
+    def setup(self) -> EngineSetup:
         """Return what a connection must run."""
         with closing(open_store(self.folder)) as database:
-            wanted = scope(database, self.place, self.manifest, self.roots, self.prices)
-        return setup(self.place, self.manifest, wanted, UTC)
+            wanted = resolve_scope(database, self.place, self.manifest, self.roots, self.prices)
+        return build_setup(self.place, self.manifest, wanted, UTC)
 
     @contextmanager
     def connection(self) -> Iterator[duckdb.DuckDBPyConnection]:
@@ -79,15 +84,15 @@ class Columns:
             names = [column[0] for column in found.description or []]
             return [dict(zip(names, row, strict=True)) for row in found.fetchall()]
 
-    def engine(self, limits: Limits | None = None) -> Engine:
+    def engine(self, limits: QueryLimits | None = None) -> SqlEngine:
         """Return the locked engine."""
-        return Engine(self.setup(), str(self.place), limits)
+        return SqlEngine(self.setup(), str(self.place), limits)
 
 
-def answer(engine: Engine, query: str) -> tuple[list[str], bytes]:
+def answer(engine: SqlEngine, query: str) -> tuple[list[str], bytes]:
     """Return the names of the columns, and the rows as they come."""
-    header, *pieces = engine.ask(query, ROWS)
-    assert isinstance(header, Header)
+    header, *pieces = engine.execute(query, ROWS)
+    assert isinstance(header, ResultHeader)
     return header.names, b"".join(piece for piece in pieces if isinstance(piece, bytes))
 
 

@@ -26,7 +26,7 @@ from unspool.testing.build import (
     thinking,
     tool_result,
     tool_use,
-    user,  # fmt: skip
+    user,
 )
 
 ONE, TWO, THREE = (f"{digit * 8}-0000-4000-8000-000000000000" for digit in "123")

@@ -13,8 +13,17 @@ import pytest
 
 import unspool.store
 from unspool.errors import Refused, Unreadable, UnspoolError, Unwritable
-from unspool.store.database import STORE, VERSIONS, is_locked, locked, open_archive, open_store, telling, transaction
-from unspool.store.sync.changes import known_stamps, unindexed
+from unspool.store.database import (
+    STORE,
+    VERSIONS,
+    is_locked,
+    locked,
+    open_archive,
+    open_store,
+    transaction,
+    translate_errors,
+)
+from unspool.store.sync.changes import count_unindexed_bytes, read_stamps
 
 
 def modes(folder: Path) -> set[int]:
@@ -124,7 +133,7 @@ def test_a_link_in_the_place_of_the_store_is_not_followed(tmp_path: Path) -> Non
 def test_what_sqlite_says_is_told_in_our_words(tmp_path: Path, code: int, kind: type[UnspoolError], words: str) -> None:
     error = sqlite3.OperationalError("why")
     error.sqlite_errorcode = code
-    with pytest.raises(kind, match=words) as told, telling(tmp_path):
+    with pytest.raises(kind, match=words) as told, translate_errors(tmp_path):
         raise error
     assert told.value.hint
 
@@ -149,7 +158,7 @@ def test_a_store_without_an_index_gets_one_that_knows_what_it_lacks(tmp_path: Pa
         assert database.execute("PRAGMA user_version").fetchone() == (VERSIONS[STORE],)
         assert database.execute("SELECT source_id FROM unindexed").fetchall() == [(1,), (2,)]
         assert database.execute("SELECT count(*) FROM words WHERE words MATCH 'a'").fetchone() == (0,)
-        assert unindexed(database, Path("/c")) == 18
+        assert count_unindexed_bytes(database, Path("/c")) == 18
 
 
 def test_a_store_without_stamps_by_folder_knows_that_it_lacks_them(tmp_path: Path) -> None:
@@ -163,4 +172,4 @@ def test_a_store_without_stamps_by_folder_knows_that_it_lacks_them(tmp_path: Pat
         old.execute("PRAGMA user_version = 3")
     with closing(open_store(tmp_path)) as database:
         assert database.execute("PRAGMA user_version").fetchone() == (VERSIONS[STORE],)
-        assert known_stamps(database, Path("/c")) == {"/c/": {"1": (9, 8, 7, 6)}}
+        assert read_stamps(database, Path("/c")) == {"/c/": {"1": (9, 8, 7, 6)}}

@@ -13,8 +13,8 @@ from starlette.routing import Route
 
 from tests.serving import Served, serving
 from unspool.testing.build import session, user
-from unspool.web.app import routes
-from unspool.web.auth import Guard, Names, is_loopback
+from unspool.web.app import all_routes
+from unspool.web.auth import AllowedHosts, RequestGuard, is_loopback
 
 PORT = 8737
 
@@ -30,7 +30,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 def paths() -> list[str]:
     """Every route, with something in place of what varies."""
-    found = [route.path for route in routes() if isinstance(route, Route)]
+    found = [route.path for route in all_routes() if isinstance(route, Route)]
     return [path.replace("{", "").replace(":path", "").replace("}", "") for path in found]
 
 
@@ -212,15 +212,15 @@ def test_loopback_is_told_from_all_else(host: str, own: bool) -> None:
 
 
 def test_two_hosts_in_one_request_are_refused() -> None:
-    guard = Guard(Names("127.0.0.1", PORT))
+    guard = RequestGuard(AllowedHosts("127.0.0.1", PORT))
     token = (b"authorization", f"Bearer {guard.token}".encode())
     twice = [(b"host", f"127.0.0.1:{PORT}".encode()), (b"host", b"evil.example.com"), token]
-    refusal = guard.refusal("GET", Headers(raw=twice))
+    refusal = guard.refuse("GET", Headers(raw=twice))
     assert refusal is not None
     assert refusal.status_code == 403
-    assert guard.refusal("GET", Headers(raw=[twice[0], token])) is None
+    assert guard.refuse("GET", Headers(raw=[twice[0], token])) is None
 
 
 def test_a_link_or_a_token_is_never_the_same_twice() -> None:
-    guards = [Guard(Names("127.0.0.1", PORT)) for _ in range(50)]
-    assert len({guard.token for guard in guards} | {guard.link() for guard in guards}) == 100
+    guards = [RequestGuard(AllowedHosts("127.0.0.1", PORT)) for _ in range(50)]
+    assert len({guard.token for guard in guards} | {guard.create_link() for guard in guards}) == 100

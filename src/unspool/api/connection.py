@@ -1,22 +1,20 @@
-"""A connection to the Messages API: a request in, typed events out. The only module that knows an HTTP library.
+"""Sends requests to the Messages API and yields typed events: retries, streams, counts tokens.
 
-    async with Connection(endpoint(os.environ)) as api:
+    async with Connection(endpoint_from_environment(os.environ)) as api:
         async for event in api.events(body):
-            ...                             # Begun, BlockGrown, …, and in the end Ended or Broken
-        answer = await api.answer(body)     # the same, put together
-        tokens = await api.count(body)      # exact, or an estimate that says so
+            ...                               # MessageStarted, BlockDelta, …, MessageFinished or StreamBroken
+        response = await api.response(body)   # the same, put together
+        tokens = await api.count(body)        # exact, or an estimate that says so
 
-It is asynchronous, for a client that listens to a person while an answer comes; `ask.py` is for everybody else.
+It is asynchronous, for a client that listens to a person while a response comes; `fetch_response` and
+`count_request_tokens` are for everybody else.
 
 Rules
-  1. A request is asked again only while nothing of its answer has come (`retry.py` says when). What has begun is never
-     asked again here: somebody may have acted on it.
-  2. An answer that breaks off ends in `Broken`, after all that came before. An exception means that there is no answer.
+  1. A request is retried only while nothing of its response has come (`errors.py` decides when). What has begun is
+     never requested again here: somebody may have acted on it.
+  2. A response that breaks off ends in `StreamBroken`, after all that came before. An exception means that there is no
+     response.
   3. Redirects are not followed, and settings of the process are not read: a key goes where its owner sends it.
-
-[merged: count.py] How many tokens a request is: what is sent to be counted, and an estimate where nobody counts. Pure.
-
-[merged: ask.py] The API for who waits for it: a request in, the answer out. `connection.py` without `await`.
 """
 
 from __future__ import annotations
@@ -31,22 +29,34 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from unspool.api.accumulator import CUT, Answer, Assembly
-from unspool.api.endpoint import Endpoint
-from unspool.api.errors import IMPATIENT, PATIENT, Patience, again, refusal, unreachable, wait
-from unspool.api.events import AnyEvent, Begun, BlockGrown, Broken, Ended, Json, Waiting, decode, events_of
-from unspool.api.sse import Frames, TooLarge
-from unspool.errors import ApiFailed, Usage
-from unspool.prices.token_estimate import estimate
+from unspool.api import errors
+from unspool.api.accumulator import ENDED_EARLY, ApiResponse, ResponseAccumulator
+from unspool.api.endpoint import Endpoint, ssl_context
+from unspool.api.errors import RetryPolicy
+from unspool.api.events import (
+    AnyEvent,
+    BlockDelta,
+    Json,
+    MessageFinished,
+    MessageStarted,
+    RetryWait,
+    StreamBroken,
+    decode_event,
+    message_to_events,
+)
+from unspool.api.sse import EventTooLarge, SseParser
+from unspool.errors import ApiFailed, UsageError
+from unspool.prices import estimate_request_tokens
 
 if TYPE_CHECKING:
     import httpx2
 
-ESTIMATED = "the API did not count it"
-_COUNTED = ("model", "messages", "system", "tools", "tool_choice", "thinking", "cache_control", "output_config")
+_NOT_COUNTED = "the API did not count it"
+_COUNTED_FIELDS = ("model", "messages", "system", "tools", "tool_choice", "thinking", "cache_control", "output_config")
+_MAX_ERROR_BYTES = 1 << 16
 
 
-class Count(NamedTuple):
+class TokenCount(NamedTuple):
     """A number of input tokens."""
 
     tokens: int
@@ -56,38 +66,39 @@ class Count(NamedTuple):
     """Why it has not."""
 
 
-def countable(body: Json) -> Json:
-    """Return what of a request is counted."""
-    return {key: body[key] for key in _COUNTED if key in body}
-
-
-def estimated(body: Json, why: str) -> Count:
-    """Return an estimate that says so."""
-    return Count(max(1, estimate(body)), exact=False, why=why)
-
-
-_LARGEST_ERROR = 1 << 16
-
-
-class Times(NamedTuple):
-    """Clock, sleep and chance, so that a test needs no patience."""
+class Timing(NamedTuple):
+    """Clock, sleep and chance, so that a test need not wait."""
 
     clock: Callable[[], float] = time.monotonic
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     chance: Callable[[], float] = random.random
 
 
-REAL = Times()
+_REAL_TIMING = Timing()
+
+
+class _OpenResponse(NamedTuple):
+    """A response of which the first bytes have come."""
+
+    response: httpx2.Response
+    first: bytes
+    pieces: AsyncIterator[bytes]
+
+    async def rest(self) -> bytes:
+        """Return all bytes, the first included."""
+        return self.first + b"".join([piece async for piece in self.pieces])
 
 
 class Connection:
-    """An API to ask, while the `async with` lasts."""
+    """A connection to the API, while the `async with` lasts."""
 
-    def __init__(self, endpoint: Endpoint, *, patience: Patience = PATIENT, times: Times = REAL) -> None:
+    def __init__(
+        self, endpoint: Endpoint, *, retry: RetryPolicy = errors.DEFAULT_RETRY, timing: Timing = _REAL_TIMING
+    ) -> None:
         self._endpoint = endpoint
-        self._patience = patience
-        self._times = times
-        self._client = _client(endpoint, patience)
+        self._retry = retry
+        self._timing = timing
+        self._client = _open_client(endpoint, retry)
 
     async def __aenter__(self) -> Connection:
         await self._client.__aenter__()
@@ -99,218 +110,185 @@ class Connection:
         await self._client.__aexit__(kind, error, trace)
 
     async def events(self, body: Json, betas: Iterable[str] = ()) -> AsyncGenerator[AnyEvent, None]:
-        """Yield what happens until the answer ends; before it begins, every wait. `stream` is set here."""
+        """Yield the events of a response until it ends; before it begins, every wait. `stream` is set here."""
         data = msgspec.json.encode({**body, "stream": True})
-        async with aclosing(self._asked("/v1/messages", data, betas)) as steps:
+        # Closed at once when the caller stops early; else the request would go on until the generator is collected.
+        async with aclosing(self._send("/v1/messages", data, betas)) as steps:
             async for step in steps:
-                if isinstance(step, Waiting):
+                if isinstance(step, RetryWait):
                     yield step
                     continue
-                async with aclosing(self._read(step)) as events:
+                async with aclosing(self._read_events(step)) as events:
                     async for event in events:
                         yield event
 
-    async def answer(
-        self, body: Json, betas: Iterable[str] = (), notice: Callable[[AnyEvent], None] | None = None
-    ) -> Answer:
-        """Return the answer, whole or broken. Who wants to see it come gives a function for the events."""
-        assembly = Assembly()
+    async def response(
+        self, body: Json, betas: Iterable[str] = (), on_event: Callable[[AnyEvent], None] | None = None
+    ) -> ApiResponse:
+        """Return the response, whole or broken; `on_event` is called with each event as it comes."""
+        accumulator = ResponseAccumulator()
         async with aclosing(self.events(body, betas)) as events:
             async for event in events:
-                assembly.add(event)
-                if notice is not None:
-                    notice(event)
-        return assembly.answer()
+                accumulator.add(event)
+                if on_event is not None:
+                    on_event(event)
+        return accumulator.response()
 
-    async def count(self, body: Json, betas: Iterable[str] = ()) -> Count:
+    async def count(self, body: Json, betas: Iterable[str] = ()) -> TokenCount:
         """Return how many input tokens a request is; an estimate if the API does not say."""
         import httpx2
 
-        data = msgspec.json.encode(countable(body))
+        data = msgspec.json.encode({key: body[key] for key in _COUNTED_FIELDS if key in body})
         try:
-            async with aclosing(self._asked("/v1/messages/count_tokens", data, betas)) as steps:
+            async with aclosing(self._send("/v1/messages/count_tokens", data, betas)) as steps:
                 async for step in steps:
-                    if not isinstance(step, Waiting):
-                        return _counted(step.first + await _rest(step)) or estimated(body, ESTIMATED)
+                    if not isinstance(step, RetryWait):
+                        return _parse_count(await step.rest()) or estimate_count(body, _NOT_COUNTED)
         except ApiFailed as failed:
-            return estimated(body, failed.message)
+            return estimate_count(body, failed.message)
         except httpx2.RequestError as error:
-            return estimated(body, unreachable(self._endpoint, _words(error)).message)
-        return estimated(body, ESTIMATED)
+            return estimate_count(body, errors.unreachable_error(self._endpoint, errors.describe_error(error)).message)
+        return estimate_count(body, _NOT_COUNTED)
 
-    async def _asked(self, path: str, data: bytes, betas: Iterable[str]) -> AsyncGenerator[Waiting | _Opened, None]:
-        """Yield every wait, and then an answer of which the first bytes have come."""
+    async def _send(
+        self, path: str, data: bytes, betas: Iterable[str]
+    ) -> AsyncGenerator[RetryWait | _OpenResponse, None]:
+        """Yield every wait, and then a response of which the first bytes have come."""
         import httpx2
 
-        headers = self._endpoint.headers(betas)
-        opened = False
-        began = self._times.clock()
-        for attempt in range(1, self._patience.tries + 1):
+        sent_headers, opened, began = self._endpoint.headers(betas), False, self._timing.clock()
+        for attempt in range(1, self._retry.tries + 1):
             status: int | None = None
-            said: dict[str, str] = {}
+            headers: dict[str, str] = {}
             try:
-                async with self._client.stream("POST", path, content=data, headers=headers) as response:
+                async with self._client.stream("POST", path, content=data, headers=sent_headers) as response:
                     pieces = response.aiter_bytes()
                     if response.status_code == 200:
-                        first = await _first(pieces)
+                        # Not before the first bytes: a connection that closes without any is retried.
+                        first = await _read_up_to(pieces, 0)
                         if first:
                             opened = True
-                            yield _Opened(response, first, pieces)
+                            yield _OpenResponse(response, first, pieces)
                             return
-                        failure = unreachable(self._endpoint, "the answer is empty")
+                        failure = errors.unreachable_error(self._endpoint, "the answer is empty")
                     else:
-                        status, said = response.status_code, dict(response.headers)
-                        failure = refusal(self._endpoint, status, await _start(pieces), said)
-                        if not again(status, said):
+                        status, headers = response.status_code, dict(response.headers)
+                        said = await _read_up_to(pieces, _MAX_ERROR_BYTES)
+                        failure = errors.error_from_response(self._endpoint, status, said, headers)
+                        if not errors.is_retryable(status, headers):
                             raise failure
             except httpx2.RequestError as error:
-                if opened:  # it closed badly; what it said has been read
+                if opened:  # it closed badly; what it sent has been read
                     return
-                failure = unreachable(self._endpoint, _words(error))
-            seconds = wait(attempt, said, self._times.chance())
-            left = self._patience.seconds - (self._times.clock() - began)
-            if attempt == self._patience.tries or seconds > left:
+                failure = errors.unreachable_error(self._endpoint, errors.describe_error(error))
+            seconds = errors.retry_delay(attempt, headers, self._timing.chance())
+            left = self._retry.seconds - (self._timing.clock() - began)
+            if attempt == self._retry.tries or seconds > left:
                 raise failure
-            yield Waiting(seconds=seconds, attempt=attempt, reason=failure.message, status=status)
-            await self._times.sleep(seconds)
+            yield RetryWait(seconds=seconds, attempt=attempt, reason=failure.message, status=status)
+            await self._timing.sleep(seconds)
 
-    async def _read(self, opened: _Opened) -> AsyncGenerator[AnyEvent, None]:
-        """Yield the events of an answer, the last of them `Ended` or `Broken`."""
+    async def _read_events(self, opened: _OpenResponse) -> AsyncGenerator[AnyEvent, None]:
+        """Yield the events of a response, the last of them `MessageFinished` or `StreamBroken`."""
         import httpx2
 
-        frames = Frames()
+        parser = SseParser()
         piece = opened.first
         try:
+            # Some gateways send a whole message, though a stream was requested.
             if "text/event-stream" not in opened.response.headers.get("content-type", ""):
-                for event in events_of(piece + await _rest(opened)):
-                    yield self._placed(event, opened)
+                for event in message_to_events(await opened.rest()):
+                    yield self._complete(event, opened)
                 return
             while True:
-                for frame in frames.feed(piece):
-                    event = decode(frame.data)
-                    if type(event) is BlockGrown:
+                for frame in parser.feed(piece):
+                    event = decode_event(frame.data)
+                    if type(event) is BlockDelta:  # nearly every event is one
                         yield event
                         continue
-                    yield self._placed(event, opened)
-                    if isinstance(event, Ended | Broken):
+                    yield self._complete(event, opened)
+                    if isinstance(event, MessageFinished | StreamBroken):
                         return
                 piece = await anext(opened.pieces)
         except StopAsyncIteration:
-            yield Broken(reason=CUT)
-        except TooLarge as error:
-            yield Broken(reason=str(error))
+            yield StreamBroken(reason=ENDED_EARLY)
+        except EventTooLarge as error:
+            yield StreamBroken(reason=str(error))
         except httpx2.RequestError as error:
-            yield Broken(reason=f"the connection broke: {self._endpoint.hide(_words(error))}")
+            words = self._endpoint.hide_secrets(errors.describe_error(error))
+            yield StreamBroken(reason=f"the connection broke: {words}")
 
-    def _placed(self, event: AnyEvent, opened: _Opened) -> AnyEvent:
-        """Add to an event what only the connection knows, and hide what it must not tell."""
+    def _complete(self, event: AnyEvent, opened: _OpenResponse) -> AnyEvent:
+        """Add the request's id to an event, and hide secrets that the API repeats."""
         match event:
-            case Begun():
+            case MessageStarted():
                 return msgspec.structs.replace(event, request_id=opened.response.headers.get("request-id"))
-            case Broken(reason=reason):
-                return msgspec.structs.replace(event, reason=self._endpoint.hide(reason))
+            case StreamBroken(reason=reason):
+                return msgspec.structs.replace(event, reason=self._endpoint.hide_secrets(reason))
             case _:
                 return event
 
 
-class _Opened(NamedTuple):
-    """An answer of which something has come."""
+def fetch_response(endpoint: Endpoint, body: Json, *, betas: Iterable[str] = ()) -> ApiResponse:
+    """Return the response to a request: `ApiFailed` if there is none; `broken` is set if it is not all."""
 
-    response: httpx2.Response
-    first: bytes
-    pieces: AsyncIterator[bytes]
+    async def fetch() -> ApiResponse:
+        async with Connection(endpoint) as api:
+            return await api.response(body, betas)
+
+    return asyncio.run(fetch())
 
 
-def _client(endpoint: Endpoint, patience: Patience) -> httpx2.AsyncClient:
+def count_request_tokens(
+    endpoint: Endpoint | None, body: Json, *, retry: RetryPolicy = errors.QUICK_RETRY
+) -> TokenCount:
+    """Return how many input tokens a request is: exact if the API says, else an estimate that says so. Never fails."""
+    if endpoint is None:
+        return estimate_count(body, "there is no API to ask")
+
+    async def count() -> TokenCount:
+        async with Connection(endpoint, retry=retry) as api:
+            return await api.count(body)
+
+    return asyncio.run(count())
+
+
+def estimate_count(body: Json, why: str) -> TokenCount:
+    """Return an estimate, with the reason why it is no count."""
+    return TokenCount(max(1, estimate_request_tokens(body)), exact=False, why=why)
+
+
+def _open_client(endpoint: Endpoint, retry: RetryPolicy) -> httpx2.AsyncClient:
     try:
         import httpx2
     except ModuleNotFoundError:
-        raise Usage("talking to the API needs a library", hint="pip install 'unspool[chat]'") from None
-    verify: object = True
-    if endpoint.certificates:
-        context = httpx2.create_ssl_context(trust_env=False)
-        try:
-            context.load_verify_locations(endpoint.certificates)
-        except OSError as error:
-            words = (error.strerror or "not certificates").lower()
-            raise Usage(f"cannot read the certificates in `{endpoint.certificates}`: {words}") from None
-        verify = context
+        raise UsageError("talking to the API needs a library", hint="pip install 'unspool[chat]'") from None
     return httpx2.AsyncClient(
         base_url=endpoint.base_url,
-        timeout=httpx2.Timeout(patience.silence, connect=patience.connect),
+        timeout=httpx2.Timeout(retry.silence, connect=retry.connect),
         proxy=endpoint.proxy,
-        verify=verify,  # type: ignore[arg-type]
+        verify=ssl_context(endpoint.certificates) if endpoint.certificates else True,
+        # Proxy and certificates come from the endpoint, and a redirect could send the key to another host.
         trust_env=False,
         follow_redirects=False,
     )
 
 
-async def _first(pieces: AsyncIterator[bytes]) -> bytes:
-    """Return the first bytes that come, or none."""
-    async for piece in pieces:
-        if piece:
-            return piece
-    return b""
-
-
-async def _start(pieces: AsyncIterator[bytes]) -> bytes:
-    """Return what an error says, up to a limit."""
+async def _read_up_to(pieces: AsyncIterator[bytes], limit: int) -> bytes:
+    """Return bytes until there are more than a limit, or no more."""
     found = bytearray()
     async for piece in pieces:
         found += piece
-        if len(found) > _LARGEST_ERROR:
+        if len(found) > limit:
             break
     return bytes(found)
 
 
-async def _rest(opened: _Opened) -> bytes:
-    return b"".join([piece async for piece in opened.pieces])
-
-
-def _counted(data: bytes) -> Count | None:
+def _parse_count(data: bytes) -> TokenCount | None:
     try:
         value = msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeError):
         return None
     tokens = value.get("input_tokens") if isinstance(value, dict) else None
-    return Count(tokens, exact=True) if isinstance(tokens, int) and not isinstance(tokens, bool) else None
-
-
-def _words(error: Exception) -> str:
-    """Return what a library says went wrong; some of its errors say nothing but their name."""
-    return str(error) or type(error).__name__
-
-
-def answer(
-    endpoint: Endpoint,
-    body: Json,
-    *,
-    betas: Iterable[str] = (),
-    notice: Callable[[AnyEvent], None] | None = None,
-    patience: Patience = PATIENT,
-) -> Answer:
-    """Return what the API says to a request: `ApiFailed` if that is nothing, and `broken` is set if it is not all."""
-
-    async def ask() -> Answer:
-        async with Connection(endpoint, patience=patience) as api:
-            return await api.answer(body, betas, notice)
-
-    return asyncio.run(ask())
-
-
-def count(
-    endpoint: Endpoint | None,
-    body: Json,
-    *,
-    betas: Iterable[str] = (),
-    patience: Patience = IMPATIENT,
-) -> Count:
-    """Return how many input tokens a request is: exact if the API says, else an estimate that says so. Never fails."""
-    if endpoint is None:
-        return estimated(body, "there is no API to ask")
-
-    async def ask() -> Count:
-        async with Connection(endpoint, patience=patience) as api:
-            return await api.count(body, betas)
-
-    return asyncio.run(ask())
+    # In Python `True` is an integer; in JSON it is none.
+    return TokenCount(tokens, exact=True) if isinstance(tokens, int) and not isinstance(tokens, bool) else None

@@ -1,10 +1,10 @@
-"""What the API streams, typed: one frame's data in, one event out.
+"""Decodes what the Messages API streams into typed events: the data of one server-sent event in, one event out.
 
 Rules
-  1. An event or a delta that is not known here is `Other`, and says what it is: the API may add some at any time.
-  2. Data that is not what it should be ends the stream as `Broken`; it is never an exception.
-
-[merged: whole.py] An answer that came whole, though it was asked for in pieces, as some gateways do: bytes in, the same events out.
+  1. An event or a delta that is not known here is `UnknownEvent` or `UnknownDelta`, and holds its JSON: the API may add
+     some at any time.
+  2. Data that is not what it should be ends the stream as `StreamBroken`; it is never an exception.
+  3. A message that came whole, though a stream was requested, gives the events that it would have been.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ import msgspec
 Json: TypeAlias = dict[str, Any]
 
 
-class Event(msgspec.Struct, frozen=True, kw_only=True):
-    """Anything that happens while an answer comes."""
+class StreamEvent(msgspec.Struct, frozen=True, kw_only=True):
+    """Anything that happens while a response comes."""
 
 
 class Delta(msgspec.Struct, frozen=True, kw_only=True, tag_field="type"):
-    """What is added to a block."""
+    """A part that is added to a block."""
 
 
 class TextDelta(Delta, frozen=True, tag="text_delta"):
@@ -32,13 +32,13 @@ class TextDelta(Delta, frozen=True, tag="text_delta"):
 
 
 class ThinkingDelta(Delta, frozen=True, tag="thinking_delta"):
-    """More of what the model thinks."""
+    """More of the thinking."""
 
     thinking: str
 
 
 class SignatureDelta(Delta, frozen=True, tag="signature_delta"):
-    """What signs the thinking."""
+    """The signature of the thinking."""
 
     signature: str
 
@@ -50,67 +50,67 @@ class InputDelta(Delta, frozen=True, tag="input_json_delta"):
 
 
 class CitationDelta(Delta, frozen=True, tag="citations_delta"):
-    """A source of a text."""
+    """A citation of a text."""
 
     citation: Json
 
 
-class OtherDelta(Delta, frozen=True, tag=""):
-    """What is not known here."""
+class UnknownDelta(Delta, frozen=True, tag=""):
+    """A delta of a type that is not known here."""
 
     json: Json
 
 
-class Begun(Event, frozen=True):
-    """An answer begins: its id, model and first usage."""
+class MessageStarted(StreamEvent, frozen=True):
+    """A message begins: its id, model and first usage."""
 
     message: Json
     request_id: str | None = None
 
 
-class BlockBegun(Event, frozen=True):
+class BlockStarted(StreamEvent, frozen=True):
     """A block begins."""
 
     index: int
     content_block: Json
 
 
-class BlockGrown(Event, frozen=True):
-    """A block goes on."""
+class BlockDelta(StreamEvent, frozen=True):
+    """A block grows."""
 
     index: int
-    delta: TextDelta | ThinkingDelta | SignatureDelta | InputDelta | CitationDelta | OtherDelta
+    delta: TextDelta | ThinkingDelta | SignatureDelta | InputDelta | CitationDelta | UnknownDelta
 
 
-class BlockEnded(Event, frozen=True):
+class BlockFinished(StreamEvent, frozen=True):
     """A block is whole."""
 
     index: int
 
 
-class Changed(Event, frozen=True):
-    """The message around the blocks: why it ends, what was used."""
+class MessageDelta(StreamEvent, frozen=True):
+    """Fields of the message that are known at the end: stop reason, usage."""
 
     delta: Json
     usage: Json = {}
 
 
-class Ended(Event, frozen=True):
-    """The answer is whole."""
+class MessageFinished(StreamEvent, frozen=True):
+    """The message is whole."""
 
 
-class Ping(Event, frozen=True):
-    """Nothing, but the API is there."""
+class Ping(StreamEvent, frozen=True):
+    """A sign of life while nothing else is sent."""
 
 
-class Other(Event, frozen=True):
-    """What is not known here."""
+class UnknownEvent(StreamEvent, frozen=True):
+    """An event of a type that is not known here."""
 
     json: Json
 
 
-class Waiting(Event, frozen=True):
-    """The request is asked again in some seconds. Only before an answer begins."""
+class RetryWait(StreamEvent, frozen=True):
+    """The request is sent again in some seconds. Only before a response begins."""
 
     seconds: float
     attempt: int
@@ -118,96 +118,87 @@ class Waiting(Event, frozen=True):
     status: int | None = None
 
 
-class Broken(Event, frozen=True):
-    """The answer ends here, too early."""
+class StreamBroken(StreamEvent, frozen=True):
+    """The response ends here, too early."""
 
     reason: str
     kind: str | None = None
-    """The API's type of error, if it said one."""
+    """The API's type of error, if there was one."""
 
 
 AnyEvent: TypeAlias = (
-    Begun | BlockBegun | BlockGrown | BlockEnded | Changed | Ended | Ping | Other | Waiting | Broken
+    MessageStarted | BlockStarted | BlockDelta | BlockFinished | MessageDelta | MessageFinished
+    | Ping | UnknownEvent | RetryWait | StreamBroken
 )  # fmt: skip
 
-_EVENTS: dict[str, type[Begun | BlockBegun | BlockEnded | Changed | Ended | Ping]] = {
-    "message_start": Begun,
-    "content_block_start": BlockBegun,
-    "content_block_stop": BlockEnded,
-    "message_delta": Changed,
-    "message_stop": Ended,
+_EVENTS: dict[str, type[MessageStarted | BlockStarted | BlockFinished | MessageDelta | MessageFinished | Ping]] = {
+    "message_start": MessageStarted,
+    "content_block_start": BlockStarted,
+    "content_block_stop": BlockFinished,
+    "message_delta": MessageDelta,
+    "message_stop": MessageFinished,
     "ping": Ping,
 }
-_DELTAS: dict[str, type[TextDelta | ThinkingDelta | SignatureDelta | InputDelta | CitationDelta]] = {
-    "text_delta": TextDelta,
-    "thinking_delta": ThinkingDelta,
-    "signature_delta": SignatureDelta,
-    "input_json_delta": InputDelta,
-    "citations_delta": CitationDelta,
-}
+_DELTAS = frozenset({"text_delta", "thinking_delta", "signature_delta", "input_json_delta", "citations_delta"})
+# Built once: a decoder for one type is faster than `msgspec.json.decode` with that type.
+_decode_delta = msgspec.json.Decoder(BlockDelta).decode
 
 
-_grown = msgspec.json.Decoder(BlockGrown).decode
-
-
-class _Growth(msgspec.Struct, frozen=True):
+class _RawDelta(msgspec.Struct, frozen=True):
     index: int
     delta: Json
 
 
-def decode(data: str) -> AnyEvent:
-    """Return the event that a frame's data says."""
-    if "content_block_delta" in data[:40]:  # nearly all of an answer: straight to its type
+def decode_event(data: str) -> AnyEvent:
+    """Return the event that the data of a server-sent event holds."""
+    if "content_block_delta" in data[:40]:  # nearly all of a response: decoded straight to its type
         try:
-            grown = _grown(data)
-            if type(grown.delta) is not OtherDelta:
-                return grown
+            event = _decode_delta(data)
+            if type(event.delta) is not UnknownDelta:
+                return event
         except msgspec.DecodeError:
             pass
     try:
         value = msgspec.json.decode(data, type=Json)
         kind = value.get("type")
         if kind == "error":
-            return failed(value)
+            return error_event(value)
         if kind == "content_block_delta":
-            growth = msgspec.convert(value, _Growth)
-            return BlockGrown(index=growth.index, delta=_delta(growth.delta))
+            raw = msgspec.convert(value, _RawDelta)
+            if str(raw.delta.get("type")) in _DELTAS:
+                return msgspec.convert(value, BlockDelta)
+            return BlockDelta(index=raw.index, delta=UnknownDelta(json=raw.delta))
         struct = _EVENTS.get(str(kind))
-        return Other(json=value) if struct is None else msgspec.convert(value, struct)
+        return UnknownEvent(json=value) if struct is None else msgspec.convert(value, struct)
     except (msgspec.DecodeError, UnicodeError):
-        return Broken(reason="an event is not what it should be")
+        return StreamBroken(reason="an event is not what it should be")
 
 
-def failed(value: Json) -> Broken:
-    """Return the end that an error of the API makes."""
+def error_event(value: Json) -> StreamBroken:
+    """Return the event for an error of the API."""
     error = value.get("error")
-    said = error if isinstance(error, dict) else {}
-    kind = str(said.get("type") or "api_error")
-    return Broken(reason=str(said.get("message") or kind), kind=kind)
+    fields = error if isinstance(error, dict) else {}
+    kind = str(fields.get("type") or "api_error")
+    return StreamBroken(reason=str(fields.get("message") or kind), kind=kind)
 
 
-def _delta(value: Json) -> TextDelta | ThinkingDelta | SignatureDelta | InputDelta | CitationDelta | OtherDelta:
-    struct = _DELTAS.get(str(value.get("type")))
-    return OtherDelta(json=value) if struct is None else msgspec.convert(value, struct)
-
-
-def events_of(data: bytes) -> Iterator[AnyEvent]:
-    """Yield the events that a whole message would have been."""
+def message_to_events(data: bytes) -> Iterator[AnyEvent]:
+    """Yield the events that a whole message would have been in a stream."""
     try:
         message = msgspec.json.decode(data, type=Json)
     except (msgspec.DecodeError, UnicodeError):
-        yield Broken(reason="the answer is neither a stream nor JSON")
+        yield StreamBroken(reason="the answer is neither a stream nor JSON")
         return
     content = message.get("content")
     if message.get("type") == "error" or not isinstance(content, list):
-        yield failed(message) if "error" in message else Broken(reason="the answer is not a message")
+        yield error_event(message) if "error" in message else StreamBroken(reason="the answer is not a message")
         return
     usage = message.get("usage")
-    yield Begun(message={**message, "content": [], "stop_reason": None})
+    yield MessageStarted(message={**message, "content": [], "stop_reason": None})
     for index, block in enumerate(content):
         if isinstance(block, dict):
-            yield BlockBegun(index=index, content_block=block)
-            yield BlockEnded(index=index)
+            yield BlockStarted(index=index, content_block=block)
+            yield BlockFinished(index=index)
     ended = {key: message.get(key) for key in ("stop_reason", "stop_sequence")}
-    yield Changed(delta=ended, usage=usage if isinstance(usage, dict) else {})
-    yield Ended()
+    yield MessageDelta(delta=ended, usage=usage if isinstance(usage, dict) else {})
+    yield MessageFinished()

@@ -1,1 +1,17 @@
-"""The `unspool` command: parse, call, print."""
+"""The command line: parses arguments, calls the packages below, prints the result."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from unspool._lazy import lazy_door
+
+# fmt: off
+if TYPE_CHECKING:
+    from unspool.cli.main import StepHook
+
+__all__ = ["StepHook"]
+
+__getattr__ = lazy_door(__name__, {
+    "main": "StepHook",
+})

@@ -1,4 +1,4 @@
-"""`unspool chat`: a conversation, in a terminal or without one. Flags in; everything else is in `client`.
+"""`unspool chat`: parses the flags of a chat and starts it in a terminal or headless.
 
 Rules
   1. Nothing that only a terminal needs is imported without one.
@@ -15,14 +15,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from unspool.cli import output
-from unspool.display.safe import clean, clean_line
-from unspool.errors import Usage
+from unspool.display import clean, clean_line
+from unspool.errors import UsageError
 from unspool.paths import config_folder
 
 if TYPE_CHECKING:
-    from unspool.client.config import Settings, Start
-    from unspool.client.protocols import Model
-    from unspool.client.start import Asked
+    from unspool.client import ChatOptions, ChatSettings, Model, SessionStart
 
 MODES = ("default", "acceptEdits", "plan", "bypassPermissions", "dontAsk")
 _LISTS = ("--allowedTools", "--allowed-tools", "--disallowedTools", "--disallowed-tools")
@@ -33,7 +31,7 @@ class Variadic(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Repeat an option before each word that is clearly one more of its list."""
-        from unspool.format.tools.parse import INPUT_TYPES
+        from unspool.format.tools import INPUT_TYPES
 
         repeated: list[str] = []
         for place, word in enumerate(args):
@@ -126,46 +124,46 @@ def chat(**flags: Any) -> None:
 
 
 async def _run(flags: dict[str, Any]) -> int:
+    from unspool.client import ChatRuntime
     from unspool.client import start as leading
-    from unspool.client.config import World
+    from unspool.client.ui import DEFAULT_MODEL, resolve_model
     from unspool.client.ui import open_chat as fitting
-    from unspool.client.ui.slash_commands import DEFAULT_MODEL, model_name
 
     values = dict(_pair(words) for words in flags["given"])
     asked = _asked(flags)
-    environment = fitting.environment(asked.config, os.environ)
+    environment = fitting.load_environment(asked.config, os.environ)
     if flags["explain"]:
-        here = fitting.Here(asked.config, asked.cwd, environment)
-        click.echo(clean(fitting.explained(flags["explain"], asked.settings, here)))
+        here = fitting.FolderContext(asked.config, asked.cwd, environment)
+        click.echo(clean(fitting.explain_call(flags["explain"], asked.settings, here)))
         return 0
-    async with leading.answering(flags["model"] or "", environment, values) as model:
-        world = World(model, asked.config, asked.cwd, environment)
+    async with leading.open_model(flags["model"] or "", environment, values) as model:
+        world = ChatRuntime(model, asked.config, asked.cwd, environment)
         if flags["probe"]:
-            return await _probe(model, model_name(asked.settings.model or DEFAULT_MODEL))
+            return await _probe(model, resolve_model(asked.settings.model or DEFAULT_MODEL))
         if _is_headless(flags):
-            return await leading.headless(asked, world, _complain)
-        return await leading.in_terminal(asked, world)
+            return await leading.run_headless(asked, world, _complain)
+        return await leading.run_in_terminal(asked, world)
 
 
 async def _probe(model: Model, name: str) -> int:
-    from unspool.client.ui.endpoint_probe import probed
+    from unspool.client.ui import probe_endpoint
 
     click.echo(f"model: {clean_line(name)}")
-    async for feature, went in probed(model, name):
+    async for feature, went in probe_endpoint(model, name):
         click.echo(f"{feature:<32}{clean_line(went)}")
     return 0
 
 
-def _asked(flags: dict[str, Any]) -> Asked:
-    from unspool.client.start import Asked
+def _asked(flags: dict[str, Any]) -> ChatOptions:
+    from unspool.client import ChatOptions
 
     streams_in = flags["input_format"] == "stream-json"
     if streams_in and flags["output_format"] != "stream-json":
-        raise Usage("`--input-format stream-json` needs `--output-format stream-json`")
+        raise UsageError("`--input-format stream-json` needs `--output-format stream-json`")
     if flags["asks"] not in (None, "stdio"):
-        raise Usage(f"`--permission-prompt-tool {flags['asks']}` is not known", hint="`stdio` asks the other end")
+        raise UsageError(f"`--permission-prompt-tool {flags['asks']}` is not known", hint="`stdio` asks the other end")
     config, cwd = config_folder(flags["config_dir"], os.environ), Path.cwd()
-    return Asked(
+    return ChatOptions(
         start=_start(flags, config, cwd),
         settings=_settings(flags),
         config=config,
@@ -179,16 +177,16 @@ def _asked(flags: dict[str, Any]) -> Asked:
     )
 
 
-def _settings(flags: dict[str, Any]) -> Settings:
-    from unspool.client.config import Settings
-    from unspool.permissions.rules import separated
+def _settings(flags: dict[str, Any]) -> ChatSettings:
+    from unspool.client import ChatSettings
+    from unspool.permissions import split_rules
 
     added = tuple(Path(name).expanduser() for name in flags["added"])
     for folder in added:
         if not folder.is_dir():
-            raise Usage(f"no such folder: `{folder}`", hint="`--add-dir` names a folder that is there")
+            raise UsageError(f"no such folder: `{folder}`", hint="`--add-dir` names a folder that is there")
     cost = flags["max_cost"]
-    return Settings(
+    return ChatSettings(
         model=_model(flags["model"]),
         mode="bypassPermissions" if flags["skips"] else flags["permission_mode"],
         max_steps=flags["max_turns"],
@@ -197,8 +195,8 @@ def _settings(flags: dict[str, Any]) -> Settings:
         max_seconds=flags["max_seconds"],
         system_prompt=flags["system_prompt"],
         append_system_prompt=flags["append_system_prompt"],
-        allowed=tuple(rule for words in flags["allowed"] for rule in separated(words)),
-        disallowed=tuple(rule for words in flags["disallowed"] for rule in separated(words)),
+        allowed=tuple(rule for words in flags["allowed"] for rule in split_rules(words)),
+        disallowed=tuple(rule for words in flags["disallowed"] for rule in split_rules(words)),
         added=tuple(folder.resolve() for folder in added),
         window=flags["context_window"],
         thinking=flags["thinking"],
@@ -220,21 +218,21 @@ def _tools(names: str | None) -> tuple[str, ...] | None:
     return tuple(name for name in names.replace(",", " ").split() if name)
 
 
-def _start(flags: dict[str, Any], config: Path, cwd: Path) -> Start:
-    from unspool.client.config import Start
+def _start(flags: dict[str, Any], config: Path, cwd: Path) -> SessionStart:
+    from unspool.client import SessionStart
     from unspool.client.ui import find_session as sessions
 
     resume, goes_on = flags["resume"], flags["goes_on"]
     if resume is not None and goes_on:
-        raise Usage("`--resume` and `--continue` name two sessions")
+        raise UsageError("`--resume` and `--continue` name two sessions")
     if (flags["fork"] or flags["leaf"]) and resume is None and not goes_on:
-        raise Usage("`--fork-session` needs a session", hint="`--resume` or `--continue`")
+        raise UsageError("`--fork-session` needs a session", hint="`--resume` or `--continue`")
     if resume == "" and _is_headless(flags):
-        raise Usage("`--resume` names no session", hint="`unspool ls` lists what there is")
-    path: Path | None = sessions.newest(config, cwd) if goes_on else None
+        raise UsageError("`--resume` names no session", hint="`unspool ls` lists what there is")
+    path: Path | None = sessions.find_newest_session(config, cwd) if goes_on else None
     if resume:
-        path = sessions.named(resume, config, cwd)
-    return Start(
+        path = sessions.find_session_file(resume, config, cwd)
+    return SessionStart(
         session_id=flags["session_id"], resume=path, leaf=flags["leaf"], fork=flags["fork"], force=flags["force"]
     )
 
@@ -255,14 +253,14 @@ def _prompt(flags: dict[str, Any], *, streams_in: bool) -> str | None:
     piped = "" if sys.stdin is None or sys.stdin.isatty() else sys.stdin.buffer.read().decode(errors="replace")
     prompt = "\n".join(part for part in (piped.rstrip("\n"), given or "") if part.strip())
     if not prompt:
-        raise Usage("nothing was asked", hint="give a prompt: `unspool chat -p PROMPT`, or pipe one in")
+        raise UsageError("nothing was asked", hint="give a prompt: `unspool chat -p PROMPT`, or pipe one in")
     return prompt
 
 
 def _pair(words: str) -> tuple[str, str]:
     name, sign, value = words.partition("=")
     if not sign or not name:
-        raise Usage(f"`--set {words}` names no value", hint="`--set NAME=VALUE`")
+        raise UsageError(f"`--set {words}` names no value", hint="`--set NAME=VALUE`")
     return name, value
 
 

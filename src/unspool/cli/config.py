@@ -1,4 +1,4 @@
-"""`unspool config`: a person's settings."""
+"""`unspool config`: shows and changes the settings."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ import click
 
 from unspool.cli import output
 from unspool.display import table
-from unspool.errors import NothingFound, Usage
+from unspool.errors import NothingFound, UsageError
 from unspool.paths import data_folder
 from unspool.store import preferences
 
-_ANY_PRICE = f"{preferences.PRICES}MODEL"
+_ANY_PRICE = f"{preferences.PRICE_PREFIX}MODEL"
 _COLUMNS = [
-    table.Column("setting"),
-    table.Column("value", least=20),
-    table.Column("default"),
-    table.Column("meaning", least=30, expendable=True),
+    table.TextColumn("setting"),
+    table.TextColumn("value", least=20),
+    table.TextColumn("default"),
+    table.TextColumn("meaning", least=30, expendable=True),
 ]
 
 
@@ -39,49 +39,49 @@ def config(key: str | None, value: str | None, unset: str | None, as_json: bool)
     """
     folder = data_folder(os.environ)
     if unset is not None and key is not None:
-        raise Usage("`--unset` takes one key and nothing else", hint="`unspool config --unset KEY`")
+        raise UsageError("`--unset` takes one key and nothing else", hint="`unspool config --unset KEY`")
     if unset is not None:
-        preferences.change(folder, unset, None)
+        preferences.change_preference(folder, unset, None)
     elif key is None:
         _list(folder, as_json)
     elif value is None:
         _show(folder, key, as_json)
     else:
-        preferences.change(folder, key, value)
+        preferences.change_preference(folder, key, value)
 
 
 def _list(folder: Path, as_json: bool) -> None:
-    unknown = preferences.read(folder).unknown
-    rows, path = _rows(preferences.load(folder)), folder / preferences.NAME
+    unknown = preferences.read_preferences(folder).unknown
+    rows, path = _rows(preferences.load_file(folder)), folder / preferences.FILE_NAME
     if as_json:
         output.write_json({"file": str(path), "settings": rows, "unknown": list(unknown)})
         return
-    if not any(row["key"].startswith(preferences.PRICES) for row in rows):
+    if not any(row["key"].startswith(preferences.PRICE_PREFIX) for row in rows):
         rows.append({"key": _ANY_PRICE, "value": None, "default": None, "meaning": preferences.MEANINGS[_ANY_PRICE]})
     cells = [[row["key"], _text(row["value"]), _text(row["default"]), row["meaning"]] for row in rows]
-    table.write(_COLUMNS, cells, output.width())
-    output.line(f"in {path}" if path.exists() else f"nothing is set; {path} will hold what is")
+    table.write_table(_COLUMNS, cells, output.terminal_width())
+    output.print_line(f"in {path}" if path.exists() else f"nothing is set; {path} will hold what is")
     if unknown:
-        output.line(f"not known to this version, and kept: {', '.join(unknown)}")
+        output.print_line(f"not known to this version, and kept: {', '.join(unknown)}")
 
 
 def _show(folder: Path, key: str, as_json: bool) -> None:
-    preferences.check(key)
-    preferences.read(folder)
-    row = next((row for row in _rows(preferences.load(folder)) if row["key"] == key), None)
+    preferences.check_key(key)
+    preferences.read_preferences(folder)
+    row = next((row for row in _rows(preferences.load_file(folder)) if row["key"] == key), None)
     if row is None:
         raise NothingFound(f"not set: `{key}`", hint="the built-in table has the price, if the model is in it")
     if as_json:
         output.write_json(row)
     else:
-        output.line(_text(row["value"]))
+        output.print_line(_text(row["value"]))
 
 
 def _rows(values: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return each setting with its value, and each price that is set."""
-    defaults, rows = preferences.Settings()._asdict() | {"timezone": "local"}, []
+    defaults, rows = preferences.Preferences()._asdict() | {"timezone": "local"}, []
     for key, meaning in preferences.MEANINGS.items():
-        if not key.startswith(preferences.PRICES):
+        if not key.startswith(preferences.PRICE_PREFIX):
             value = values.get(key)
             default = defaults[key]
             rows.append(
@@ -89,7 +89,7 @@ def _rows(values: Mapping[str, Any]) -> list[dict[str, Any]]:
             )
             continue
         for model, price in values.get("prices", {}).items():
-            rows.append({"key": preferences.PRICES + model, "value": price, "default": None, "meaning": meaning})
+            rows.append({"key": preferences.PRICE_PREFIX + model, "value": price, "default": None, "meaning": meaning})
     return rows
 
 

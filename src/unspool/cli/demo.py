@@ -1,4 +1,4 @@
-"""`unspool demo`: data to try with."""
+"""`unspool demo`: writes a config folder to try things with."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import click
 import msgspec
 
 from unspool.cli import output
-from unspool.demo.write import write
+from unspool.demo import write_demo
 
 
 @click.command()
@@ -21,12 +21,12 @@ def demo(folder: str, as_json: bool) -> None:
     same, and all of it is made up.
     """
     target = Path(folder).expanduser()
-    summary = write(target)
+    summary = write_demo(target)
     if as_json:
         output.write_json({"folder": str(target), **msgspec.structs.asdict(summary)})
         return
-    output.line(
+    output.print_line(
         f"wrote {output.amount(summary.sessions, 'session')} and {output.amount(summary.agents, 'sub-agent')} "
         f"to {folder}: {output.amount(summary.files, 'file')}, {output.size(summary.bytes)}"
     )
-    output.line(f"try: unspool doctor {folder}")
+    output.print_line(f"try: unspool doctor {folder}")

@@ -1,7 +1,4 @@
-"""`unspool doctor`: what is in the data, what is unknown or damaged.
-
-[merged: doctor_session.py] `unspool doctor --session`: whether one session keeps the rules that resuming it rests on.
-"""
+"""`unspool doctor`: reports what is in the data, and what is unknown or damaged."""
 
 from __future__ import annotations
 
@@ -18,17 +15,13 @@ from unspool.cli import doctor_report as doctor_store
 from unspool.cli import output
 from unspool.cli import session_argument as sessions
 from unspool.cli import store_access as reading
-from unspool.edit.rules.check import RULES
-from unspool.edit.rules.violation import Violation
-from unspool.edit.verify.check_session import violations
+from unspool.edit.rules import RULES, Violation
+from unspool.edit.verify import violations
 from unspool.errors import UnspoolError
-from unspool.format.entry import Entry
-from unspool.graph.agents import AgentClass
-from unspool.graph.integrity import flaws
+from unspool.format import Entry
+from unspool.graph import AgentClass, find_flaws
 from unspool.home import Home, Session
-from unspool.read.scan import Kind, Tree, scan
-from unspool.read.survey import Finding, Report, survey
-from unspool.read.tail import items
+from unspool.read import Finding, Kind, Report, Tree, read_items, scan, survey
 
 _VERSION = re.compile(r"\d+(\.\d+)*")
 _SHOWN = 10
@@ -38,8 +31,8 @@ _SHOWN = 10
 @click.command()
 @click.argument("path", required=False)
 @click.option("--session", metavar="SESSION", help="Whether one session keeps the rules that resuming it rests on.")
-@reading.options
-@output.options
+@reading.store_options
+@output.output_options
 def doctor(
     path: str | None, *, session: str | None, no_sync: bool, no_store: bool, as_json: bool, config_dir: str | None
 ) -> None:
@@ -52,20 +45,20 @@ def doctor(
     With `--session` one session is looked at closely: every rule it breaks, with file and offset.
     """
     if session is not None:
-        report_session(session, reading.How(path or config_dir, no_sync, no_store), as_json=as_json)
+        report_session(session, reading.AccessOptions(path or config_dir, no_sync, no_store), as_json=as_json)
         return
-    how = reading.How(path or config_dir, no_sync, no_store)
-    with doctor_store.opened(how) as (opened, complaint):
+    how = reading.AccessOptions(path or config_dir, no_sync, no_store)
+    with doctor_store.open_for_doctor(how) as (opened, complaint):
         home = Home(scan(opened.root) if opened.root.exists() else Tree(opened.root, ()))
-        stored = doctor_store.report(opened, home.tree, how, complaint)
-        with output.progress(sum(source.size for source in home.tree.sources), "reading") as advance:
+        stored = doctor_store.report_on_store(opened, home.tree, how, complaint)
+        with output.progress_bar(sum(source.size for source in home.tree.sources), "reading") as advance:
             report = survey(home.tree, advance)
         agents = _structure(home, report)
     if as_json:
-        output.write_json({**as_data(report), "agents": agents, **stored.as_data()})
+        output.write_json({**report_as_json(report), "agents": agents, **stored.as_data()})
     else:
         _show(report, agents)
-        doctor_store.show(stored, _listing)
+        doctor_store.print_store_report(stored, _listing)
 
 
 def _structure(home: Home, report: Report) -> dict[str, int]:
@@ -95,7 +88,7 @@ _CLASSES = {AgentClass.TASK: "unlinked", AgentClass.ORPHAN: "unlinked", AgentCla
 def _add_flaws(path: Path, report: Report) -> None:
     seen: dict[tuple[str, str], Finding] = {}
     try:
-        found = flaws(item for item in items(path) if isinstance(item, Entry))
+        found = find_flaws(item for item in read_items(path) if isinstance(item, Entry))
     except UnspoolError:  # the survey has said so
         return
     for flaw in found:
@@ -106,7 +99,7 @@ def _add_flaws(path: Path, report: Report) -> None:
     report.warnings += seen.values()
 
 
-def as_data(report: Report) -> dict[str, Any]:
+def report_as_json(report: Report) -> dict[str, Any]:
     """Return the report as plain data, counts in order of size."""
     data = msgspec.to_builtins(report, builtin_types=(), enc_hook=str)
     assert isinstance(data, dict)
@@ -116,15 +109,15 @@ def as_data(report: Report) -> dict[str, Any]:
 
 
 def _show(report: Report, agents: dict[str, int]) -> None:
-    output.heading(f"{report.root}")
+    output.print_heading(f"{report.root}")
     if not report.files and not report.side_files:
-        output.line("  nothing of Claude Code's here")
-        output.line("  `unspool demo DIR` writes data to try with")
+        output.print_line("  nothing of Claude Code's here")
+        output.print_line("  `unspool demo DIR` writes data to try with")
         return
     read = "every byte accounted for"
     if report.accounted_bytes != report.bytes:
         read = f"{report.bytes - report.accounted_bytes:,} bytes not accounted for"
-    output.rows(
+    output.print_pairs(
         [
             ("files", f"{report.files:,} ({_sessions(report)})"),
             ("lines", f"{report.lines:,}"),
@@ -146,8 +139,8 @@ def _show(report: Report, agents: dict[str, int]) -> None:
     for kind, found in _by_kind(report.warnings).items():
         _listing(kind, [(message, _extent(same, report.root)) for message, same in found.items()])
     if not report.bad_lines and not report.unknown and not report.warnings:
-        output.line()
-        output.line("nothing unknown, nothing damaged")
+        output.print_line()
+        output.print_line("nothing unknown, nothing damaged")
 
 
 def _sessions(report: Report) -> str:
@@ -162,19 +155,19 @@ def _versions(report: Report) -> str:
 
 def _counts(title: str, counts: Counter[str]) -> None:
     if counts:
-        output.line()
-        output.heading(title)
-        output.rows((name, f"{count:,}") for name, count in counts.most_common())
+        output.print_line()
+        output.print_heading(title)
+        output.print_pairs((name, f"{count:,}") for name, count in counts.most_common())
 
 
 def _listing(title: str, found: list[tuple[str, str]]) -> None:
     if not found:
         return
-    output.line()
-    output.heading(f"{title}: {len(found):,}")
-    output.rows(found[:_SHOWN])
+    output.print_line()
+    output.print_heading(f"{title}: {len(found):,}")
+    output.print_pairs(found[:_SHOWN])
     if len(found) > _SHOWN:
-        output.line(f"  … and {len(found) - _SHOWN:,} more; `--json` lists all")
+        output.print_line(f"  … and {len(found) - _SHOWN:,} more; `--json` lists all")
 
 
 def _by_kind(warnings: list[Finding]) -> dict[str, dict[str, list[Finding]]]:
@@ -200,32 +193,30 @@ def _place(path: Path, offset: int | None, root: Path) -> str:
     return short if offset is None else f"{short}:{offset}"
 
 
-def report_session(name: str, how: reading.How, *, as_json: bool) -> None:
+def report_session(name: str, how: reading.AccessOptions, *, as_json: bool) -> None:
     """Say which rules a session breaks."""
-    with sessions.found(name, how) as session:
+    with sessions.open_session(name, how) as session:
         found = violations(session)
     if as_json:
-        output.write_json(
-            {"session": session.id, "path": str(session.path), "violations": violations_as_data(found)}
-        )
+        output.write_json({"session": session.id, "path": str(session.path), "violations": violations_as_json(found)})
     else:
         _show_doctor_session(session, found)
 
 
-def violations_as_data(found: list[Violation]) -> list[dict[str, str | int]]:
+def violations_as_json(found: list[Violation]) -> list[dict[str, str | int]]:
     """Return violations as plain data."""
     return [{"rule": one.rule, "file": one.file, "offset": one.offset, "message": one.message} for one in found]
 
 
 def _show_doctor_session(session: Session, found: list[Violation]) -> None:
-    output.heading(str(session.path))
+    output.print_heading(str(session.path))
     if not found:
-        output.line("  keeps every rule: it can be resumed as it is")
+        output.print_line("  keeps every rule: it can be resumed as it is")
         return
     for rule, count in sorted(Counter(one.rule for one in found).items()):
-        output.line()
-        output.heading(f"{rule}: {RULES[rule]}")
+        output.print_line()
+        output.print_heading(f"{rule}: {RULES[rule]}")
         same = [one for one in found if one.rule == rule]
-        output.rows((f"{Path(one.file).name}:{one.offset}", one.message) for one in same[:_SHOWN])
+        output.print_pairs((f"{Path(one.file).name}:{one.offset}", one.message) for one in same[:_SHOWN])
         if count > _SHOWN:
-            output.line(f"  … and {count - _SHOWN:,} more; `--json` lists all")
+            output.print_line(f"  … and {count - _SHOWN:,} more; `--json` lists all")

@@ -1,4 +1,4 @@
-"""What `unspool doctor` says about the store: its condition, what it saves from deletion, how its numbers compare.
+"""The part of `unspool doctor` about the store: its condition, what only it keeps, how its numbers compare.
 
 Rules
   1. A store that is damaged, newer or cannot be written is a finding: the files are examined all the same.
@@ -17,12 +17,10 @@ import msgspec
 from unspool.cli import output, store_access
 from unspool.display import table
 from unspool.errors import Refused, Unreadable, UnspoolError
-from unspool.paths import config_folder, data_folder, existing
-from unspool.read.scan import Tree
-from unspool.store import preferences
-from unspool.store.access import Opened
-from unspool.store.catalog import health
-from unspool.store.catalog.health import Compared, Condition, Kept, Leaving, StatsDifference
+from unspool.paths import config_folder, data_folder, resolve_existing
+from unspool.read import Tree
+from unspool.store import StoreAccess, preferences
+from unspool.store.catalog import ArchivedSession, Comparison, ExpiringSession, StatsDifference, StoreCondition, health
 
 T = TypeVar("T")
 Listing: TypeAlias = Callable[[str, list[tuple[str, str]]], None]
@@ -32,9 +30,9 @@ Listing: TypeAlias = Callable[[str, list[tuple[str, str]]], None]
 class StoreReport(msgspec.Struct, frozen=True):
     """What the store says; None where it was not asked or does not know."""
 
-    store: Condition | None
-    deleted_soon: list[Leaving]
-    archive_only: list[Kept] | None
+    store: StoreCondition | None
+    deleted_soon: list[ExpiringSession]
+    archive_only: list[ArchivedSession] | None
     stats_difference: StatsDifference | None
     synced: bool
     """Whether the store has read what is examined."""
@@ -50,40 +48,44 @@ class StoreReport(msgspec.Struct, frozen=True):
 
 
 @contextmanager
-def opened(how: store_access.How) -> Iterator[tuple[Opened, UnspoolError | None]]:
+def open_for_doctor(how: store_access.AccessOptions) -> Iterator[tuple[StoreAccess, UnspoolError | None]]:
     """Open a folder with its store, or without it and with what is wrong with it."""
     with ExitStack() as stack:
         try:
-            found = stack.enter_context(store_access.opened(how))
+            found = stack.enter_context(store_access.open_folder(how))
         except (Unreadable, Refused) as error:
-            root, folder = existing(config_folder(how.config_dir, os.environ)), data_folder(os.environ)
-            chosen = _known(lambda: preferences.read(folder)) or preferences.Settings()
-            yield Opened(root, folder, chosen, None), error
+            root, folder = resolve_existing(config_folder(how.config_dir, os.environ)), data_folder(os.environ)
+            chosen = _known(lambda: preferences.read_preferences(folder)) or preferences.Preferences()
+            yield StoreAccess(root, folder, chosen, None), error
         else:
             yield found, None
 
 
-def report(opened: Opened, tree: Tree, how: store_access.How, complaint: UnspoolError | None) -> StoreReport:
+def report_on_store(
+    opened: StoreAccess, tree: Tree, how: store_access.AccessOptions, complaint: UnspoolError | None
+) -> StoreReport:
     """Ask the store what it knows."""
     folder, database, now = opened.folder, opened.database, datetime.now().astimezone()
     if how.no_store:
-        return StoreReport(None, health.leaving(tree, folder, now, ask=False), None, None, synced=False)
-    state = health.condition(folder, archive=opened.settings.archive, complaint=complaint)
+        return StoreReport(
+            None, health.find_expiring_sessions(tree, folder, now, ask_archive=False), None, None, synced=False
+        )
+    state = health.check_store(folder, archive=opened.preferences.archive, complaint=complaint)
     titles = difference = None
     if database is not None:
-        titles = _known(lambda: health.titles(database, opened.root))
-        difference = _known(lambda: health.stats_difference(database, opened.root, opened.ledger))
-    soon = _known(lambda: health.leaving(tree, folder, now))
+        titles = _known(lambda: health.read_gone_titles(database, opened.root))
+        difference = _known(lambda: health.compare_stats(database, opened.root, opened.ledger))
+    soon = _known(lambda: health.find_expiring_sessions(tree, folder, now))
     return StoreReport(
         store=state,
-        deleted_soon=health.leaving(tree, folder, now, ask=False) if soon is None else soon,
-        archive_only=_known(lambda: health.archive_only(tree, folder, titles or {})),
+        deleted_soon=health.find_expiring_sessions(tree, folder, now, ask_archive=False) if soon is None else soon,
+        archive_only=_known(lambda: health.find_archived_only(tree, folder, titles or {})),
         stats_difference=difference,
         synced=database is not None,
     )
 
 
-def show(report: StoreReport, listing: Listing) -> None:
+def print_store_report(report: StoreReport, listing: Listing) -> None:
     """Write the report for people."""
     if report.store:
         _show_condition(report.store, report)
@@ -99,9 +101,9 @@ def show(report: StoreReport, listing: Listing) -> None:
         _show_difference(report.stats_difference)
 
 
-def _show_condition(state: Condition, report: StoreReport) -> None:
-    output.line()
-    output.heading("store")
+def _show_condition(state: StoreCondition, report: StoreReport) -> None:
+    output.print_line()
+    output.print_heading("store")
     pairs = [("folder", state.folder)]
     if state.files is not None:
         rewritten = output.amount(state.generations or 0, "older version")
@@ -118,41 +120,43 @@ def _show_condition(state: Condition, report: StoreReport) -> None:
     pairs.append(("state", sound if state.sound else str(state.message)))
     if state.hint:
         pairs.append(("hint", state.hint))
-    output.rows(pairs)
+    output.print_pairs(pairs)
 
 
-def _when(one: Leaving) -> str:
+def _when(one: ExpiringSession) -> str:
     archived = {True: ", in the archive", False: ", not in the archive", None: ""}[one.archived]
     is_due = one.when <= datetime.now().astimezone()
     return f"{'at its next start' if is_due else f'on {one.when.astimezone():%Y-%m-%d}'}{archived}"
 
 
 def _show_difference(found: StatsDifference) -> None:
-    output.line()
-    output.heading(f"statistics up to {found.last_computed_date or 'now'}: Claude Code's own, and the store's")
+    output.print_line()
+    output.print_heading(f"statistics up to {found.last_computed_date or 'now'}: Claude Code's own, and the store's")
     rows = [("messages", found.messages), ("sessions", found.sessions), ("tool calls", found.tool_calls)]
     rows += [(f"tokens of {model}", _added_up([*tokens.values()])) for model, tokens in found.models.items()]
-    table.write(_COLUMNS, [[name, *_cells(one)] for name, one in rows], output.width())
+    table.write_table(_COLUMNS, [[name, *_cells(one)] for name, one in rows], output.terminal_width())
     days = sum(1 for day in found.days if any(one.difference for one in (day.messages, day.sessions, day.tool_calls)))
-    output.line(f"{days:,} of the {output.amount(len(found.days), 'day')} that both know differ; `--json` lists them")
+    output.print_line(
+        f"{days:,} of the {output.amount(len(found.days), 'day')} that both know differ; `--json` lists them"
+    )
 
 
 _COLUMNS = [
-    table.Column("", least=20),
-    table.Column("its own", right=True),
-    table.Column("store", right=True),
-    table.Column("difference", right=True),
+    table.TextColumn("", least=20),
+    table.TextColumn("its own", right=True),
+    table.TextColumn("store", right=True),
+    table.TextColumn("difference", right=True),
 ]
 
 
-def _added_up(tokens: list[Compared]) -> Compared:
+def _added_up(tokens: list[Comparison]) -> Comparison:
     if any(one.theirs is None for one in tokens):
-        return Compared(None, sum(one.ours for one in tokens), None)
+        return Comparison(None, sum(one.ours for one in tokens), None)
     theirs, ours = sum(one.theirs or 0 for one in tokens), sum(one.ours for one in tokens)
-    return Compared(theirs, ours, ours - theirs)
+    return Comparison(theirs, ours, ours - theirs)
 
 
-def _cells(one: Compared) -> list[str]:
+def _cells(one: Comparison) -> list[str]:
     theirs = "" if one.theirs is None else f"{one.theirs:,}"
     return [theirs, f"{one.ours:,}", f"{one.difference:+,}" if one.difference else ""]
 
@@ -165,7 +169,7 @@ def _known(ask: Callable[[], T]) -> T | None:
         return None
 
 
-def _plain(row: Leaving | Kept) -> dict[str, Any]:
+def _plain(row: ExpiringSession | ArchivedSession) -> dict[str, Any]:
     return {
         name: value.isoformat(timespec="seconds") if isinstance(value, datetime) else value
         for name, value in row._asdict().items()

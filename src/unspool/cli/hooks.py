@@ -1,4 +1,4 @@
-"""`unspool hooks`: let Claude Code tell unspool what it is doing."""
+"""`unspool hooks`: installs and removes the hooks that report what Claude Code is doing."""
 
 from __future__ import annotations
 
@@ -15,12 +15,10 @@ import click
 
 from unspool.cli import output
 from unspool.errors import NothingFound, Refused
-from unspool.files import atomic
-from unspool.files.atomic import Current
+from unspool.files import FileSnapshot, atomic
+from unspool.live import SIGNALS_FOLDER, HookSignals, find_session_files, projects_folder
 from unspool.live import hooks as settings
-from unspool.live.hook_signals import FOLDER, Signals
-from unspool.live.session_files import projects_of, walk
-from unspool.paths import config_folder, data_folder, existing
+from unspool.paths import config_folder, data_folder, resolve_existing
 
 BACKUP = ".unspool-backup"
 _TAIL = 256 * 1024
@@ -30,7 +28,7 @@ _VERSION = re.compile(rb'"version":"([0-9]+(?:\.[0-9]+)+)"')
 @click.command()
 @click.argument("action", type=click.Choice(["status", "install", "remove"]), default="status")
 @click.option("--yes", is_flag=True, help="Change the settings without asking.")
-@output.options
+@output.output_options
 def hooks(action: str, yes: bool, as_json: bool, config_dir: str | None) -> None:
     """Let Claude Code tell unspool what it is doing.
 
@@ -42,11 +40,11 @@ def hooks(action: str, yes: bool, as_json: bool, config_dir: str | None) -> None
     prints nothing, needs nothing of unspool, and never fails. All else in the settings stays as it is, byte for byte; a
     copy of them as they were is kept beside them until the hooks are removed.
     """
-    root = existing(config_folder(config_dir, os.environ))
+    root = resolve_existing(config_folder(config_dir, os.environ))
     if not root.is_dir():
         raise Refused(f"`{root}` is no config folder", hint="hooks belong into the settings of one")
-    folder = data_folder(os.environ) / FOLDER
-    before = atomic.current(root / "settings.json", within=root)
+    folder = data_folder(os.environ) / SIGNALS_FOLDER
+    before = atomic.read_current(root / "settings.json", within=root)
     if action == "status":
         _show(before, folder, as_json)
     elif action == "install":
@@ -61,7 +59,7 @@ class _Consent:
     def __init__(self, yes: bool, as_json: bool) -> None:
         self.yes, self.as_json = yes, as_json
 
-    def ask(self, before: Current, after: bytes | None) -> None:
+    def ask(self, before: FileSnapshot, after: bytes | None) -> None:
         """Show what changes and ask; without a terminal there is nobody to ask."""
         if not self.as_json:
             _show_difference(before, after)
@@ -73,29 +71,29 @@ class _Consent:
 
     def tell(self, words: str, value: dict[str, Any]) -> None:
         """Say what was done."""
-        output.write_json(value) if self.as_json else output.line(words)
+        output.write_json(value) if self.as_json else output.print_line(words)
 
 
-def _install(before: Current, folder: Path, version: str | None, consent: _Consent) -> None:
-    after = settings.with_hooks(before.data or b"", folder, version)
-    events = list(settings.events_for(version))
+def _install(before: FileSnapshot, folder: Path, version: str | None, consent: _Consent) -> None:
+    after = settings.add_hooks(before.data or b"", folder, version)
+    events = list(settings.supported_events(version))
     if after == before.data:
         consent.tell("the hooks are there already", {"changed": False, "events": events})
         return
     consent.ask(before, after)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    left = atomic.current(_backup(before), within=before.path.parent)
-    if left.data is not None and before.data is not None and not settings.installed(before.data):
-        atomic.remove(left)  # of an installation that was undone by hand
-    atomic.replace(before, after, backup=_backup(before))
+    left = atomic.read_current(_backup(before), within=before.path.parent)
+    if left.data is not None and before.data is not None and not settings.installed_events(before.data):
+        atomic.remove_file(left)  # of an installation that was undone by hand
+    atomic.replace_file(before, after, backup=_backup(before))
     consent.tell("the hooks are installed; sessions that start now use them", {"changed": True, "events": events})
 
 
-def _remove(before: Current, consent: _Consent) -> None:
-    if before.data is None or not settings.installed(before.data):
+def _remove(before: FileSnapshot, consent: _Consent) -> None:
+    if before.data is None or not settings.installed_events(before.data):
         raise NothingFound("there are no hooks of unspool in the settings")
-    after: bytes | None = settings.without_hooks(before.data)
-    backup = atomic.current(_backup(before), within=before.path.parent)
+    after: bytes | None = settings.remove_hooks(before.data)
+    backup = atomic.read_current(_backup(before), within=before.path.parent)
     assert after is not None
     if backup.data is not None and _says_the_same(backup.data, after):
         after = backup.data
@@ -103,29 +101,29 @@ def _remove(before: Current, consent: _Consent) -> None:
         after = None  # there was no file before
     consent.ask(before, after)
     if after is None:
-        atomic.remove(before)
+        atomic.remove_file(before)
     else:
-        atomic.replace(before, after)
+        atomic.replace_file(before, after)
     if backup.data is not None:
-        atomic.remove(backup)
+        atomic.remove_file(backup)
     consent.tell("the hooks are removed", {"changed": True, "events": []})
 
 
 def _says_the_same(backup: bytes, after: bytes) -> bool:
     """Tell whether a file without our hooks is what it was before them; what was empty then is gone."""
     with suppress(Refused):
-        emptied = settings.without_hooks(settings.with_hooks(backup, Path("/")))
-        return settings.same(emptied, after)
+        emptied = settings.remove_hooks(settings.add_hooks(backup, Path("/")))
+        return settings.is_same_settings(emptied, after)
     return False
 
 
-def _backup(before: Current) -> Path:
+def _backup(before: FileSnapshot) -> Path:
     return before.path.with_name(before.path.name + BACKUP)
 
 
-def _show(before: Current, folder: Path, as_json: bool) -> None:
-    events = settings.installed(before.data) if before.data is not None else frozenset()
-    signals = Signals(folder).by_session()
+def _show(before: FileSnapshot, folder: Path, as_json: bool) -> None:
+    events = settings.installed_events(before.data) if before.data is not None else frozenset()
+    signals = HookSignals(folder).by_session()
     times = [signal.at for one in signals.values() for signal in one.values()]
     newest: datetime | None = max(times, default=None)
     if as_json:
@@ -140,27 +138,29 @@ def _show(before: Current, folder: Path, as_json: bool) -> None:
             }
         )
         return
-    output.line(f"hooks: {', '.join(sorted(events))}" if events else "hooks: none; `unspool hooks install` adds them")
-    output.line(f"settings: {before.path}")
+    output.print_line(
+        f"hooks: {', '.join(sorted(events))}" if events else "hooks: none; `unspool hooks install` adds them"
+    )
+    output.print_line(f"settings: {before.path}")
     heard = f"{output.amount(len(signals), 'session')}, last {newest:%Y-%m-%d %H:%M:%S} UTC" if newest else "none yet"
-    output.line(f"signals: {heard}, in {folder}")
+    output.print_line(f"signals: {heard}, in {folder}")
 
 
-def _show_difference(before: Current, after: bytes | None) -> None:
+def _show_difference(before: FileSnapshot, after: bytes | None) -> None:
     if before.is_link:
-        output.line(f"settings.json is a link to {before.path}, which is what would change")
+        output.print_line(f"settings.json is a link to {before.path}, which is what would change")
     old = (before.data or b"").decode(errors="replace").splitlines()
     new = (after or b"").decode(errors="replace").splitlines()
     name = str(before.path)
     for line in difflib.unified_diff(
         old, new, name if before.data is not None else "/dev/null", name if after is not None else "/dev/null", n=1
     ):
-        output.line(line.rstrip("\n"))
+        output.print_line(line.rstrip("\n"))
 
 
 def _newest_version(root: Path) -> str | None:
     """Return the version of the program that wrote last, as the newest sessions tell."""
-    files = sorted(walk(projects_of(root)), key=lambda one: -one[1].modified)[:5]
+    files = sorted(find_session_files(projects_folder(root)), key=lambda one: -one[1].modified)[:5]
     for path, stamp in files:
         with suppress(OSError), Path(path).open("rb") as file:
             file.seek(max(0, stamp.size - _TAIL))

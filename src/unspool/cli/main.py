@@ -1,4 +1,4 @@
-"""The `unspool` command: commands loaded when called, errors in one line.
+"""The `unspool` command: loads subcommands when they are called and prints errors in one line.
 
 Rules
   1. Nothing heavy is imported before a command runs: `unspool --help` loads click and this module.
@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable, Mapping
 from importlib import import_module
-from typing import NoReturn
+from typing import NamedTuple, NoReturn, TypeAlias
 
 import click
 
 from unspool import __version__
-from unspool.display.safe import clean, clean_line
+from unspool.display import clean, clean_line
 from unspool.errors import UnspoolError
 
 _COMMANDS = {
@@ -44,6 +45,16 @@ _COMMANDS = {
     "testing": ("testing", "Test programs that talk to the Messages API, without it."),
 }
 """Each command's module and its line in `unspool --help`."""
+
+
+StepHook: TypeAlias = Callable[[Mapping[str, str]], Callable[[str], None]]
+
+
+class Invocation(NamedTuple):
+    """What this run of the command line was started with."""
+
+    config_dir: str | None
+    step_hook: StepHook | None
 
 
 class LazyGroup(click.Group):
@@ -82,14 +93,17 @@ class LazyGroup(click.Group):
 @click.pass_context
 def unspool(ctx: click.Context, config_dir: str | None) -> None:
     """Read, keep, search and continue the sessions Claude Code leaves in ~/.claude."""
-    ctx.obj = config_dir
+    ctx.obj = Invocation(config_dir, ctx.obj)
 
 
-def main() -> NoReturn:
-    """Run the command line and exit."""
+def main(step_hook: StepHook | None = None) -> NoReturn:
+    """Run the command line and exit.
+
+    The hook is for tests: it is given the environment and returns a callback that is told each step of a write.
+    """
     stream = sys.stdout
     try:
-        code = unspool.main(prog_name="unspool", standalone_mode=False)
+        code = unspool.main(prog_name="unspool", standalone_mode=False, obj=step_hook)
     except UnspoolError as error:
         code = _complain(error.message, error.hint, error.exit_code)
     except click.exceptions.NoArgsIsHelpError as error:
@@ -112,6 +126,18 @@ def main() -> NoReturn:
     except OSError as error:
         code = _complain(f"{(error.strerror or str(error)).lower()}: `{error.filename}`", None, 4)
     sys.exit(code or 0)
+
+
+def step_hook() -> StepHook | None:
+    """Return the hook that this run was started with; None outside tests, and in threads of a server."""
+    context = click.get_current_context(silent=True)
+    return context.find_root().obj.step_hook if context else None
+
+
+def on_step() -> Callable[[str], None]:
+    """Return the callback that is told each step of a write by its name."""
+    hook = step_hook()
+    return hook(os.environ) if hook else lambda _: None
 
 
 def _complain(message: str, hint: str | None, code: int) -> int:

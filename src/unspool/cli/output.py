@@ -1,4 +1,4 @@
-"""Where data meets the terminal: stdout is data, stderr is words, and nothing from a transcript goes out raw.
+"""Prints data to stdout and messages to stderr; nothing from a transcript is printed raw.
 
 Rules
   1. Text for people passes `display.clean` or `clean_line`; JSON passes `clean_json`, which keeps its meaning.
@@ -15,9 +15,8 @@ from typing import IO, Any, TypeVar
 
 import click
 
-from unspool.display import units
-from unspool.display.safe import clean_json, clean_line
-from unspool.errors import Usage
+from unspool.display import clean_json, clean_line, units
+from unspool.errors import UsageError
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -25,7 +24,7 @@ amount = units.amount
 size = units.size
 
 
-def options(command: F) -> F:
+def output_options(command: F) -> F:
     """Add what every reading command takes: `--json` and `--config-dir`."""
     return json_option(config_option(command))
 
@@ -86,12 +85,12 @@ def json_line(value: Any) -> str:
     return clean_json(json.dumps(value, ensure_ascii=False))
 
 
-def line(text: str = "") -> None:
+def print_line(text: str = "") -> None:
     """Write a line of text from anywhere."""
     click.echo(clean_line(text))
 
 
-def rows(pairs: Iterable[tuple[str, str]], indent: int = 2) -> None:
+def print_pairs(pairs: Iterable[tuple[str, str]], indent: int = 2) -> None:
     """Write pairs as two columns."""
     cells = [(clean_line(left), clean_line(right)) for left, right in pairs]
     width = max((len(left) for left, _ in cells), default=0)
@@ -99,13 +98,13 @@ def rows(pairs: Iterable[tuple[str, str]], indent: int = 2) -> None:
         click.echo(f"{' ' * indent}{left:<{width}}  {right}".rstrip())
 
 
-def heading(text: str) -> None:
+def print_heading(text: str) -> None:
     """Write a heading."""
     click.echo(click.style(clean_line(text), bold=True))
 
 
 @contextmanager
-def progress(total: int, label: str) -> Iterator[Callable[[int], None]]:
+def progress_bar(total: int, label: str) -> Iterator[Callable[[int], None]]:
     """Show a progress bar on a terminal while something long runs; call with what was done."""
     if not sys.stderr.isatty() or total == 0:
         yield lambda _: None
@@ -115,17 +114,17 @@ def progress(total: int, label: str) -> Iterator[Callable[[int], None]]:
 
 
 @contextmanager
-def new_file(target: str) -> Iterator[IO[bytes]]:
+def create_file(target: str) -> Iterator[IO[bytes]]:
     """Make a file that nobody else may read, and write to it; one that is there stays as it is."""
     try:
         descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     except FileExistsError:
-        raise Usage(f"`{target}` exists", hint="name a file that does not") from None
+        raise UsageError(f"`{target}` exists", hint="name a file that does not") from None
     with os.fdopen(descriptor, "wb") as file:
         yield file
 
 
-def width() -> int:
+def terminal_width() -> int:
     """Return how many columns there are: the terminal's, or `$COLUMNS`."""
     import shutil
 
@@ -133,8 +132,8 @@ def width() -> int:
 
 
 def _config_dir(ctx: click.Context, _: click.Parameter, value: str | None) -> str | None:
-    return value or ctx.find_root().obj
+    return value or ctx.find_root().obj.config_dir
 
 
 def _config_dirs(ctx: click.Context, _: click.Parameter, values: tuple[str, ...]) -> tuple[str | None, ...]:
-    return values or (ctx.find_root().obj,)
+    return values or (ctx.find_root().obj.config_dir,)

@@ -1,4 +1,4 @@
-"""`unspool redact`: what in a file would be redacted, and the file without it."""
+"""`unspool redact`: lists what would be redacted in a file, or writes the file without it."""
 
 from __future__ import annotations
 
@@ -13,15 +13,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from unspool.cli import output
-from unspool.display.safe import clean
+from unspool.display import clean
 from unspool.errors import NotFound
-from unspool.files.open import MAX_SIDE_FILE, read_whole
+from unspool.files import MAX_SIDE_FILE, read_whole
 from unspool.paths import data_folder
 
 if TYPE_CHECKING:
-    from unspool.redact.lines import Redacted
-    from unspool.redact.options import Options
-    from unspool.redact.redactor import Redactor
+    from unspool.redact import Redacted, RedactionOptions, Redactor
 
 RULES = "redact.json"
 """Rules of one's own, in the data folder."""
@@ -46,10 +44,10 @@ def redact(
     Keys, tokens, passwords, private keys and the like become markers as `[redacted:github-token:3f2a9c01be]`; the same
     secret has the same marker. This is what `unspool collect` does to every line before it leaves the machine.
     """
-    from unspool.redact.redactor import Redactor
+    from unspool.redact import Redactor
 
     folder = data_folder(os.environ)
-    redactor = Redactor(_key(folder), options(folder, rules, emails=emails, homes=homes))
+    redactor = Redactor(_key(folder), redaction_options(folder, rules, emails=emails, homes=homes))
     if check:
         _report(redactor, files, as_json)
         return
@@ -58,23 +56,23 @@ def redact(
             click.echo(clean(redacted.text) if _is_terminal() else redacted.text)
 
 
-def options(folder: Path, rules: Path | None, *, emails: bool, homes: bool) -> Options:
+def redaction_options(folder: Path, rules: Path | None, *, emails: bool, homes: bool) -> RedactionOptions:
     """Return what is to be redacted: by a file of rules and by flags."""
     from msgspec.structs import replace
 
-    from unspool.redact.options import PLAIN, parse
+    from unspool.redact import DEFAULT_OPTIONS, parse_options
 
     path = rules or folder / RULES
-    found = parse(read_whole(path, _LIMIT), str(path)) if rules or path.exists() else PLAIN
+    found = parse_options(read_whole(path, _LIMIT), str(path)) if rules or path.exists() else DEFAULT_OPTIONS
     return replace(found, emails=found.emails or emails, homes=found.homes or homes)
 
 
 def _key(folder: Path) -> bytes:
     """Return the key of this machine; one for this run if it has none."""
-    from unspool.collect.enrolment import read
+    from unspool.collect import read_enrolment
 
     try:
-        return read(folder).secret
+        return read_enrolment(folder).secret
     except NotFound:
         return secrets.token_bytes(32)
 
@@ -85,19 +83,19 @@ def _is_terminal() -> bool:
 
 def _lines(redactor: Redactor, path: Path) -> Iterator[tuple[int, Redacted]]:
     """Yield the lines of a file after redaction, by number. What is no file of lines is one whole, number 0."""
-    from unspool.read.chunks import whole_lines
-    from unspool.redact.lines import Redacted, plain, redact_line, suspects
+    from unspool.read import read_line_chunks
+    from unspool.redact import Redacted, decode_line, find_suspect_lines, redact_line
 
     if path.suffix != ".jsonl":  # a private key goes over many lines
         yield 0, redact_line(redactor, read_whole(path.resolve(), MAX_SIDE_FILE).removesuffix(b"\n"))
         return
     number, left_out = 0, list[tuple[int, int]]()
-    for piece in whole_lines(path.resolve() if path.exists() else path, left_out=left_out):
+    for piece in read_line_chunks(path.resolve() if path.exists() else path, left_out=left_out):
         data = piece.data[piece.start : piece.end]
-        starts, at = set(suspects(redactor, data)), 0
+        starts, at = set(find_suspect_lines(redactor, data)), 0
         for line in data.removesuffix(b"\n").split(b"\n"):
             number += 1
-            yield number, redact_line(redactor, line) if at in starts else Redacted(*plain(line))
+            yield number, redact_line(redactor, line) if at in starts else Redacted(*decode_line(line))
             at += len(line) + 1
     for offset, length in left_out:
         click.echo(f"unspool: a line of {length:,} bytes at {offset:,} is too long and was left out", err=True)
@@ -120,6 +118,6 @@ def _report(redactor: Redactor, files: tuple[Path, ...], as_json: bool) -> None:
         return
     for one in found:
         where = f"{one['file']}:{one['line']}" if one["line"] else one["file"]
-        output.line(f"{where}: {one['kind']} × {one['count']}{' in ' if one['path'] else ''}{one['path']}")
+        output.print_line(f"{where}: {one['kind']} × {one['count']}{' in ' if one['path'] else ''}{one['path']}")
     told = ", ".join(f"{kind} {number:,}" for kind, number in kinds.most_common()) or "nothing"
     click.echo(f"{output.amount(lines, 'line')}: {told} to redact (rules {redactor.version})", err=True)

@@ -1,4 +1,4 @@
-"""`unspool restore`: a session that only the archive has, back in its place."""
+"""`unspool restore`: writes a session that only the archive has back to its place."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import click
 
 from unspool.cli import output, store_access
 from unspool.errors import NothingFound, Refused
-from unspool.files.atomic import write_new
+from unspool.files import write_new
 from unspool.home import Session
-from unspool.read.scan import Kind, Source
-from unspool.store.access import Opened
+from unspool.read import Kind, Source
+from unspool.store import StoreAccess
 
 
 @click.command()
 @click.argument("session")
 @click.option("--dry-run", is_flag=True, help="Say what would be written, and write nothing.")
-@output.options
+@output.output_options
 def restore(session: str, dry_run: bool, as_json: bool, config_dir: str | None) -> None:
     """Put a session back in place, byte for byte, from the archive.
 
@@ -26,7 +26,7 @@ def restore(session: str, dry_run: bool, as_json: bool, config_dir: str | None) 
     Files that are there are left as they are. Claude Code can resume it then; to it the files are new, so that it keeps
     them for another `cleanupPeriodDays`.
     """
-    with store_access.opened(store_access.How(config_dir)) as opened:
+    with store_access.open_folder(store_access.AccessOptions(config_dir)) as opened:
         if opened.database is None:
             raise Refused("there is no store to restore from", hint="`unspool sync` makes one")
         found = opened.home.session(session)
@@ -45,10 +45,10 @@ def restore(session: str, dry_run: bool, as_json: bool, config_dir: str | None) 
         output.write_json({"session": found.id, "files": written, "dry_run": dry_run})
         return
     verb = "would write" if dry_run else "wrote"
-    output.rows(((f"{verb} {one['path']}", output.size(int(str(one["bytes"])))) for one in written), indent=0)
+    output.print_pairs(((f"{verb} {one['path']}", output.size(int(str(one["bytes"])))) for one in written), indent=0)
 
 
-def _files(session: Session, opened: Opened) -> list[Source]:
+def _files(session: Session, opened: StoreAccess) -> list[Source]:
     """Return the files of a session that the archive may have: its own, and those in its folder or of its agents."""
     folder = session.path.with_suffix("")
     agents = {source.path for source in session.agent_sources}
@@ -61,16 +61,16 @@ def _files(session: Session, opened: Opened) -> list[Source]:
     ]
 
 
-def _is_archived(opened: Opened, path: Path) -> bool:
+def _is_archived(opened: StoreAccess, path: Path) -> bool:
     query = "SELECT 1 FROM sources WHERE path = ?"
     return opened.archive.database.execute(query, (str(path),)).fetchone() is not None
 
 
-def _known_again(opened: Opened, path: Path) -> None:
+def _known_again(opened: StoreAccess, path: Path) -> None:
     """Tell store and archive that the file is the one it was: it has another inode, and the same bytes."""
     status = path.stat()
     assert opened.database is not None
     stamp = (status.st_dev, status.st_ino, status.st_mtime_ns)
     query = "UPDATE sources SET device = ?, inode = ?, modified = ?, size = ?, gone = NULL WHERE path = ?"
     opened.database.execute(query, (*stamp, status.st_size, str(path)))
-    opened.archive.moved(str(path), *stamp)
+    opened.archive.update_stamp(str(path), *stamp)

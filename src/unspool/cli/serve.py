@@ -1,4 +1,4 @@
-"""`unspool serve`: the page in a browser."""
+"""`unspool serve`: serves the web page and opens it in a browser."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from datetime import datetime
 import click
 
 from unspool.cli import output, store_access
-from unspool.errors import Usage
-from unspool.store.usage.report import zone_of
+from unspool.errors import UsageError
+from unspool.store import parse_zone
 
 _SHORT = 32
 """Characters a token of one's own must have at least."""
@@ -37,36 +37,36 @@ def serve(
     The first line on stdout is a link that works once; the browser that opens it may look until the server ends. Ctrl-C
     ends it. Nothing is loaded from anywhere else, and nothing leaves this machine.
     """
-    from unspool.web.app import application
-    from unspool.web.auth import Guard, Names
-    from unspool.web.server import checked, listening, run
-    from unspool.web.site import Place
+    from unspool.web import AllowedHosts, RequestGuard, check_host, create_app, open_listener, run_server
+    from unspool.web.common import Site
 
-    checked(host, token=token is not None)
+    check_host(host, token=token is not None)
     if token and len(token) < _SHORT:
-        raise Usage(f"a token needs {_SHORT} characters", hint="`--token` alone makes one")
-    with store_access.opened(store_access.How(config_dir, no_sync=True)) as opened:
-        root, folder, settings = opened.root, opened.folder, opened.settings
-    place = Place(root, folder, settings, _now, _refresh(config_dir), zone_of(settings.timezone or "local"))
-    listener = listening(host, port)
+        raise UsageError(f"a token needs {_SHORT} characters", hint="`--token` alone makes one")
+    with store_access.open_folder(store_access.AccessOptions(config_dir, no_sync=True)) as opened:
+        root, folder, settings = opened.root, opened.folder, opened.preferences
+    place = Site(root, folder, settings, _now, _refresh(config_dir), parse_zone(settings.timezone or "local"))
+    listener = open_listener(host, port)
     reached = listener.getsockname()[1]
     address = f"http://{_shown(host)}:{reached}"
-    guard = Guard(
-        Names(host, reached, names), token or None, lambda path: _say(f"opened; for another browser: {address}{path}")
+    guard = RequestGuard(
+        AllowedHosts(host, reached, names),
+        token or None,
+        lambda path: _say(f"opened; for another browser: {address}{path}"),
     )
-    link = f"{address}{guard.link()}"
+    link = f"{address}{guard.create_link()}"
     click.echo(link)
     _say(f"showing `{root}`; Ctrl-C ends it")
     if not no_browser:
         _open(link)
-    run(application(place, guard), listener)
+    run_server(create_app(place, guard), listener)
 
 
 def _refresh(config_dir: str | None) -> Callable[[], None]:
     def refresh() -> None:
-        with store_access.opened(store_access.How(config_dir)) as opened:
+        with store_access.open_folder(store_access.AccessOptions(config_dir)) as opened:
             if opened.database is not None:
-                store_access.index_or_go_on(opened)
+                store_access.update_text_index_if_quick(opened)
 
     return refresh
 

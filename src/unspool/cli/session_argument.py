@@ -1,4 +1,4 @@
-"""The session a person means on the command line."""
+"""Finds the session that a command-line argument names."""
 
 from __future__ import annotations
 
@@ -9,32 +9,32 @@ from pathlib import Path
 
 from unspool.cli import output, store_access
 from unspool.errors import NotFound
-from unspool.files.open import open_regular
+from unspool.files import open_regular
 from unspool.home import Home, Session
-from unspool.paths import absolute, existing
-from unspool.read.scan import Kind, Tree, scan
-from unspool.store.access import Opened
+from unspool.paths import absolute_path, resolve_existing
+from unspool.read import Kind, Tree, scan
+from unspool.store import StoreAccess
 
 
 @contextmanager
-def found(name: str, how: store_access.How) -> Iterator[Session]:
+def open_session(name: str, how: store_access.AccessOptions) -> Iterator[Session]:
     """Find the session of a file, or the one in the config folder with this id, agent or title, there still or not."""
     path = Path(name).expanduser()
     if os.path.lexists(path):
-        yield _by_file(existing(path))
+        yield _by_file(resolve_existing(path))
         return
-    with around(name, how) as opened:
+    with open_folder_of_session(name, how) as opened:
         if is_path(name) and not _was_there(opened.home, path):
             raise _no_such_file(name)
-        yield opened.home.session(str(absolute(path)) if is_path(name) else name)
+        yield opened.home.session(str(absolute_path(path)) if is_path(name) else name)
 
 
 @contextmanager
-def around(name: str, how: store_access.How) -> Iterator[Opened]:
+def open_folder_of_session(name: str, how: store_access.AccessOptions) -> Iterator[StoreAccess]:
     """Open the folder in which a session is looked for. Of a path that leads nowhere, the path is the news."""
     with ExitStack() as stack:
         try:
-            opened = stack.enter_context(store_access.opened(how))
+            opened = stack.enter_context(store_access.open_folder(how))
         except NotFound:
             if is_path(name):
                 raise _no_such_file(name) from None
@@ -42,9 +42,9 @@ def around(name: str, how: store_access.How) -> Iterator[Opened]:
         yield opened
 
 
-def every(home: Home) -> Iterator[Session]:
+def sessions_newest_first(home: Home) -> Iterator[Session]:
     """Yield the sessions of a folder one at a time, so that none is held longer than needed."""
-    with output.progress(sum(source.size for source in home.tree.of(Kind.SESSION)), "reading") as advance:
+    with output.progress_bar(sum(source.size for source in home.tree.of(Kind.SESSION)), "reading") as advance:
         for session in home.sessions():
             yield session
             advance(session.source.size)
@@ -60,7 +60,7 @@ def _no_such_file(name: str) -> NotFound:
 
 
 def _was_there(home: Home, path: Path) -> bool:
-    return any(source.path == absolute(path) for source in home.tree.of(Kind.SESSION))
+    return any(source.path == absolute_path(path) for source in home.tree.of(Kind.SESSION))
 
 
 def _by_file(path: Path) -> Session:

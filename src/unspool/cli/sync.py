@@ -1,7 +1,4 @@
-"""`unspool sync`: the store brought up to date, or made again.
-
-[merged: rebuilding.py] `unspool sync --rebuild`: the store given up, so that the sync that follows fills a new one from the archive.
-"""
+"""`unspool sync`: brings the store up to date, or rebuilds it."""
 
 from __future__ import annotations
 
@@ -12,11 +9,11 @@ import click
 
 from unspool.cli import output
 from unspool.cli import store_access as reading
-from unspool.errors import Refused, Usage
-from unspool.paths import config_folder, data_folder, existing, is_text
+from unspool.errors import Refused, UsageError
+from unspool.paths import config_folder, data_folder, is_encodable, resolve_existing
+from unspool.store import STORE, locked, open_store, translate_errors
 from unspool.store import preferences as settings
-from unspool.store.database import locked, open_store, telling
-from unspool.store.sync.rebuild import is_sound, salvage, set_store_aside
+from unspool.store.sync import is_archive_sound, salvage_archive, set_aside
 
 
 @click.command()
@@ -25,7 +22,7 @@ from unspool.store.sync.rebuild import is_sound, salvage, set_store_aside
 )
 @click.option("--rebuild", is_flag=True, help="Make the store again from the archive and the files.")
 @click.option("--in-background", is_flag=True, hidden=True)
-@output.options
+@output.output_options
 def sync(deep: bool, rebuild: bool, in_background: bool, as_json: bool, config_dir: str | None) -> None:
     """Bring the store up to date with a config folder.
 
@@ -33,24 +30,24 @@ def sync(deep: bool, rebuild: bool, in_background: bool, as_json: bool, config_d
     the user's data folder. A session that Claude Code has deleted stays in it, and in the archive if that is on.
     """
     if deep and rebuild:
-        raise Usage("`--deep` does not go with `--rebuild`", hint="a store that was made again needs no comparing")
+        raise UsageError("`--deep` does not go with `--rebuild`", hint="a store that was made again needs no comparing")
     if in_background:
         os.nice(10)
     folder = data_folder(os.environ)
-    chosen = settings.read(folder)
-    root = existing(config_folder(config_dir, os.environ))
-    if not is_text(root):
+    chosen = settings.read_preferences(folder)
+    root = resolve_existing(config_folder(config_dir, os.environ))
+    if not is_encodable(root):
         raise Refused(f"the name of `{root}` is not text", hint="the store cannot name it; `--no-store` reads it")
-    with telling(folder):
+    with translate_errors(folder):
         if rebuild:
             pass
 
-            given_up(folder)
+            discard_store(folder)
         database = open_store(folder)
         try:
-            fresh: reading.Fresh = {}
-            report = reading.synced(database, root, folder, chosen, deep=deep, fresh=fresh)
-            passages = reading.indexed(database, root, folder, fresh) if chosen.indexing else 0
+            fresh: reading.FreshTexts = {}
+            report = reading.sync_store(database, root, folder, chosen, deep=deep, fresh=fresh)
+            passages = reading.update_text_index(database, root, folder, fresh) if chosen.indexing else 0
         finally:
             database.close()
     if as_json:
@@ -58,7 +55,7 @@ def sync(deep: bool, rebuild: bool, in_background: bool, as_json: bool, config_d
         data["failed"] = [{"path": str(one.path), "reason": one.reason} for one in report.failed]
         output.write_json(data)
         return
-    output.rows(
+    output.print_pairs(
         [
             ("files", f"{report.files_seen:,} ({report.files_changed:,} changed, {report.gone:,} gone)"),
             ("read", f"{output.size(report.bytes_read)}, {output.amount(report.lines_parsed, 'line')}"),
@@ -73,12 +70,12 @@ def sync(deep: bool, rebuild: bool, in_background: bool, as_json: bool, config_d
         reading.warn(f"left out `{failed.path}`: {failed.reason}")
 
 
-def given_up(folder: Path) -> None:
+def discard_store(folder: Path) -> None:
     """Move the store aside, and see to it that the archive can be read."""
     with locked(folder):
-        if not is_sound(folder):
-            saved, lost = salvage(folder)
+        if not is_archive_sound(folder):
+            saved, lost = salvage_archive(folder)
             reading.warn(f"the archive was damaged: {saved:,} files were saved whole, {lost:,} in part")
-        moved = set_store_aside(folder)
+        moved = set_aside(folder, STORE)
     if moved:
         click.echo(f"the store that was there is now `{moved}`; delete it when all is well", err=True)

@@ -1,4 +1,4 @@
-"""`unspool testing`: what other programs' tests can use."""
+"""`unspool testing`: serves a scripted Messages API for tests of other programs."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pathlib import Path
 import click
 
 from unspool.cli import output
-from unspool.display.safe import clean_line
-from unspool.errors import ApiFailed, Usage
+from unspool.display import clean_line
+from unspool.errors import ApiFailed, UsageError
 
 
 @click.group(no_args_is_help=True)
@@ -36,14 +36,13 @@ def serve(*, script: Path, port: int, log: Path | None, given: tuple[str, ...], 
     $ unspool testing serve hello.json --port 8123
     $ ANTHROPIC_BASE_URL=http://127.0.0.1:8123 ANTHROPIC_API_KEY=any claude -p hi
     """
-    from unspool.api.scripted.script import load
-    from unspool.api.scripted.server import scripted
+    from unspool.api.scripted import load_script, serve_script
 
-    played = load(script, dict(_pair(words) for words in given))
+    played = load_script(script, dict(_pair(words) for words in given))
     stopping = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stopping.set())
-    with scripted(played, port=port, log=log, strict=not lenient) as api:
+    with serve_script(played, port=port, log=log, strict=not lenient) as api:
         click.echo(api.url)
         stopping.wait()
     for failure in api.failures:
@@ -55,5 +54,5 @@ def serve(*, script: Path, port: int, log: Path | None, given: tuple[str, ...], 
 def _pair(words: str) -> tuple[str, str]:
     name, sign, value = words.partition("=")
     if not sign or not name:
-        raise Usage(f"`--set {words}` names no value", hint="`--set NAME=VALUE`")
+        raise UsageError(f"`--set {words}` names no value", hint="`--set NAME=VALUE`")
     return name, value

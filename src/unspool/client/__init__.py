@@ -1,1 +1,22 @@
-"""A console client whose sessions Claude Code resumes: a loop that emits events, tools, permissions, a writer."""
+"""Runs chats with a model: the agent loop, its tools and permissions, and the front ends for terminal and programs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from unspool._lazy import lazy_door
+
+# fmt: off
+if TYPE_CHECKING:
+    from unspool.client import start
+    from unspool.client.config import ChatRuntime, ChatSettings, SessionStart
+    from unspool.client.protocols import Model
+    from unspool.client.start import ChatOptions
+
+__all__ = ["ChatOptions", "ChatRuntime", "ChatSettings", "Model", "SessionStart", "start"]
+
+__getattr__ = lazy_door(__name__, {
+    "config": "ChatRuntime ChatSettings SessionStart",
+    "protocols": "Model",
+    "start": "ChatOptions",
+})

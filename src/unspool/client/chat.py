@@ -1,12 +1,12 @@
-"""A conversation, for front ends: prompts in, events out; everything else is behind this door.
+"""Runs a chat for front ends: prompts in, events out. Everything else of a conversation is behind this class.
 
-    chat = await Chat.open(Start(), Settings(model="claude-opus-5-5"), world, person, fittings)
+    chat = await Chat.open(SessionStart(), ChatSettings(model="claude-opus-5-5"), runtime, user, services)
     async for event in chat.turn("Read the README."):
         ...                      # TurnBegan … TurnEnded
     await chat.close()
 
 Rules
-  1. One turn at a time. Words that come meanwhile wait (`steer`, `follow`); `interrupt` may come at any moment.
+  1. One turn at a time. Text that comes meanwhile is queued (`steer`, `follow_up`); `interrupt` may come at any time.
   2. A new session has no file until its first prompt.
 """
 
@@ -14,309 +14,403 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing, suppress
+from functools import partial
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from unspool.client import events
-from unspool.client.config import Settings, Start, World
-from unspool.client.loop.background_tasks import notification
-from unspool.client.loop.capabilities import Learned
+from unspool.client.background_tasks import format_task_notification
+from unspool.client.config import ChatRuntime, ChatSettings, SessionStart
+from unspool.client.loop.agent import ChatAgent, ChatDependencies, Services
 from unspool.client.loop.inbox import Interrupted
-from unspool.client.loop.loop import Prompt
-from unspool.client.loop.subagents import Crew, Session
-from unspool.client.loop.tool_calls import ToolSideEffects
-from unspool.client.loop.usage_totals import Totals
-from unspool.client.loop.wiring import Fittings, Seat, Surroundings
-from unspool.client.protocols import Nobody, Person
-from unspool.client.session import records, rewind
-from unspool.client.session.prompt_history import is_command, remember, typed_as
-from unspool.client.session.registration import Announced, Presence, branch, slug
-from unspool.client.session.resume import Resumed, begun, entries_of, known_files, todos
-from unspool.client.session.rewind import Backups, Branch, Point
-from unspool.client.session.transcript import Conversation, Transcript, as_blocks, says_something, text_of
-from unspool.client.session.writer import FORMAT_VERSION, Envelope, Writer, spelled
-from unspool.client.tool_context import Desk, Place
-from unspool.errors import NotFound, Unwritable, Usage
+from unspool.client.loop.loop import TurnPrompt
+from unspool.client.loop.request import EndpointKnowledge
+from unspool.client.loop.subagents import run_subagent
+from unspool.client.loop.usage_totals import UsageSums
+from unspool.client.permissions.paths import resolve_path
+from unspool.client.protocols import NoUser, UserInterface
+from unspool.client.session import records
+from unspool.client.session.file_backups import FileBackups
+from unspool.client.session.prompt_history import append_prompt, is_command, text_as_typed
+from unspool.client.session.registration import AnnouncedUser, SessionRegistration, git_branch, session_slug
+from unspool.client.session.transcript import MessageList, Transcript, drop_thinking, is_sendable, text_of, to_blocks
+from unspool.client.session.writer import FORMAT_VERSION, LineEnvelope, SessionWriter, replace_surrogates
+from unspool.client.tool_context import KnownFiles, ToolBackends, ToolContext, Workspace
+from unspool.client.tool_result import InvalidToolCall
+from unspool.errors import NotFound, Refused, Unwritable, UsageError
 from unspool.graph.context import model_rules
-from unspool.graph.context.build import NO_ANSWER
+from unspool.paths import project_key, session_file
+
+if TYPE_CHECKING:
+    from unspool.client.session.resume import ResumedSession
+    from unspool.client.session.rewind import ConversationBranch, RewindPoint
+    from unspool.format import Entry
 
 Json: TypeAlias = dict[str, Any]
 Stream: TypeAlias = AsyncGenerator[events.AnyEvent, None]
 
-RESTATED = 32 * 1024
-"""Bytes after which the session's titles are written again: lists of sessions look at the end of a file."""
+_RESTATE_BYTES = 32 * 1024
+"""After so many bytes the titles are written again: lists of sessions read only the end of a file."""
 
 
 class Chat:
-    """One conversation."""
+    """One open session."""
 
-    def __init__(self, seat: Seat, backups: Backups, before: Resumed | None) -> None:
-        self.seat = seat
-        self.desk, self.transcript = seat.desk, seat.transcript
-        self.place = seat.desk.place
-        self.world, self.settings, self.fittings = seat.around.world, seat.around.settings, seat.around.fittings
-        self.totals = Totals()
+    def __init__(
+        self,
+        path: Path,
+        settings: ChatSettings,
+        runtime: ChatRuntime,
+        user: UserInterface | None,
+        services: Services,
+        *,
+        resumed: ResumedSession | None = None,
+    ) -> None:
+        root = runtime.cwd.resolve()
+        self.runtime, self.settings, self.services = runtime, settings, services
+        self.workspace = Workspace(runtime.config, path.parent, path.stem, root, settings.added)
+        self.totals = UsageSums()
         """What the session has used since it was opened here."""
-        self.title: str | None = before.title if before else None
-        self._backups = backups
-        self._before = before
-        self._moved = before is not None and before.moved
-        """Whether it goes on from another line than its last."""
-        self._busy = False
+        self.title = resumed.title if resumed else None
+        self.transcript = _make_transcript(path, root, runtime, resumed)
+        next_timestamp = self.transcript.writer.next_timestamp
+        folder = runtime.config / "file-history" / path.stem
+        self._backups = FileBackups(folder, root, next_timestamp, resumed.files if resumed else None)
+        self._registration = SessionRegistration(runtime.config, path.stem, root, runtime.now)
+        self._resumed = resumed
+        """Until the first prompt: it is mended before that."""
+        self._from_other_line = resumed is not None and resumed.from_other_line
+        self._is_busy = False
         self._last_prompt = ""
-        self._restated = 0
-        self._aftermath = ToolSideEffects(self.desk, self.transcript, self.transcript, backups)
-        self._presence = Presence(self.place.config, self.place.session_id, self.place.root, self.world.now)
-        self.desk.keep = backups.keep
-        if not isinstance(self.desk.person, Nobody):
-            self.desk.person = Announced(self.desk.person, self._presence)
-        seat.news, seat.written = self._news, self.restate
-        seat.sit(self._aftermath, self.settings.limits)
-        self._late: list[Totals] = []
-        self.desk.crew = Crew(seat, Session(self.transcript, backups, self._late))
+        self._restated_at = 0
+        self._background_usage: list[UsageSums] = []
+        model = resumed.model if resumed else settings.model
+        shared = ChatDependencies(
+            runtime=runtime,
+            settings=settings,
+            services=services,
+            endpoint=EndpointKnowledge(),
+            model=model,
+            transcript=self.transcript,
+            backups=self._backups,
+            background_usage=self._background_usage,
+            run_subagent=run_subagent,
+            take_background_events=self._take_background_events,
+            after_boundary=self.restate,
+        )
+        self.agent = ChatAgent(shared, self.transcript, partial(self._make_context, user), model=model)
+        self.context = self.agent.context
 
     @classmethod
     async def open(
-        cls, start: Start, settings: Settings, world: World, person: Person | None, fittings: Fittings
+        cls,
+        start: SessionStart,
+        settings: ChatSettings,
+        runtime: ChatRuntime,
+        user: UserInterface | None,
+        services: Services,
     ) -> Chat:
-        """Begin a session, or go on with one."""
-        root = world.cwd.resolve()
-        path, before = begun(start, settings, world, root)
-        place = Place(world.config, path.parent, path.stem, root, settings.added)
-        desk = Desk(place, world.environment, person)
-        desk.mode = settings.mode or ("plan" if before is not None and before.plans else "default")
-        name = (before.slug if before else None) or slug(path.stem)
-        there = Envelope(session_id=path.stem, cwd=str(root), branch=branch(root), slug=name)
-        writer = Writer(path, there, world.now, world.new_id)
-        said = Conversation(before.messages if before else ())
-        transcript = Transcript(writer, said, world.new_id)
-        backups = Backups(place.config / "file-history" / path.stem, root, writer.now)
-        if before is not None:
-            writer.go_on(before.parent, before.last)
-            transcript.know(before.ids)
-            backups.go_on(before.files)
-            desk.seen.remember(lambda: known_files(before.lines, desk))
-            desk.todos = todos(before.lines)
-        around = Surroundings(world, settings, fittings, Learned())
-        return cls(Seat(around, desk, transcript, before.model if before else settings.model), backups, before)
+        """Open a new session, or resume one."""
+        if start.resume is not None:
+            # A new session loads nothing that reads session files: that is a third of all modules.
+            from unspool.client.session.resume import resume_session
+
+            path, resumed = resume_session(start, settings, runtime)
+            return cls(path, settings, runtime, user, services, resumed=resumed)
+        id = start.session_id or runtime.new_id()
+        path = session_file(runtime.config, project_key(str(runtime.cwd.resolve())), id)
+        if path.exists():
+            raise Refused(f"there is a session with this id: `{id}`", hint="`--resume` goes on with it")
+        return cls(path, settings, runtime, user, services)
 
     @property
     def session_id(self) -> str:
-        """The session's id."""
-        return self.place.session_id
+        """The id of the session."""
+        return self.workspace.session_id
 
     @property
     def path(self) -> Path:
-        """The session's file."""
+        """The session file."""
         return self.transcript.writer.path
 
     @property
     def model(self) -> str:
-        """Who answers."""
-        return self.seat.model
+        """The model that answers."""
+        return self.agent.model
 
     @property
     def mode(self) -> str:
         """The permission mode."""
-        return self.desk.mode
+        return self.context.mode
 
     @property
     def todos(self) -> list[Json]:
-        """What is to be done."""
-        return self.desk.todos
+        """The todo list."""
+        return self.context.todos
 
     @property
     def window_state(self) -> tuple[int, int]:
-        """How many tokens the window holds now, and how many it can."""
-        return self.seat.room.state
+        """How many tokens the context window holds now, and how many it can."""
+        window = self.agent.compaction.window
+        return window.used, window.size
 
     def began(self) -> events.SessionBegan:
-        """Return what there is to say of the session before its first turn."""
+        """Return the event that describes the session before its first turn."""
         return events.SessionBegan(
             session_id=self.session_id,
             path=str(self.path),
-            cwd=str(self.place.root),
+            cwd=str(self.workspace.root),
             model=self.model,
             mode=self.mode,
-            tools=tuple(tool.name for tool in self.fittings.tools),
+            tools=tuple(tool.name for tool in self.services.tools),
             version=FORMAT_VERSION,
-            resumed=self._before is not None,
+            resumed=self._resumed is not None,
             messages=len(self.transcript.conversation.messages),
         )
 
     async def turn(self, prompt: str | list[Json], expansion: list[Json] | None = None) -> Stream:
-        """Take a prompt and yield what happens until it ends; a command's expansion, or a file, follows its line."""
-        prompt, expansion = spelled(prompt), spelled(expansion)
-        said = [*as_blocks(prompt), *(expansion or [])]
-        if not any(map(says_something, said)):
-            raise Usage("there is nothing to say")
+        """Run a turn; the expansion of a slash command, or a file that the prompt names, follows on its own line."""
+        prompt, expansion = replace_surrogates(prompt), replace_surrogates(expansion)
+        content = [*to_blocks(prompt), *(expansion or [])]
+        if not any(map(is_sendable, content)):
+            raise UsageError("there is nothing to say")
         self._begin()
         try:
-            begin = Prompt(said, lambda: self._opened(prompt, expansion), self._mend)
-            async with aclosing(self.seat.loop.turn(begin)) as stream:
+            begin = TurnPrompt(content, lambda: self._write_prompt(prompt, expansion), self._mend)
+            async with aclosing(self.agent.loop.run_turn(begin)) as stream:
                 async for event in stream:
                     if type(event) is events.TurnEnded:
-                        self.totals.include(self.seat.replies.totals)
-                        with suppress(Unwritable):  # the turn has told of it already
+                        self.totals.include(self.agent.usage.totals)
+                        with suppress(Unwritable):  # the turn has reported it already
                             self.restate()
                     yield event
         finally:
             self._end()
 
     async def compact(self, hint: str = "") -> Stream:
-        """Go on from a summary, because a person wants it. Interrupted, nothing has changed."""
+        """Replace the conversation by a summary, because the user asks for it. Interrupted, nothing has changed."""
         self._begin()
-        self.seat.inbox.clear()
-        self.seat.replies.new_turn()
+        self.agent.queue.clear()
+        self.agent.usage.reset()
         try:
             self._mend()
-            async with aclosing(self.seat.room.summarize(hint)) as stream:
+            async with aclosing(self.agent.compaction.summarize(hint)) as stream:
                 async for event in stream:
                     yield event
         except Interrupted:
             pass
         finally:
-            self.totals.include(self.seat.replies.totals)
-            await self.seat.inbox.stop()
+            self.totals.include(self.agent.usage.totals)
+            await self.agent.queue.stop()
             self._end()
 
-    def steer(self, text: str) -> events.Queued:
-        """Keep words for the next step of the turn."""
-        self.seat.waiting.steer(spelled(text))
-        return events.Queued(text=text)
+    def steer(self, text: str) -> events.InputQueued:
+        """Queue text for the next step of the turn."""
+        self.agent.input.steer(replace_surrogates(text))
+        return events.InputQueued(text=text)
 
-    def follow(self, text: str) -> events.Queued:
-        """Keep words for when the turn has ended."""
-        self.seat.waiting.follow(spelled(text))
-        return events.Queued(text=text)
+    def follow_up(self, text: str) -> events.InputQueued:
+        """Queue text for the end of the turn."""
+        self.agent.input.follow_up(replace_surrogates(text))
+        return events.InputQueued(text=text)
 
     def next_prompt(self) -> str | None:
-        """Take the words that wait to be the next prompt, if there are any."""
-        return self.seat.waiting.next_prompt()
+        """Take the text that is queued to be the next prompt, if there is any."""
+        return self.agent.input.take_prompt()
 
     def take_back(self) -> list[str]:
-        """Take all words that wait back, to be typed again."""
-        return self.seat.waiting.take_back()
+        """Take all queued text back, so that the user can edit it."""
+        return self.agent.input.take_back()
 
     def interrupt(self) -> None:
-        """End what runs, now."""
-        self.seat.inbox.interrupt()
+        """End the turn that runs, now."""
+        self.agent.queue.interrupt()
 
     def set_mode(self, mode: str) -> None:
-        """Go on with another permission mode."""
-        self.desk.mode = mode
+        """Continue with another permission mode."""
+        self.context.mode = mode
 
     def set_model(self, model: str) -> None:
-        """Go on with another model. What the one before thought is not sent to it."""
-        if model_rules.family(model) != model_rules.family(self.seat.model):
-            self.transcript.conversation.without_thinking()
-        self.seat.model = model
-        self.seat.room.change(model)
+        """Continue with another model."""
+        if model_rules.model_family(model) != model_rules.model_family(self.model):
+            # Thinking of one model is not sent to another (docs/compatible.md).
+            conversation = self.transcript.conversation
+            conversation.replace(drop_thinking(conversation.messages))
+        self.agent.set_model(model)
 
     def rename(self, title: str) -> None:
         """Give the session a title."""
         self.title = title
         self.restate()
 
-    def points(self) -> list[Point]:
-        """Return the prompts that can be gone back to, the oldest first."""
-        return rewind.points(entries_of(self.path), self._backups) if self.path.exists() else []
+    def points(self) -> list[RewindPoint]:
+        """Return the prompts that the session can be rewound to, the oldest first."""
+        from unspool.client.session import rewind
 
-    def tree(self) -> list[Branch]:
-        """Return every way the conversation went, the oldest first."""
-        return rewind.branches(entries_of(self.path)) if self.path.exists() else []
+        return rewind.find_rewind_points(self._read_entries(), self._backups) if self.path.exists() else []
+
+    def tree(self) -> list[ConversationBranch]:
+        """Return the branches of the session, the oldest first."""
+        from unspool.client.session import rewind
+
+        return rewind.list_branches(self._read_entries()) if self.path.exists() else []
 
     def rewind(self, uuid: str, *, conversation: bool, files: bool) -> list[str]:
         """Go back to before a prompt; return the files that changed."""
-        entries = entries_of(self.path)
-        point = next((one for one in rewind.points(entries, self._backups) if one.uuid == uuid), None)
+        from unspool.client.session import rewind
+
+        entries = self._read_entries()
+        point = next((point for point in rewind.find_rewind_points(entries, self._backups) if point.uuid == uuid), None)
         if point is None:
             raise NotFound(f"there is no such prompt: `{uuid}`")
         changed: list[str] = []
         if files:
-            self._backups.at_prompt()  # so that the way forth is there too
-            changed = rewind.restore(self._backups, self.place.root, rewind.before(entries, uuid))
+            self._backups.back_up_changes()  # so that the rewind can be undone too
+            changed = rewind.restore_files(self._backups, self.workspace.root, rewind.files_before(entries, uuid))
         if conversation:
-            said = [] if point.parent is None else rewind.said(entries, point.parent, self.model)
-            self.transcript.go_back(point.parent, said)
+            messages = [] if point.parent is None else rewind.messages_until(entries, point.parent, self.model)
+            self.transcript.rewind(point.parent, messages)
             self._last_prompt = self._last_prompt or point.text
-            self._moved = True
+            self._from_other_line = True
             self.restate()
         return changed
 
     def local_command(self, name: str, arguments: str, output: str) -> None:
-        """Write down a command that the front end has done by itself. It makes no session of nothing."""
+        """Write a command that the front end has run by itself; a session without a file stays without one."""
         if not self.path.exists():
             return
-        tags = f"<command-name>/{name}</command-name>\n            <command-message>{name}</command-message>\n"
-        said = f"{tags}            <command-args>{arguments}</command-args>"
-        for text in (said, f"<local-command-stdout>{output}</local-command-stdout>"):
-            self.transcript.noted("local_command", text)
+        # The indentation is Claude Code's.
+        command = (
+            f"<command-name>/{name}</command-name>\n"
+            f"            <command-message>{name}</command-message>\n"
+            f"            <command-args>{arguments}</command-args>"
+        )
+        for text in (command, f"<local-command-stdout>{output}</local-command-stdout>"):
+            self.transcript.write_system_note("local_command", text)
 
     async def close(self) -> None:
-        """End what runs, and say so."""
-        await self.seat.inbox.stop()
-        await self.desk.tasks.stop()
-        while self._late:
-            self.totals.include(self._late.pop())
-        self._presence.end()
+        """End everything that runs, and the registration of the session."""
+        await self.agent.queue.stop()
+        await self.context.tasks.stop()
+        while self._background_usage:
+            self.totals.include(self._background_usage.pop())
+        self._registration.remove()
 
     def restate(self) -> None:
-        """Write again what lists of sessions look for at the end of a file."""
+        """Write last prompt and title again, where lists of sessions look for them: at the end of the file."""
         writer = self.transcript.writer
         if writer.parent is None:
             return
         if self._last_prompt:
-            writer.note({"type": "last-prompt", "lastPrompt": self._last_prompt, "leafUuid": writer.parent})
+            writer.append_note({"type": "last-prompt", "lastPrompt": self._last_prompt, "leafUuid": writer.parent})
         if self.title:
-            writer.note({"type": "custom-title", "customTitle": self.title})
-        self._restated = writer.written
+            writer.append_note({"type": "custom-title", "customTitle": self.title})
+        self._restated_at = writer.bytes_written
 
-    def _opened(self, prompt: str | list[Json], expansion: list[Json] | None) -> tuple[str, str]:
-        """Write a prompt, and how the files were before it."""
-        self._aftermath.look_around()
+    def _make_context(self, user: UserInterface | None, *, backends: ToolBackends) -> ToolContext:
+        user = None if isinstance(user, NoUser) else user
+        resumed, environment = self._resumed, self.runtime.environment
+        mode, known_files = "default", KnownFiles()
+        todos: list[Json] = []
+        if resumed is not None:
+            from unspool.client.session.resume import find_known_files, find_todos
+
+            resolver = ToolContext(self.workspace, environment)
+            lines = resumed.lines
+            mode = "plan" if resumed.in_plan_mode else mode
+            todos = find_todos(lines)
+            known_files = KnownFiles(lambda: find_known_files(lines, lambda name: _resolve(name, resolver)))
+        return ToolContext(
+            self.workspace,
+            environment,
+            None if user is None else AnnouncedUser(user, self._registration),
+            mode=self.settings.mode or mode,
+            todos=todos,
+            known_files=known_files,
+            backends=backends,
+        )
+
+    def _write_prompt(self, prompt: str | list[Json], expansion: list[Json] | None) -> tuple[str, str]:
+        """Write a prompt, and a snapshot of the files before it; return its text and its uuid."""
+        self.agent.side_effects.update_envelope()
         text = text_of(prompt)
-        typed: Json = {} if is_command(text) else {"permissionMode": self.desk.mode}
-        uuid = self.transcript.prompt(prompt, **typed)
+        mode: Json = {} if is_command(text) else {"permissionMode": self.context.mode}
+        uuid = self.transcript.write_prompt(prompt, **mode)
         writer = self.transcript.writer
-        told = self._backups.at_prompt()
-        writer.note(records.snapshot(uuid, uuid, told, writer.now(), update=False), named=False)
+        files = self._backups.back_up_changes()
+        writer.append_note(
+            records.snapshot_record(uuid, uuid, files, writer.next_timestamp(), update=False), named=False
+        )
         if expansion is not None:
-            self.transcript.meta(expansion)
-        self._last_prompt = typed_as(text)[:2000]
-        if self._moved:
-            self.restate()  # else a list would go on from where it was before
-            self._moved = False
+            self.transcript.write_meta(expansion)
+        self._last_prompt = text_as_typed(text)[:2000]
+        if self._from_other_line:
+            self.restate()  # the last `last-prompt` line names the leaf that is resumed: it was on the other branch
+            self._from_other_line = False
         if self.settings.interactive:
-            remember(self.place.config, text, self.place.root, self.session_id, self.world.now())
+            append_prompt(self.workspace.config, text, self.workspace.root, self.session_id, self.runtime.now())
         return text, uuid
 
     def _begin(self) -> None:
-        if self._busy:
-            raise Usage("a turn is running", hint="words can wait for its next step, or its end")
-        self._busy = True
-        self._presence.tell("busy")
+        if self._is_busy:
+            raise UsageError("a turn is running", hint="words can wait for its next step, or its end")
+        self._is_busy = True
+        self._registration.write_status("busy")
 
     def _end(self) -> None:
-        self._busy = False
-        self._presence.tell("idle")
+        self._is_busy = False
+        self._registration.write_status("idle")
 
     def _mend(self) -> None:
-        """Write what is sent of a session and stands on none of its lines."""
-        before, self._before = self._before, None
-        if before is None:
+        """Write what a resumed session sends but has on none of its lines; once, before its first prompt."""
+        resumed, self._resumed = self._resumed, None
+        if resumed is None:
             return
-        writer = self.transcript.writer
-        for call, source, words in before.open_calls:
-            writer.tell(records.result(call, words, is_error=True, structured=f"Error: {words}", source=source))
-        if before.unanswered:
-            writer.tell(records.synthetic(self.world.new_id(), NO_ANSWER))
+        from unspool.graph.context import NO_RESPONSE
 
-    def _news(self) -> Iterator[events.AnyEvent]:
-        if self.transcript.writer.written - self._restated > RESTATED:
+        writer = self.transcript.writer
+        for call in resumed.open_calls:
+            writer.append_message(
+                records.tool_result_record(
+                    call.id, call.text, is_error=True, structured=f"Error: {call.text}", source=call.line
+                )
+            )
+        if resumed.is_unanswered:
+            writer.append_message(records.synthetic_record(self.runtime.new_id(), NO_RESPONSE))
+
+    def _take_background_events(self) -> Iterator[events.AnyEvent]:
+        """Write what has ended in the background, and restate the titles if enough was written since."""
+        if self.transcript.writer.bytes_written - self._restated_at > _RESTATE_BYTES:
             self.restate()
-        while self._late:
-            self.seat.replies.totals.include(self._late.pop())
-        for task in self.desk.tasks.news():
-            self.transcript.said(notification(task))
+        while self._background_usage:
+            self.agent.usage.totals.include(self._background_usage.pop())
+        for task in self.context.tasks.take_ended():
+            self.transcript.write_user(format_task_notification(task))
             yield events.TaskEnded(id=task.id, status=task.status, description=task.description)
+
+    def _read_entries(self) -> tuple[Entry, ...]:
+        from unspool.client.session.resume import read_entries
+
+        return read_entries(self.path)
+
+
+def _make_transcript(path: Path, root: Path, runtime: ChatRuntime, resumed: ResumedSession | None) -> Transcript:
+    slug = (resumed.slug if resumed else None) or session_slug(path.stem)
+    envelope = LineEnvelope(session_id=path.stem, cwd=str(root), branch=git_branch(root), slug=slug)
+    writer = SessionWriter(
+        path,
+        envelope,
+        runtime.now,
+        runtime.new_id,
+        parent=resumed.parent if resumed else None,
+        last_time=resumed.last_time if resumed else None,
+    )
+    conversation = MessageList(resumed.messages if resumed else ())
+    return Transcript(writer, conversation, runtime.new_id, taken_ids=resumed.ids if resumed else ())
+
+
+def _resolve(name: str, context: ToolContext) -> Path | None:
+    try:
+        return resolve_path(name, context)
+    except InvalidToolCall:
+        return None

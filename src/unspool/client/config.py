@@ -1,10 +1,8 @@
-"""How a conversation is asked for: which session, how it is led, and in which world. Data only.
-
-[merged: limits.py] When a turn has had enough: what was set and what was used in, the limit that is reached out. Pure.
-"""
+"""Defines how a chat is configured: which session, which settings, and the runtime it is given. Data only."""
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
@@ -14,13 +12,15 @@ from uuid import uuid4
 
 import msgspec
 
-from unspool.api.errors import wait
-from unspool.client.loop.request import Manner
+from unspool.api import retry_delay
 from unspool.client.protocols import Model
 
+_SHORT_ANSWERS = re.compile(r"claude-(instant|2|3-(opus|sonnet|haiku)|3-5)")
+"""Models that answer with at most 8,000 tokens."""
 
-class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """What a turn may use; None: as much as it likes."""
+
+class TurnLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """What one turn may use; None: no limit."""
 
     steps: int | None = None
     tokens: int | None = None
@@ -30,7 +30,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     def reached(
         self, steps: int, tokens: int, cost_micros: int, seconds: float
     ) -> Literal["max_steps", "max_total_tokens", "max_cost", "max_seconds"] | None:
-        """Return the limit at which no further request goes out."""
+        """Return the limit that forbids a further request."""
         if self.steps is not None and steps >= self.steps:
             return "max_steps"
         if self.tokens is not None and tokens >= self.tokens:
@@ -42,27 +42,47 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
         return None
 
 
-class Start(msgspec.Struct, frozen=True, kw_only=True):
-    """Which session: a new one, or one that is gone on with."""
+class RequestOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """The model of a request, and how long it may think and answer."""
+
+    model: str
+    max_tokens: int | None = None
+    """Of one response; None: as the model and its window allow."""
+    thinking: int | None = None
+    """A budget in tokens; 0: no thinking; None: as the model does by itself."""
+    window: int | None = None
+
+    @property
+    def answer_tokens(self) -> int:
+        """The most tokens that a response may have."""
+        if self.max_tokens is not None:
+            return self.max_tokens
+        usual = 8_000 if _SHORT_ANSWERS.match(self.model) else 32_000
+        # A quarter of a small window: else the longest response alone would fill it.
+        return max(1, min(usual, self.window // 4)) if self.window else usual
+
+
+class SessionStart(msgspec.Struct, frozen=True, kw_only=True):
+    """Which session a chat opens: a new one, or one to resume."""
 
     session_id: str | None = None
     """Of a new session, or of the copy; None: a new id."""
     resume: Path | None = None
-    """The file of a session to go on with."""
+    """The file of a session to resume."""
     leaf: str | None = None
-    """A line of it to go on from; None: where it was left."""
+    """The uuid of the line to resume from; None: where it was left."""
     fork: bool = False
-    """Whether to go on in a copy."""
+    """Whether to resume a copy."""
     force: bool = False
-    """Whether to go on with a session that seems to be in use."""
+    """Whether to resume a session that another process seems to use."""
 
 
-class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """How a conversation is led."""
+class ChatSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """The settings of a chat."""
 
     model: str
     keeps_model: bool = False
-    """Whether a session that is gone on with keeps its model, where that is still offered."""
+    """Whether a resumed session keeps its model, where that is still offered."""
     mode: str | None = None
     """The permission mode; None: as the session had it, `default` in a new one."""
     max_steps: int | None = None
@@ -80,44 +100,34 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     trusted: bool = False
     tools: tuple[str, ...] | None = None
     interactive: bool = False
-    """Whether somebody types the prompts: then they are remembered in `history.jsonl`."""
+    """Whether a user types the prompts: then they are added to `history.jsonl`."""
 
     @property
-    def limits(self) -> Limits:
-        """What one turn may use."""
-        return Limits(
+    def limits(self) -> TurnLimits:
+        """What one turn of the session may use."""
+        return TurnLimits(
             steps=self.max_steps,
             tokens=self.max_total_tokens,
             cost_micros=self.max_cost_micros,
             seconds=self.max_seconds,
         )
 
-    def manner(self, model: str) -> Manner:
-        """Return how a model is asked."""
-        return Manner(model=model, max_tokens=self.max_answer_tokens, thinking=self.thinking, window=self.window)
+    def request_options(self, model: str) -> RequestOptions:
+        """Return the options of a request to a model."""
+        return RequestOptions(
+            model=model, max_tokens=self.max_answer_tokens, thinking=self.thinking, window=self.window
+        )
 
 
-def _now() -> datetime:
-    return datetime.now(UTC)
-
-
-def _new_id() -> str:
-    return str(uuid4())
-
-
-def _pause(attempt: int) -> float:
-    return wait(attempt, {}, 0.5)
-
-
-class World(NamedTuple):
-    """What a conversation happens in."""
+class ChatRuntime(NamedTuple):
+    """What a chat runs on: the model, folders, environment variables, clocks and ids."""
 
     model: Model
     config: Path
     cwd: Path
     environment: Mapping[str, str]
-    now: Callable[[], datetime] = _now
+    now: Callable[[], datetime] = lambda: datetime.now(UTC)
     clock: Callable[[], float] = time.monotonic
-    new_id: Callable[[], str] = _new_id
-    pause: Callable[[int], float] = _pause
-    """How many seconds to wait before an answer that broke off so many times is asked for again."""
+    new_id: Callable[[], str] = lambda: str(uuid4())
+    pause: Callable[[int], float] = lambda attempt: retry_delay(attempt, {}, 0.5)
+    """How many seconds to wait before a response that broke off so many times is requested again."""

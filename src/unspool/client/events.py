@@ -1,8 +1,8 @@
-"""What happens in a conversation, as front ends are told of it. Data only.
+"""Defines the events that a chat yields to front ends. Data only.
 
-A turn is `TurnBegan … TurnEnded`. Inside it, for each step: `StepBegan`, what grows, `BlockDone` for each block that is
-whole and written, `AnswerDone`; then for each call `CallBegan`, progress, `CallEnded`. What an agent does is told
-inside `AgentTold`.
+A turn is `TurnBegan … TurnEnded`. Inside it, for each step: `StepBegan`, what streams, `BlockDone` for each block that
+is whole and written, `ResponseDone`; then for each tool call `CallBegan`, progress, `CallEnded`. The events of a
+subagent are wrapped in `SubagentEvent`.
 """
 
 from __future__ import annotations
@@ -14,23 +14,23 @@ import msgspec
 Json: TypeAlias = dict[str, Any]
 
 Ending: TypeAlias = Literal[
-    "end_turn",  # it has said what it had to say
+    "end_turn",  # the model has nothing more to do
     "stop_sequence",
-    "max_tokens",  # the answer was cut by the limit of one answer, and again when asked to go on
+    "max_tokens",  # a response reached its token limit, and so did those that continued it
     "refusal",
     "context_full",  # nothing more fits, even after compaction
     "interrupted",
     "max_steps", "max_total_tokens", "max_cost", "max_seconds",  # a limit that was set
-    "failed",  # the API said no, or the disk
+    "failed",  # an error of the API or of the disk
 ]  # fmt: skip
 
 
-class Event(msgspec.Struct, frozen=True, kw_only=True):
-    """Any of them."""
+class ChatEvent(msgspec.Struct, frozen=True, kw_only=True):
+    """The base of all events."""
 
 
-class SessionBegan(Event, frozen=True):
-    """A conversation is open."""
+class SessionBegan(ChatEvent, frozen=True):
+    """A session was opened."""
 
     session_id: str
     path: str
@@ -41,26 +41,26 @@ class SessionBegan(Event, frozen=True):
     version: str
     resumed: bool = False
     messages: int = 0
-    """How many messages it goes on from."""
+    """How many messages a resumed session has."""
 
 
-class TurnBegan(Event, frozen=True):
-    """A prompt was taken and written."""
+class TurnBegan(ChatEvent, frozen=True):
+    """A prompt was written."""
 
     text: str
     uuid: str
 
 
-class StepBegan(Event, frozen=True):
-    """A request goes out."""
+class StepBegan(ChatEvent, frozen=True):
+    """A request is sent."""
 
     number: int
     input_tokens: int
-    """About how many tokens it is."""
+    """About how many tokens it has."""
 
 
-class Waiting(Event, frozen=True):
-    """The API is asked again in some seconds."""
+class RetryScheduled(ChatEvent, frozen=True):
+    """The request is sent again in some seconds."""
 
     seconds: float
     attempt: int
@@ -68,20 +68,20 @@ class Waiting(Event, frozen=True):
     status: int | None = None
 
 
-class TextGrown(Event, frozen=True):
-    """Words of the answer."""
+class TextGrown(ChatEvent, frozen=True):
+    """A piece of the text of a response."""
 
     text: str
 
 
-class ThinkingGrown(Event, frozen=True):
-    """Words of its thinking."""
+class ThinkingGrown(ChatEvent, frozen=True):
+    """A piece of the thinking of a response."""
 
     text: str
 
 
-class BlockDone(Event, frozen=True):
-    """A block is whole and written."""
+class BlockDone(ChatEvent, frozen=True):
+    """A block of a response is whole and written."""
 
     block: Json
     uuid: str
@@ -89,8 +89,8 @@ class BlockDone(Event, frozen=True):
     """The message it is part of, without content: id, model, usage so far."""
 
 
-class AnswerDone(Event, frozen=True):
-    """An answer has ended."""
+class ResponseDone(ChatEvent, frozen=True):
+    """A response has ended."""
 
     id: str | None
     model: str | None
@@ -100,100 +100,100 @@ class AnswerDone(Event, frozen=True):
     cost_micros: int
 
 
-class CallBegan(Event, frozen=True):
-    """A tool begins, with permission."""
+class CallBegan(ChatEvent, frozen=True):
+    """A tool call has permission and begins."""
 
     id: str
     name: str
     input: Json
     target: str
-    """What it is aimed at, in a few words."""
+    """What it acts on, in a few words."""
 
 
-class CallProgressed(Event, frozen=True):
-    """Something to show of a call that runs."""
+class CallProgressed(ChatEvent, frozen=True):
+    """The progress of a running tool call."""
 
     id: str
     data: Json
     """As in a progress line: `{"type": "bash_progress", "output": …}`."""
 
 
-class CallEnded(Event, frozen=True):
-    """A tool has ended, or was never begun, and its result is written."""
+class CallEnded(ChatEvent, frozen=True):
+    """A tool call has ended, or was refused, and its result is written."""
 
     id: str
     name: str
     input: Json
     content: str | list[Json]
-    """What the model is told."""
+    """What the model gets."""
     result: Any
     """`toolUseResult`."""
     is_error: bool
     uuid: str
     denied: str | None = None
-    """Why it was not allowed, if that is what happened."""
+    """Why it was not allowed; None: it was."""
 
 
-class AgentTold(Event, frozen=True):
-    """Something happened in an agent's conversation."""
+class SubagentEvent(ChatEvent, frozen=True):
+    """An event of a subagent."""
 
     agent_id: str
     call_id: str
     kind: str
-    event: Event
+    event: ChatEvent
 
 
-class Queued(Event, frozen=True):
-    """Words wait for the next step, or for the end of the turn."""
-
-    text: str
-
-
-class Absorbed(Event, frozen=True):
-    """Words that waited were taken into the turn."""
+class InputQueued(ChatEvent, frozen=True):
+    """Text was queued for the next step, or for the end of the turn."""
 
     text: str
 
 
-class Compacted(Event, frozen=True):
-    """The conversation became shorter."""
+class InputTaken(ChatEvent, frozen=True):
+    """Queued text became part of the turn."""
+
+    text: str
+
+
+class ContextCompacted(ChatEvent, frozen=True):
+    """The conversation was compacted."""
 
     trigger: Literal["auto", "manual"]
     how: Literal["thinned", "summarized", "cut"]
-    """Thinned: old results and thinking cleared, no line written. Summarized: a boundary was written."""
+    """Thinned: old results and thinking removed, no line written. Summarized: a boundary was written."""
     before: int
     after: int
 
 
-class ModeChanged(Event, frozen=True):
-    """Another permission mode holds."""
+class ModeChanged(ChatEvent, frozen=True):
+    """The permission mode has changed."""
 
     mode: str
 
 
-class TodosChanged(Event, frozen=True):
-    """The todo list is another one."""
+class TodosChanged(ChatEvent, frozen=True):
+    """The todo list has changed."""
 
     todos: tuple[Json, ...]
 
 
-class TaskEnded(Event, frozen=True):
-    """Something in the background has ended."""
+class TaskEnded(ChatEvent, frozen=True):
+    """A background task has ended."""
 
     id: str
     status: str
     description: str
 
 
-class Degraded(Event, frozen=True):
-    """The endpoint cannot do something; it goes on without."""
+class FeatureDisabled(ChatEvent, frozen=True):
+    """The endpoint refused a feature; the chat continues without it."""
 
     what: str
     why: str
 
 
-class Failed(Event, frozen=True):
-    """The turn cannot go on. What was said is kept."""
+class TurnFailed(ChatEvent, frozen=True):
+    """The turn cannot continue. What was written is kept."""
 
     message: str
     hint: str | None = None
@@ -201,15 +201,15 @@ class Failed(Event, frozen=True):
     status: int | None = None
 
 
-class TurnEnded(Event, frozen=True):
-    """A turn is over."""
+class TurnEnded(ChatEvent, frozen=True):
+    """A turn has ended."""
 
     ending: Ending
     text: str
-    """The last words of the answer."""
+    """The text of the last response."""
     steps: int
     usage: Json
-    """All answers of this turn, agents included, added up."""
+    """The sums over all responses of this turn, with those of subagents."""
     models: dict[str, Json]
     """The same by model, with `cost_micros`."""
     cost_micros: int
@@ -220,7 +220,7 @@ class TurnEnded(Event, frozen=True):
 
 
 AnyEvent: TypeAlias = (
-    SessionBegan | TurnBegan | StepBegan | Waiting | TextGrown | ThinkingGrown | BlockDone | AnswerDone | CallBegan
-    | CallProgressed | CallEnded | AgentTold | Queued | Absorbed | Compacted | ModeChanged | TodosChanged | TaskEnded
-    | Degraded | Failed | TurnEnded
+    SessionBegan | TurnBegan | StepBegan | RetryScheduled | TextGrown | ThinkingGrown | BlockDone | ResponseDone
+    | CallBegan | CallProgressed | CallEnded | SubagentEvent | InputQueued | InputTaken | ContextCompacted | ModeChanged
+    | TodosChanged | TaskEnded | FeatureDisabled | TurnFailed | TurnEnded
 )  # fmt: skip

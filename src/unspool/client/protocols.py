@@ -1,41 +1,40 @@
-"""Whom the client may ask: the questions, the answers, and nobody.
+"""Defines the two interfaces that a chat calls: the user interface that it asks, and the model that answers.
 
-A front end is a `Person`: it is asked whether a call may be made, which of some answers is meant, whether a plan is
-good. Where nobody sits in front of it (`Nobody`), nothing is allowed that a rule does not allow, and questions stay
-open.
-
-[merged: model.py] What answers a request: the API (`unspool.api.connection.Connection`), or a script in this process.
+A front end implements `UserInterface`: it is asked whether a tool call may run, which answer to a question is meant,
+whether a plan is approved. In a headless run there is `NoUser`: what no rule allows is refused, and questions stay
+unanswered. A `Model` is a connection to the API (`unspool.api.connection.Connection`), or a script in this process.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Iterable
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 import msgspec
 
-from unspool.api.connection import Count
-from unspool.api.events import AnyEvent
-from unspool.api.events import Json as events_Json
+from unspool.api import AnyEvent
+
+if TYPE_CHECKING:
+    from unspool.api import TokenCount
 
 Json: TypeAlias = dict[str, Any]
 Behaviour: TypeAlias = Literal["allow", "deny", "ask"]
 
 
-class Wish(msgspec.Struct, frozen=True):
-    """A call that somebody has to judge."""
+class PermissionRequest(msgspec.Struct, frozen=True):
+    """A tool call that needs the user's permission."""
 
     call_id: str
     tool: str
     input: Json
     target: str
-    """What it is aimed at, in a few words."""
+    """What it acts on, in a few words."""
     agent: str | None = None
-    """The agent that wants it."""
+    """The kind of subagent that makes the call; None: the session's own agent."""
 
 
-class Ruling(msgspec.Struct, frozen=True, kw_only=True):
-    """What mode and rules say of a call."""
+class RuleDecision(msgspec.Struct, frozen=True, kw_only=True):
+    """What the permission mode and the rules say of a tool call."""
 
     behaviour: Behaviour
     why: str
@@ -47,23 +46,23 @@ class Ruling(msgspec.Struct, frozen=True, kw_only=True):
     """Rules that would allow it from now on."""
 
 
-class Permit(msgspec.Struct, frozen=True, kw_only=True):
-    """A person's answer."""
+class PermissionAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """The user's answer to a permission request."""
 
     allowed: bool
     rule: str | None = None
-    """A rule to keep, so that it is not asked again."""
+    """A rule to keep, so that the same is not asked again."""
     keep: Literal["once", "session", "local"] = "once"
     words: str = ""
-    """What to tell the model instead, if it is not allowed."""
+    """What the model is told instead, if it is not allowed."""
     mode: str | None = None
     """Another permission mode from now on."""
     stops: bool = False
-    """Whether the turn ends here, if it is not allowed and nothing is told instead."""
+    """Whether the turn ends here, if it is not allowed and the model is told nothing."""
 
 
-class Choice(msgspec.Struct, frozen=True, kw_only=True):
-    """One question of `AskUserQuestion`."""
+class UserQuestion(msgspec.Struct, frozen=True, kw_only=True):
+    """One question of the `AskUserQuestion` tool."""
 
     question: str
     header: str = ""
@@ -72,40 +71,40 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
     several: bool = False
 
 
-class Person(Protocol):
-    """Who sits in front of the client."""
+class UserInterface(Protocol):
+    """A front end that can ask its user."""
 
-    async def permit(self, wish: Wish, ruling: Ruling) -> Permit:
-        """Say whether a call may be made."""
+    async def ask_permission(self, request: PermissionRequest, decision: RuleDecision) -> PermissionAnswer:
+        """Return whether a tool call may run."""
 
-    async def choose(self, choices: tuple[Choice, ...]) -> dict[str, str] | None:
-        """Answer questions, by question; None: they are not answered."""
+    async def ask_questions(self, questions: tuple[UserQuestion, ...]) -> dict[str, str] | None:
+        """Return the answers by question; None: the user did not answer."""
 
-    async def approve(self, plan: str) -> Permit:
-        """Say whether a plan is good; `mode` is how to go on."""
+    async def approve_plan(self, plan: str) -> PermissionAnswer:
+        """Return whether a plan is approved; `mode` is the permission mode to carry it out in."""
 
 
-class Nobody:
-    """Who is there in a headless run."""
+class NoUser:
+    """The user interface of a headless run: it allows, answers and approves nothing."""
 
-    async def permit(self, wish: Wish, ruling: Ruling) -> Permit:
+    async def ask_permission(self, request: PermissionRequest, decision: RuleDecision) -> PermissionAnswer:
         """Allow nothing."""
-        return Permit(allowed=False)
+        return PermissionAnswer(allowed=False)
 
-    async def choose(self, choices: tuple[Choice, ...]) -> dict[str, str] | None:
+    async def ask_questions(self, questions: tuple[UserQuestion, ...]) -> dict[str, str] | None:
         """Answer nothing."""
         return None
 
-    async def approve(self, plan: str) -> Permit:
+    async def approve_plan(self, plan: str) -> PermissionAnswer:
         """Approve nothing."""
-        return Permit(allowed=False)
+        return PermissionAnswer(allowed=False)
 
 
 class Model(Protocol):
-    """Who is asked."""
+    """Answers requests to `/v1/messages`."""
 
-    def events(self, body: events_Json, betas: Iterable[str] = ()) -> AsyncGenerator[AnyEvent, None]:
-        """Yield what happens until the answer ends (`Ended`) or breaks off (`Broken`); `ApiFailed` if there is none."""
+    def events(self, body: Json, betas: Iterable[str] = ()) -> AsyncGenerator[AnyEvent, None]:
+        """Stream a response until it ends or breaks off (`StreamBroken`); `ApiFailed` if there is none."""
 
-    async def count(self, body: events_Json, betas: Iterable[str] = ()) -> Count:
-        """Return how many input tokens a request is; an estimate that says so, if nobody counts."""
+    async def count(self, body: Json, betas: Iterable[str] = ()) -> TokenCount:
+        """Return how many input tokens a request has; an estimate that says so, where the endpoint cannot count."""

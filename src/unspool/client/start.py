@@ -1,7 +1,7 @@
-"""How a conversation is begun and led from the command line: what was asked for in, an exit code out.
+"""Starts a chat from the command line, headless or in a terminal, and returns its exit code.
 
 Rules
-  1. Nothing that only a terminal needs is imported without one, nothing that only the network needs for a script.
+  1. Modules that only a terminal needs are not imported without one, nor those of the network for a script.
 """
 
 from __future__ import annotations
@@ -12,29 +12,29 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from unspool.client.config import Settings, Start, World
+from unspool.client.config import ChatRuntime, ChatSettings, SessionStart
 from unspool.client.headless import control_protocol
-from unspool.client.headless.run import Headless, Speech, heard
-from unspool.client.headless.stream_json import line
-from unspool.client.permissions.trust import acting
+from unspool.client.headless.run import HeadlessRun, read_messages
+from unspool.client.headless.stream_json import encode_line
+from unspool.client.permissions.trust import find_acting_files
 from unspool.client.ui import open_chat
-from unspool.client.ui.choice import Option, Picking
-from unspool.errors import ApiFailed, Usage
+from unspool.client.ui.choice import ChoiceOption, ChoicePrompt
+from unspool.errors import ApiFailed, UsageError
 
 if TYPE_CHECKING:
     from unspool.client.protocols import Model
-    from unspool.client.ui.completion import Candidate
-    from unspool.client.ui.render import Look
-    from unspool.client.ui.terminal import Pick, Surface, Terminal
+    from unspool.client.ui.completion import CompletionCandidate
+    from unspool.client.ui.render import RenderOptions
+    from unspool.client.ui.terminal import Choose, Surface, Terminal
 
-SCRIPT = "script:"
+_SCRIPT_PREFIX = "script:"
 
 
-class Asked(NamedTuple):
-    """What was asked for on the command line, but for what a conversation itself is told."""
+class ChatOptions(NamedTuple):
+    """The options of the command line that are no settings of the chat itself."""
 
-    start: Start
-    settings: Settings
+    start: SessionStart
+    settings: ChatSettings
     config: Path
     cwd: Path
     prompt: str | None
@@ -44,113 +44,117 @@ class Asked(NamedTuple):
     partial: bool = False
     replay: bool = False
     asks: bool = False
-    """Whether the other end is asked for permission."""
+    """Whether the program at the other end is asked for permission."""
 
 
 @asynccontextmanager
-async def answering(name: str, environment: Mapping[str, str], values: Mapping[str, str]) -> AsyncIterator[Model]:
-    """Open who answers: the API, or a script."""
-    if name.startswith(SCRIPT):
-        from unspool.api.scripted.model import Scripted
-        from unspool.api.scripted.script import load
+async def open_model(name: str, environment: Mapping[str, str], values: Mapping[str, str]) -> AsyncIterator[Model]:
+    """Open a connection to the API, or a scripted model (`script:FILE`)."""
+    if name.startswith(_SCRIPT_PREFIX):
+        from unspool.api.scripted import ScriptedModel, load_script
 
-        yield Scripted(load(Path(name.removeprefix(SCRIPT)), values))
+        yield ScriptedModel(load_script(Path(name.removeprefix(_SCRIPT_PREFIX)), values))
         return
-    from unspool.api.connection import Connection
-    from unspool.api.endpoint import endpoint
+    from unspool.api import Connection, endpoint_from_environment
 
     try:
-        there = endpoint(environment)
-    except ApiFailed as failed:  # nobody was asked yet: what is missing is a setting
-        raise Usage(failed.message, hint=failed.hint) from None
-    async with Connection(there) as connection:
+        endpoint = endpoint_from_environment(environment)
+    except ApiFailed as failed:  # no request was sent yet: what is missing is a setting
+        raise UsageError(failed.message, hint=failed.hint) from None
+    async with Connection(endpoint) as connection:
         yield connection
 
 
-async def headless(asked: Asked, world: World, complain: Callable[[str, str | None], None]) -> int:
-    """Lead a conversation without a terminal."""
+async def run_headless(options: ChatOptions, runtime: ChatRuntime, complain: Callable[[str, str | None], None]) -> int:
+    """Run a chat without a terminal."""
 
     def write(text: str) -> None:
         sys.stdout.write(text + "\n")
         sys.stdout.flush()
 
-    speech = Speech(asked.output, write, complain, world.new_id, partial=asked.partial, replay=asked.replay)
-    remote = control_protocol.Remote(lambda value: write(line(value)), world.new_id) if asked.asks else None
-    led = await open_chat.opened(asked.start, asked.settings, world, remote)
-    for problem in led.problems:
+    remote = (
+        control_protocol.RemoteUser(lambda value: write(encode_line(value)), runtime.new_id) if options.asks else None
+    )
+    opened = await open_chat.open_chat_from_settings(options.start, options.settings, runtime, remote)
+    for problem in opened.problems:
         complain(problem, None)
     try:
-        run = Headless(led, speech)
-        if asked.streams_in:
-            return await run.talk(heard(sys.stdin.fileno()), remote)
-        assert asked.prompt is not None
-        return await run.ask(asked.prompt)
+        run = HeadlessRun(
+            opened,
+            output=options.output,
+            write=write,
+            complain=complain,
+            new_id=runtime.new_id,
+            partial=options.partial,
+            replay=options.replay,
+        )
+        if options.streams_in:
+            return await run.run_stream(read_messages(sys.stdin.fileno()), remote)
+        assert options.prompt is not None
+        return await run.run_prompt(options.prompt)
     finally:
-        await led.chat.close()
+        await opened.chat.close()
 
 
-async def in_terminal(asked: Asked, world: World) -> int:
-    """Lead a conversation in this terminal."""
-    from unspool.client.ui.render import Look
-    from unspool.client.ui.terminal import Opening, Terminal
+async def run_in_terminal(options: ChatOptions, runtime: ChatRuntime) -> int:
+    """Run a chat in this terminal."""
+    from unspool.client.ui.render import RenderOptions
+    from unspool.client.ui.terminal import ChatOpener, Terminal
 
-    environment = world.environment
+    environment = runtime.environment
+    # A terminal that cannot move the cursor, or input that is piped, gets lines only.
     is_plain = environment.get("TERM", "dumb") in ("dumb", "unknown", "") or not sys.stdin.isatty()
-    look = Look(colours=not environment.get("NO_COLOR"), plain=is_plain)
-    opening = Opening(
-        start=asked.start,
-        open=lambda start, person: open_chat.opened(start, asked.settings, world, person),
-        ask_trust=lambda pick: _trusted(pick, asked, world),
-        is_trusted=lambda: open_chat.is_trusted(asked.settings, world),
-        trust=lambda: open_chat.trust(world).add(asked.cwd),
-        cwd=asked.cwd,
-        config=asked.config,
-        prompt=asked.prompt,
+    rendering = RenderOptions(colours=not environment.get("NO_COLOR"), plain=is_plain)
+    opener = ChatOpener(
+        start=options.start,
+        open=lambda start, user: open_chat.open_chat_from_settings(start, options.settings, runtime, user),
+        ask_trust=lambda choose: _ask_trust(choose, options, runtime),
+        is_trusted=lambda: open_chat.is_trusted(options.settings, runtime),
+        trust=lambda: open_chat.trusted_folders(runtime).add(options.cwd),
+        cwd=options.cwd,
+        config=options.config,
+        prompt=options.prompt,
     )
-    terminal = Terminal(opening, look, _surface(look, asked))
+    terminal = Terminal(opener, rendering, _make_surface(rendering, options))
     await terminal.run()
     return 0
 
 
-async def _trusted(pick: Pick, asked: Asked, world: World) -> bool:
-    """Ask whether the folder is trusted, once, if there is anything in it that would act; False: leave."""
-    found = acting(asked.cwd)
-    if not found or open_chat.is_trusted(asked.settings, world):
+async def _ask_trust(choose: Choose, options: ChatOptions, runtime: ChatRuntime) -> bool:
+    """Ask whether the folder is trusted, if it holds anything that would act; False: the user wants to leave."""
+    files = find_acting_files(options.cwd)
+    if not files or open_chat.is_trusted(options.settings, runtime):
         return True
-    brings = f"It brings {', '.join(found)}: these may allow calls, and tell the model things."
-    title = f"Do you trust this folder? {asked.cwd}\n{brings}"
-    options = [
-        Option("Yes, from now on", key="y"),
-        Option("No, go on without them", key="n"),
-        Option("Leave", key="l"),
+    brings = f"It brings {', '.join(files)}: these may allow calls, and tell the model things."
+    title = f"Do you trust this folder? {options.cwd}\n{brings}"
+    answers = [
+        ChoiceOption("Yes, from now on", key="y"),
+        ChoiceOption("No, go on without them", key="n"),
+        ChoiceOption("Leave", key="l"),
     ]
-    picked = await pick(Picking(title, options, at=1))
-    if picked is None or picked.place == 2:
+    picked = await choose(ChoicePrompt(title, answers, cursor=1))
+    if picked is None or picked.first == 2:
         return False
-    if picked.place == 0:
-        open_chat.trust(world).add(asked.cwd)
+    if picked.first == 0:
+        open_chat.trusted_folders(runtime).add(options.cwd)
     return True
 
 
-def _surface(look: Look, asked: Asked) -> Callable[[Terminal], Surface]:
-    def made(terminal: Terminal) -> Surface:
-        if look.plain:
-            from unspool.client.ui.plain_terminal import Plain
+def _make_surface(rendering: RenderOptions, options: ChatOptions) -> Callable[[Terminal], Surface]:
+    def make(terminal: Terminal) -> Surface:
+        if rendering.plain:
+            from unspool.client.ui.plain_terminal import PlainTerminal
 
-            return Plain(terminal)
-        from unspool.client.ui.completion import candidates
-        from unspool.client.ui.screen import Screen
+            return PlainTerminal(terminal)
+        from unspool.client.session.prompt_history import read_prompt_history
+        from unspool.client.ui.completion import find_completions
+        from unspool.client.ui.screen import PromptScreen
 
-        def complete(before: str) -> list[Candidate]:
-            return candidates(before, terminal.commands(), asked.cwd)
+        history = read_prompt_history(options.config / "history.jsonl", str(options.cwd.resolve()))
 
-        return Screen(terminal, typed_before(asked.config, asked.cwd), complete, colours=look.colours)
+        def complete(before: str) -> list[CompletionCandidate]:
+            return find_completions(before, terminal.commands(), options.cwd)
 
-    return made
+        return PromptScreen(terminal, history, complete, colours=rendering.colours)
 
-
-def typed_before(config: Path, cwd: Path) -> list[str]:
-    """Return what was typed in this folder before, the oldest first."""
-    from unspool.client.session.prompt_history import typed
-
-    return typed(config / "history.jsonl", str(cwd.resolve()))
+    return make

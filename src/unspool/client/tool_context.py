@@ -1,104 +1,98 @@
-"""What the tools of one conversation share: where they work, what they have seen, whom they may ask.
+"""Defines the state and the callbacks that the tools of one agent share.
 
-An agent has a desk of its own, made from that of whoever sent it (`for_agent`): it shares the folder, the tasks in the
-background and the person, and has seen nothing yet.
-
-[merged: seen.py] Which files were read, and how they were then: a file is changed only by who knows what is in it.
+A subagent gets a context of its own, derived from that of its parent (`for_subagent`): it shares the workspace, the
+background tasks and the user, and has read no file yet.
 
 Rules
-  1. A file that was not read, or has changed since, is not written.
+  1. A file that was not read, or has changed since, is not written (`KnownFiles`).
 """
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
-from unspool.client.loop.background_tasks import Tasks
-from unspool.client.protocols import Nobody, Person
-from unspool.client.tools.base import Outcome
+from unspool.client.background_tasks import BackgroundTasks
+from unspool.client.protocols import NoUser, UserInterface
+from unspool.client.tool_result import ToolOutcome
 
 if TYPE_CHECKING:
-    from unspool.api.web_fetch import Page
+    from unspool.api import FetchedPage
+
+Json: TypeAlias = dict[str, Any]
 
 
-class Look(NamedTuple):
-    """A file as it was when it was looked at."""
+class FileVersion(NamedTuple):
+    """A file as it was when it was read."""
 
     modified: int
     size: int
     digest: bytes
     whole: bool
-    """Whether all of it was shown."""
+    """Whether all of it was shown to the model."""
 
 
-class Seen:
-    """What has been seen of files, by their real paths."""
+class KnownFiles:
+    """The files whose content the model knows, by their real paths."""
 
-    def __init__(self) -> None:
-        self._looks: dict[Path, Look] = {}
-        self._earlier: Callable[[], Mapping[Path, str]] | None = None
-        self._texts: Mapping[Path, str] = {}
+    def __init__(self, earlier_texts: Callable[[], Mapping[Path, str]] = dict) -> None:
+        self._versions: dict[Path, FileVersion] = {}
+        # Called at the first write, not at start: to find the texts means to parse all tool results of the session.
+        self._load_earlier: Callable[[], Mapping[Path, str]] | None = earlier_texts
+        self._earlier: Mapping[Path, str] = {}
 
-    def remember(self, earlier: Callable[[], Mapping[Path, str]]) -> None:
-        """Let texts that were seen before the session was gone on with count; they are asked for when one is needed."""
-        self._earlier = earlier
+    def earlier_text(self, path: Path) -> str | None:
+        """Return the text that a file had when it was read before the session was resumed."""
+        if self._load_earlier is not None:
+            self._earlier, self._load_earlier = self._load_earlier(), None
+        return self._earlier.get(path)
 
-    def text(self, path: Path) -> str | None:
-        """Return what was in a file when it was seen before the session was gone on with."""
-        if self._earlier is not None:
-            self._texts, self._earlier = self._earlier(), None
-        return self._texts.get(path)
+    def record(self, path: Path, data: bytes, modified: int, *, whole: bool = True) -> None:
+        """Remember the bytes that a file holds now."""
+        self.record_version(path, FileVersion(modified, len(data), hashlib.sha256(data).digest(), whole))
 
-    def note(self, path: Path, data: bytes, modified: int, *, whole: bool = True) -> None:
-        """Remember a file as it is now."""
-        self.keep(path, Look(modified, len(data), hashlib.sha256(data).digest(), whole))
+    def record_version(self, path: Path, version: FileVersion) -> None:
+        """Remember a version of a file."""
+        self._versions[path] = version
 
-    def keep(self, path: Path, look: Look) -> None:
-        """Remember a look at a file."""
-        self._looks[path] = look
-
-    def look(self, path: Path) -> Look | None:
-        """Return how a file was seen last."""
-        return self._looks.get(path)
+    def version(self, path: Path) -> FileVersion | None:
+        """Return the version of a file that was read last."""
+        return self._versions.get(path)
 
     def is_current(self, path: Path, data: bytes) -> bool:
-        """Tell whether a file is as it was seen."""
-        look = self._looks.get(path)
-        return look is not None and look.digest == hashlib.sha256(data).digest()
+        """Tell whether a file still holds what was read."""
+        version = self._versions.get(path)
+        return version is not None and version.digest == hashlib.sha256(data).digest()
 
     def paths(self) -> list[Path]:
-        """Return the files in the order they were first seen, without those that were seen earlier."""
-        return list(self._looks)
+        """Return the files in the order in which they were first read, without those of before a resume."""
+        return list(self._versions)
 
 
-Json: TypeAlias = dict[str, Any]
-
-
-class Place(NamedTuple):
-    """Where a session is and works."""
+class Workspace(NamedTuple):
+    """The folders of a session: where it is stored and where it works."""
 
     config: Path
     """The config folder."""
     project: Path
-    """The project's folder inside it, where the session's file is."""
+    """The project's folder inside it, which holds the session file."""
     session_id: str
     root: Path
-    """The folder the session works in: where it was started."""
+    """The folder the session was started in."""
     added: tuple[Path, ...] = ()
-    """Other folders it may work in."""
+    """Other folders that its tools may work in."""
 
     @property
-    def side(self) -> Path:
-        """The folder beside the session's file: agents, overflowing results."""
+    def side_folder(self) -> Path:
+        """The folder beside the session file: subagents, long tool results."""
         return self.project / self.session_id
 
 
-class Errand(NamedTuple):
-    """What an agent is sent for."""
+class AgentTask(NamedTuple):
+    """The work that a subagent is started for."""
 
     kind: str
     prompt: str
@@ -107,82 +101,77 @@ class Errand(NamedTuple):
     background: bool = False
 
 
-class Search(NamedTuple):
-    """What the web is searched for."""
+class WebSearchRequest(NamedTuple):
+    """A web search, and the sites it is limited to."""
 
     query: str
     allowed: tuple[str, ...] = ()
-    """Sites to look at, and no others."""
+    """Search these sites and no others."""
     blocked: tuple[str, ...] = ()
 
 
-class Crew(Protocol):
-    """Who can be sent: set by the loop's owner; the `Task` tool calls it."""
-
-    async def send(self, errand: Errand, call_id: str) -> Outcome:
-        """Send an agent and return what it brings back."""
-
-
-class Web(Protocol):
-    """The way out: pages, and a model to ask about them."""
+class WebAccess(Protocol):
+    """Fetches pages, searches the web, and asks a model about what it found."""
 
     longest: int
-    """Characters of a page that a model can be asked about."""
+    """The most characters of a page that a model can be asked about."""
 
-    async def fetch(self, url: str) -> Page:
+    async def fetch(self, url: str) -> FetchedPage:
         """Return a page of the public web; an `UnspoolError` says why there is none."""
 
     async def ask(self, prompt: str) -> str:
-        """Ask a small model something; `ApiFailed` if it does not answer."""
+        """Ask a small model; `ApiFailed` if it does not answer."""
 
-    async def search(self, search: Search, notice: Callable[[Json], None]) -> list[Json] | None:
-        """Search with the server's own tool; None where the endpoint has none. Content blocks otherwise."""
+    async def search(self, search: WebSearchRequest, notice: Callable[[Json], None]) -> list[Json] | None:
+        """Search with the server's own tool and return content blocks; None where the endpoint has no search."""
 
 
-class Desk:
-    """The state that tools may touch."""
+class ToolBackends(NamedTuple):
+    """The parts of the client that tools call; each default does nothing."""
 
-    def __init__(self, place: Place, environment: Mapping[str, str], person: Person | None = None) -> None:
-        self.place = place
+    web: WebAccess | None = None
+    run_subagent: Callable[[AgentTask, str], Awaitable[ToolOutcome]] | None = None
+    """Called with a task and the id of the tool call."""
+    back_up: Callable[[Path], None] = lambda path: None
+    """Called before a file is changed or created: the session keeps a backup."""
+    is_hidden: Callable[[Path], bool] = lambda path: False
+    """Tells whether a rule denies reading a file, by its real path: searches leave it out."""
+    report_progress: Callable[[str, Json], None] = lambda call_id, data: None
+    """Called with a call's id and the data of a progress line."""
+
+
+class ToolContext:
+    """The state that tools may read and change."""
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        environment: Mapping[str, str],
+        user: UserInterface | None = None,
+        *,
+        mode: str = "default",
+        todos: Sequence[Json] = (),
+        known_files: KnownFiles | None = None,
+        backends: ToolBackends = ToolBackends(),  # noqa: B008 immutable
+    ) -> None:
+        self.workspace = workspace
         self.environment = environment
-        self.person: Person = person or Nobody()
-        self.asking = asyncio.Lock()
-        """Held by who asks the person: one question at a time, also if several agents have some."""
-        self.cwd = place.root
-        """Where the shell is now; it may walk, inside the folders it may work in."""
-        self.mode = "default"
-        self.seen = Seen()
-        self.tasks = Tasks()
-        self.todos: list[Json] = []
-        self.crew: Crew | None = None
-        self.web: Web | None = None
-        self.plan: Path | None = None
+        self.user: UserInterface = user or NoUser()
+        self.question_lock = asyncio.Lock()
+        """Held while the user is asked: one question at a time, also if several agents have some."""
+        self.cwd = workspace.root
+        """The shell's current folder; `cd` moves it within the folders that the session may work in."""
+        self.mode = mode
+        self.known_files = known_files or KnownFiles()
+        self.tasks = BackgroundTasks()
+        self.todos: list[Json] = [*todos]
+        self.plan_file: Path | None = None
         """The file that holds the plan, in plan mode."""
-        self.keep: Callable[[Path], None] = _nothing
-        """Called before a file is changed, or made: its backup belongs to the session."""
-        self.hides: Callable[[Path], bool] = _nowhere
-        """Tells whether a rule keeps a file, by its real path, from being read: searches leave it out."""
-        self.progress: Callable[[str, Json], None] = _no_progress
-        """Called with a call's id and what to tell of it while it runs."""
-        self.wait: Callable[[float], Awaitable[None]] | None = None
+        self.web, self.run_subagent = backends.web, backends.run_subagent
+        self.back_up, self.is_hidden, self.report_progress = backends[2:]
 
-    def for_agent(self) -> Desk:
-        """Return the desk of an agent."""
-        desk = Desk(self.place, self.environment, self.person)
-        desk.asking = self.asking
-        desk.cwd, desk.mode, desk.tasks, desk.web, desk.keep = self.cwd, self.mode, self.tasks, self.web, self.keep
-        desk.hides = self.hides
-        return desk
-
-
-def _nothing(path: Path) -> None:
-    """Keep nothing."""
-
-
-def _nowhere(path: Path) -> bool:
-    """Hide nothing."""
-    return False
-
-
-def _no_progress(call_id: str, data: Json) -> None:
-    """Tell nobody."""
+    def for_subagent(self, backends: ToolBackends) -> ToolContext:
+        """Return the context of a subagent."""
+        context = ToolContext(self.workspace, self.environment, self.user, mode=self.mode, backends=backends)
+        context.question_lock, context.cwd, context.tasks = self.question_lock, self.cwd, self.tasks
+        return context

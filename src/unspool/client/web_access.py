@@ -1,9 +1,9 @@
-"""The way out of a conversation: pages of the web, and the model asked beside the conversation about them.
+"""Fetches web pages, searches the web, and asks a model about pages, beside the conversation.
 
 Rules
-  1. A page that was fetched is good for a quarter of an hour. `http:` is asked for as `https:`.
-  2. What is asked here is no part of the conversation; what it cost is told (`billed`).
-  3. Where an endpoint cannot search, nobody makes up what would have been found.
+  1. A page that was fetched is reused for a quarter of an hour. `http:` is fetched as `https:`.
+  2. Requests to a model here are no part of the conversation; their usage is counted (`add_usage`).
+  3. Where an endpoint has no search, no results are made up.
 """
 
 from __future__ import annotations
@@ -14,124 +14,126 @@ from contextlib import aclosing
 from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
-from unspool.api.accumulator import Answer, Assembly
-from unspool.api.events import BlockEnded
-from unspool.api.web_fetch import Fetcher, Page
+from unspool.api import ApiResponse, BlockFinished, FetchedPage, PageFetcher, ResponseAccumulator
 from unspool.client.protocols import Model
-from unspool.client.tool_context import Search
+from unspool.client.tool_context import WebSearchRequest
 from unspool.errors import ApiFailed
 
 Json: TypeAlias = dict[str, Any]
-Billed: TypeAlias = Callable[[str, Json], None]
 
-LONGEST_PAGE = 100_000
-_FRESH = 15 * 60
-_KEPT = 20
+MAX_PAGE_CHARACTERS = 100_000
+_CACHE_SECONDS = 15 * 60
+_MAX_CACHED_PAGES = 20
 _ANSWER_TOKENS = 4096
-_TURNS = 5
-_UNABLE = frozenset({400, 403, 404, 422, 501})
+_MAX_SEARCH_REQUESTS = 5
+"""A search that the server pauses (`pause_turn`) is continued so often at most."""
+_NO_SEARCH_STATUSES = frozenset({400, 403, 404, 422, 501})
 
 
-class Online:
-    """Who fetches, asks and searches for one conversation and its agents."""
+class WebClient:
+    """The access of one session and its subagents to the web."""
 
-    def __init__(self, model: Model, name: Callable[[], str], environment: Mapping[str, str]) -> None:
-        self.longest = LONGEST_PAGE
-        """Characters of a page that a model can be asked about: less, if its window is small."""
-        self.billed: Billed = _nobody
-        """Called with a model and the usage of an answer."""
-        self.fetcher = Fetcher(environment)
+    def __init__(
+        self,
+        model: Model,
+        model_name: Callable[[], str],
+        environment: Mapping[str, str],
+        add_usage: Callable[[str | None, Json], object] = lambda model, usage: None,
+    ) -> None:
+        self.longest = MAX_PAGE_CHARACTERS
+        self.fetcher = PageFetcher(environment)
         self.clock = time.monotonic
         self._model = model
-        self._name = name
-        self._small = environment.get("ANTHROPIC_SMALL_FAST_MODEL") or environment.get("ANTHROPIC_DEFAULT_HAIKU_MODEL")
-        self._pages: dict[str, tuple[float, Page]] = {}
+        self._model_name = model_name
+        self._add_usage = add_usage
+        self._small_model = environment.get("ANTHROPIC_SMALL_FAST_MODEL") or environment.get(
+            "ANTHROPIC_DEFAULT_HAIKU_MODEL"
+        )
+        self._pages: dict[str, tuple[float, FetchedPage]] = {}
 
-    async def fetch(self, url: str) -> Page:
-        """Return a page, as it was within a quarter of an hour."""
-        url = self._secure(url)
-        found = self._pages.get(url)
-        if found is not None and self.clock() - found[0] < _FRESH:
-            return found[1]
+    async def fetch(self, url: str) -> FetchedPage:
+        """Return a page as it is now, or was within the last quarter of an hour."""
+        url = self._use_https(url)
+        cached = self._pages.get(url)
+        if cached is not None and self.clock() - cached[0] < _CACHE_SECONDS:
+            return cached[1]
         page = await self.fetcher.get(url)
         self._pages.pop(url, None)
+        # An error is not cached: the next try may get the page.
         if page.status < 400:
             self._pages[url] = (self.clock(), page)
-            while len(self._pages) > _KEPT:
+            while len(self._pages) > _MAX_CACHED_PAGES:
                 del self._pages[next(iter(self._pages))]
         return page
 
     async def ask(self, prompt: str) -> str:
-        """Ask the small model that the environment names, else the one of the conversation."""
+        """Ask the small model that the environment names, else the model of the session."""
         body = {"max_tokens": _ANSWER_TOKENS, "messages": [{"role": "user", "content": prompt}]}
-        answer = await self._answer({"model": self._small or self._name(), **body})
-        if answer.broken and not answer.text:
-            raise ApiFailed(f"the model did not answer: {answer.broken}")
-        return answer.text
+        response = await self._request({"model": self._small_model or self._model_name(), **body})
+        if response.broken and not response.text:
+            raise ApiFailed(f"the model did not answer: {response.broken}")
+        return response.text
 
-    async def search(self, search: Search, notice: Callable[[Json], None]) -> list[Json] | None:
-        """Have the server search; what it does meanwhile is told in the words of progress lines."""
+    async def search(self, search: WebSearchRequest, notice: Callable[[Json], None]) -> list[Json] | None:
+        """Let the server search; `notice` gets the data of progress lines."""
         tool: Json = {"type": "web_search_20250305", "name": "web_search", "max_uses": 8}
         if search.allowed:
             tool["allowed_domains"] = [*search.allowed]
         if search.blocked:
             tool["blocked_domains"] = [*search.blocked]
-        words = f"Search the web for: {search.query}\n\nThen sum up in a few sentences what was found."
-        messages: list[Json] = [{"role": "user", "content": words}]
-        body: Json = {"model": self._name(), "max_tokens": _ANSWER_TOKENS, "tools": [tool]}
-        found: list[Json] = []
-        for _ in range(_TURNS):
+        prompt = f"Search the web for: {search.query}\n\nThen sum up in a few sentences what was found."
+        messages: list[Json] = [{"role": "user", "content": prompt}]
+        body: Json = {"model": self._model_name(), "max_tokens": _ANSWER_TOKENS, "tools": [tool]}
+        blocks: list[Json] = []
+        for _ in range(_MAX_SEARCH_REQUESTS):
             try:
-                answer = await self._answer({**body, "messages": messages}, notice)
+                response = await self._request({**body, "messages": messages}, notice)
             except ApiFailed as failed:
-                if failed.status in _UNABLE:
+                if failed.status in _NO_SEARCH_STATUSES:
                     return None
                 raise
-            found += answer.content
-            if answer.stop_reason != "pause_turn":
+            blocks += response.content
+            if response.stop_reason != "pause_turn":
                 break
-            messages = [messages[0], {"role": "assistant", "content": found}]
-        has_searched = any(block.get("type") == "web_search_tool_result" for block in found)
-        return found if has_searched else None
+            # A paused search is continued by sending back what came of it.
+            messages = [messages[0], {"role": "assistant", "content": blocks}]
+        has_searched = any(block.get("type") == "web_search_tool_result" for block in blocks)
+        return blocks if has_searched else None
 
-    async def _answer(self, body: Json, notice: Callable[[Json], None] | None = None) -> Answer:
-        assembly = Assembly()
-        told = 0
+    async def _request(self, body: Json, notice: Callable[[Json], None] | None = None) -> ApiResponse:
+        accumulator = ResponseAccumulator()
+        noticed = 0
         async with aclosing(self._model.events(body)) as events:
             async for event in events:
-                assembly.add(event)
-                if notice is not None and isinstance(event, BlockEnded):
-                    content = assembly.answer().content
-                    for block in content[told:]:
-                        _tell(block, content, notice)
-                    told = len(content)
-        answer = assembly.answer()
-        self.billed(answer.model or str(body["model"]), answer.usage)
-        return answer
+                accumulator.add(event)
+                if notice is not None and isinstance(event, BlockFinished):
+                    content = accumulator.response().content
+                    for block in content[noticed:]:
+                        _notice_search(block, content, notice)
+                    noticed = len(content)
+        response = accumulator.response()
+        self._add_usage(response.model or str(body["model"]), response.usage)
+        return response
 
-    def _secure(self, url: str) -> str:
-        """Return an address with `https:`, but for a host that a person has named."""
+    def _use_https(self, url: str) -> str:
+        """Return an address with `https:`, except for a host that the user has named in the environment."""
         parts = urlsplit(url)
         if parts.scheme.lower() != "http" or self.fetcher.is_exception(parts.hostname or "", parts.port or 80):
             return url
         return parts._replace(scheme="https").geturl()
 
 
-def _tell(block: Json, content: tuple[Json, ...], notice: Callable[[Json], None]) -> None:
-    """Tell of a search that has begun, or come back."""
+def _notice_search(block: Json, content: tuple[Json, ...], notice: Callable[[Json], None]) -> None:
+    """Report a search that has begun, or its results."""
     if block.get("type") == "server_tool_use":
         notice({"type": "query_update", "query": _query(block)})
     if block.get("type") == "web_search_tool_result":
         hits = block.get("content")
-        asked = next((one for one in content if one.get("id") == block.get("tool_use_id")), {})
+        call = next((other for other in content if other.get("id") == block.get("tool_use_id")), {})
         count = len(hits) if isinstance(hits, list) else 0
-        notice({"type": "search_results_received", "resultCount": count, "query": _query(asked)})
+        notice({"type": "search_results_received", "resultCount": count, "query": _query(call)})
 
 
 def _query(block: Json) -> str:
-    given = block.get("input")
-    return str(given.get("query", "")) if isinstance(given, dict) else ""
-
-
-def _nobody(model: str, usage: Json) -> None:
-    """Tell nobody."""
+    input = block.get("input")
+    return str(input.get("query", "")) if isinstance(input, dict) else ""

@@ -1,1 +1,39 @@
-"""Sessions of many people in one place: the collector on each machine, the lake that its segments become."""
+"""Collects sessions of many machines: the collector on each of them, and the lake that reads what they send."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from unspool._lazy import lazy_door
+
+# fmt: off
+if TYPE_CHECKING:
+    from unspool.collect.collector import (
+        CollectionPlan, CollectionReport, collect_sessions, limit_rate, preview_segments, publish_progress,
+    )
+    from unspool.collect.enrolment import Enrolment, enrol_device, parse_enrolment_options, read_enrolment
+    from unspool.collect.foreign_offsets import read_offsets, write_offsets
+    from unspool.collect.object_store import open_object_store
+    from unspool.collect.segment_maker import SegmentTools
+    from unspool.collect.selection import OPTIONAL, CollectCandidate, SelectionRules, find_candidates, is_refused
+    from unspool.collect.service_units import commands, unit_path, unit_text
+    from unspool.collect.state import collector_lock, known_streams, open_state
+
+__all__ = [
+    "OPTIONAL", "CollectCandidate", "CollectionPlan", "CollectionReport", "Enrolment", "SegmentTools",
+    "SelectionRules", "collect_sessions", "collector_lock", "commands", "enrol_device", "find_candidates",
+    "is_refused", "known_streams", "limit_rate", "open_object_store", "open_state", "parse_enrolment_options",
+    "preview_segments", "publish_progress", "read_enrolment", "read_offsets", "unit_path", "unit_text",
+    "write_offsets",
+]
+
+__getattr__ = lazy_door(__name__, {
+    "collector": "CollectionPlan CollectionReport collect_sessions limit_rate preview_segments publish_progress",
+    "enrolment": "Enrolment enrol_device parse_enrolment_options read_enrolment",
+    "foreign_offsets": "read_offsets write_offsets",
+    "object_store": "open_object_store",
+    "segment_maker": "SegmentTools",
+    "selection": "OPTIONAL CollectCandidate SelectionRules find_candidates is_refused",
+    "service_units": "commands unit_path unit_text",
+    "state": "collector_lock known_streams open_state",
+})

@@ -1,4 +1,4 @@
-"""The collector: what is new in a folder sent to an object store, once or again and again.
+"""Sends what is new in a config folder to an object store, once or continuously.
 
     store ─ selection ▶ candidates ─ content ▶ bytes ─ cutting ▶ redacted lines ─ making ▶ outbox ─ sending ▶ place
 
@@ -15,14 +15,14 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from unspool.collect.manifest import Manifest, publish
-from unspool.collect.object_store import Place
-from unspool.collect.segment_maker import Made, Maker, Tools
-from unspool.collect.selection import Candidate
-from unspool.collect.state import State
-from unspool.collect.upload import Outcome, Sender, send
-from unspool.errors import PlaceFailed
-from unspool.store.database import transaction
+from unspool.collect.manifest import DeviceManifest, publish_manifest
+from unspool.collect.object_store import SegmentStore
+from unspool.collect.segment_maker import MadeSegments, SegmentMaker, SegmentTools
+from unspool.collect.selection import CollectCandidate
+from unspool.collect.state import CollectorState
+from unspool.collect.upload import SegmentSender, UploadOutcome, upload_outbox
+from unspool.errors import ObjectStoreFailed
+from unspool.store import transaction
 
 STEPS = ("synced", "cut", "kept", "sending", "put", "acknowledged", "adopted", "published", "told")
 """The places where a collector may be killed. `cut` to `acknowledged` come again and again; `adopted` only if somebody
@@ -36,13 +36,13 @@ _ROUNDS = 50
 """How often somebody else may be faster."""
 
 
-class Plan(NamedTuple):
+class CollectionPlan(NamedTuple):
     """What a collector is to do, and with what."""
 
-    state: State
-    place: Place
-    tools: Tools
-    refresh: Callable[[], list[Candidate]]
+    state: CollectorState
+    place: SegmentStore
+    tools: SegmentTools
+    refresh: Callable[[], list[CollectCandidate]]
     """Brings the store up to date and returns what there is to collect."""
     milliseconds: Callable[[], int]
     at: Callable[[str], None] = lambda _: None
@@ -53,7 +53,7 @@ class Plan(NamedTuple):
     """Tells whether nothing of a file may be sent: what waits of it goes on waiting."""
 
 
-class Report:
+class CollectionReport:
     """What a collector did."""
 
     def __init__(self) -> None:
@@ -69,13 +69,13 @@ class Report:
         self.ahead = 0.0
         """Seconds that this machine's clock is ahead of the store's."""
 
-    def made(self, made: Made) -> None:
+    def made(self, made: MadeSegments) -> None:
         """Count a segment that was made."""
         self.counts.update(made.counts)
         self.source_bytes += made.source_bytes
 
 
-def collect(plan: Plan, report: Report, *, publishes: bool = True) -> None:
+def collect_sessions(plan: CollectionPlan, report: CollectionReport, *, publishes: bool = True) -> None:
     """Send all that is new. A store that fails is asked no more, but the outbox is filled; then the failure is raised.
 
     What was done before is in the report.
@@ -85,7 +85,7 @@ def collect(plan: Plan, report: Report, *, publishes: bool = True) -> None:
     sending.attempt(sending.send)  # what waits from before
     for _ in range(_ROUNDS):
         sending.taken.clear()
-        maker = Maker(plan.state, plan.tools)
+        maker = SegmentMaker(plan.state, plan.tools)
         candidates = plan.refresh()
         plan.at("synced")
         making = maker.make(candidates)
@@ -96,17 +96,17 @@ def collect(plan: Plan, report: Report, *, publishes: bool = True) -> None:
         if not sending.taken:
             break
     if publishes and plan.state.is_unpublished:
-        sending.attempt(lambda: tell(plan))
+        sending.attempt(lambda: publish_progress(plan))
     if sending.failure:
-        raise waited(plan, sending.failure, report)
+        raise wait_for_changes(plan, sending.failure, report)
 
 
 class _Sending:
     """Sends until the store fails."""
 
-    def __init__(self, plan: Plan, report: Report) -> None:
+    def __init__(self, plan: CollectionPlan, report: CollectionReport) -> None:
         self._plan, self._report = plan, report
-        self.failure: PlaceFailed | None = None
+        self.failure: ObjectStoreFailed | None = None
         self.taken: list[int] = []
         """Streams of which somebody else has sent something."""
 
@@ -115,7 +115,7 @@ class _Sending:
         if self.failure is None:
             try:
                 work()
-            except PlaceFailed as failure:
+            except ObjectStoreFailed as failure:
                 self.failure = failure
 
     def probe(self) -> None:
@@ -131,11 +131,11 @@ class _Sending:
     def send(self) -> None:
         """Send all that waits."""
         plan, report = self._plan, self._report
-        sender = Sender(plan.place, plan.milliseconds, plan.at, plan.pace, plan.refuses)
+        sender = SegmentSender(plan.place, plan.milliseconds, plan.at, plan.pace, plan.refuses)
         while plan.state.waiting(plan.refuses):
-            outcome = Outcome([], [])
+            outcome = UploadOutcome([], [])
             try:
-                send(plan.state, sender, outcome)
+                upload_outbox(plan.state, sender, outcome)
             finally:
                 report.segments += len(outcome.confirmed)
                 report.bytes += sum(one.size for one in outcome.confirmed)
@@ -144,13 +144,13 @@ class _Sending:
                 self.taken += outcome.taken
 
 
-def try_out(plan: Plan, report: Report) -> None:
+def preview_segments(plan: CollectionPlan, report: CollectionReport) -> None:
     """Make all segments, and keep and send none."""
     candidates = plan.refresh()
     database = plan.state.database
     database.execute("BEGIN IMMEDIATE")
     try:
-        maker = Maker(plan.state, plan.tools, keep=False)
+        maker = SegmentMaker(plan.state, plan.tools, keep=False)
         for made in maker.make(candidates):
             report.made(made)
             report.segments += 1
@@ -162,22 +162,22 @@ def try_out(plan: Plan, report: Report) -> None:
         database.execute("ROLLBACK")
 
 
-def tell(plan: Plan) -> None:
+def publish_progress(plan: CollectionPlan) -> None:
     """Write the manifest."""
     enrolment = plan.tools.enrolment
-    manifest = Manifest(
+    manifest = DeviceManifest(
         org=enrolment.org,
         user=enrolment.user,
         device=enrolment.device,
         written=plan.tools.clock(),
         streams=plan.state.sent(),
     )
-    publish(plan.place, manifest)
+    publish_manifest(plan.place, manifest)
     plan.at("published")
     plan.state.published()
 
 
-def _fill(plan: Plan, making: Iterator[Made], report: Report) -> bool:
+def _fill(plan: CollectionPlan, making: Iterator[MadeSegments], report: CollectionReport) -> bool:
     """Make some segments; tell whether any were made."""
     weight = sum(one.size for one in plan.state.waiting())
     report.is_full = weight >= plan.outbox
@@ -198,7 +198,7 @@ def _fill(plan: Plan, making: Iterator[Made], report: Report) -> bool:
     return number > 0
 
 
-def paced(rate: int | None, sleep: Callable[[float], None] = time.sleep) -> Callable[[int], None]:
+def limit_rate(rate: int | None, sleep: Callable[[float], None] = time.sleep) -> Callable[[int], None]:
     """Return what waits so that no more than so many bytes a second are sent."""
     if not rate:
         return lambda _: None
@@ -215,11 +215,11 @@ def paced(rate: int | None, sleep: Callable[[float], None] = time.sleep) -> Call
     return pace
 
 
-def waited(plan: Plan, failure: PlaceFailed, report: Report) -> PlaceFailed:
+def wait_for_changes(plan: CollectionPlan, failure: ObjectStoreFailed, report: CollectionReport) -> ObjectStoreFailed:
     """Return a failure with what is to be said of what waits."""
     waiting = plan.state.waiting()
     size = sum(one.size for one in waiting) / 1e6
     words = f"{failure.message}; {len(waiting):,} segments ({size:,.1f} MB) wait"
     if report.is_full:
         words += ", the outbox is full, and what is newer stays in its files"
-    return PlaceFailed(words, hint=failure.hint, is_final=failure.is_final)
+    return ObjectStoreFailed(words, hint=failure.hint, is_final=failure.is_final)

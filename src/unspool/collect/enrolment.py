@@ -1,4 +1,4 @@
-"""Who a machine collects for: the file `enrolment.json` in the data folder, in and out.
+"""Reads and writes `enrolment.json`: whom a machine collects for.
 
     {"org": "acme", "user": "me", "device": "5f1c…", "key_id": "9a41…", "key": "…"}
 
@@ -24,8 +24,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from unspool.errors import NotFound, Refused, Unreadable, Unwritable, Usage
-from unspool.files.open import read_whole
+from unspool.errors import NotFound, Refused, Unreadable, Unwritable, UsageError
+from unspool.files import read_whole
 
 NAME = "enrolment.json"
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -52,7 +52,7 @@ class Enrolment(msgspec.Struct, frozen=True):
         return hashlib.blake2b(data, key=self.secret[:64], digest_size=16).hexdigest()
 
 
-class Wish(NamedTuple):
+class EnrolmentRequest(NamedTuple):
     """What is to stand in a new enrolment; what is not said has a default."""
 
     org: str | None = None
@@ -61,16 +61,16 @@ class Wish(NamedTuple):
     key: str | None = None
 
 
-def wish_of(environment: Mapping[str, str]) -> Wish:
+def parse_enrolment_options(environment: Mapping[str, str]) -> EnrolmentRequest:
     """Return what the environment says."""
     get = environment.get
-    return Wish(get("UNSPOOL_ORG"), get("UNSPOOL_USER"), get("UNSPOOL_DEVICE"), get("UNSPOOL_KEY"))
+    return EnrolmentRequest(get("UNSPOOL_ORG"), get("UNSPOOL_USER"), get("UNSPOOL_DEVICE"), get("UNSPOOL_KEY"))
 
 
-def enrolled(folder: Path, wish: Wish, environment: Mapping[str, str]) -> Enrolment:
+def enrol_device(folder: Path, wish: EnrolmentRequest, environment: Mapping[str, str]) -> Enrolment:
     """Return the enrolment of a machine; made on first use. What it says must be what is wished for."""
     try:
-        found = read(folder)
+        found = read_enrolment(folder)
     except NotFound:
         found = _made(folder, wish, environment)
     for name in ("org", "user", "device"):
@@ -81,7 +81,7 @@ def enrolled(folder: Path, wish: Wish, environment: Mapping[str, str]) -> Enrolm
     return found
 
 
-def read(folder: Path) -> Enrolment:
+def read_enrolment(folder: Path) -> Enrolment:
     """Return what the file says."""
     path = folder / NAME
     data = read_whole(path, _LIMIT)
@@ -97,11 +97,13 @@ def read(folder: Path) -> Enrolment:
     return found
 
 
-def _made(folder: Path, wish: Wish, environment: Mapping[str, str]) -> Enrolment:
+def _made(folder: Path, wish: EnrolmentRequest, environment: Mapping[str, str]) -> Enrolment:
     org, device = wish.org or "default", wish.device or secrets.token_hex(8)
     for name, value in (("org", org), ("device", device)):
         if not _PLAIN.fullmatch(value):
-            raise Usage(f"not a name for the {name}: `{value}`", hint="letters, digits, `.`, `_` and `-`; at most 64")
+            raise UsageError(
+                f"not a name for the {name}: `{value}`", hint="letters, digits, `.`, `_` and `-`; at most 64"
+            )
     user = (wish.user or environment.get("USER") or environment.get("LOGNAME") or "someone")[:200]
     key = _key(wish.key)
     made = Enrolment(org, user, device, hashlib.sha256(key).hexdigest()[:8], key.hex())
@@ -121,7 +123,7 @@ def _made(folder: Path, wish: Wish, environment: Mapping[str, str]) -> Enrolment
     except OSError as error:
         reason = (error.strerror or "no reason given").lower()
         raise Unwritable(f"cannot write `{folder / NAME}`: {reason}") from None
-    return read(folder)
+    return read_enrolment(folder)
 
 
 def _key(given: str | None) -> bytes:
@@ -132,5 +134,5 @@ def _key(given: str | None) -> bytes:
     except ValueError:
         key = b""
     if not 16 <= len(key) <= 64:
-        raise Usage("a key has 32 to 128 hexadecimal digits", hint="`openssl rand -hex 32` makes one")
+        raise UsageError("a key has 32 to 128 hexadecimal digits", hint="`openssl rand -hex 32` makes one")
     return key

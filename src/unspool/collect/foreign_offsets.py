@@ -1,4 +1,4 @@
-"""A file of byte offsets as other collectors keep it: read before the first run, written after the store has confirmed.
+"""Reads and writes a file of byte offsets in the form that other collectors use.
 
     {"claude_code": {"files": {"~/.claude/projects/-p/a.jsonl": {"offset": 45678, "mtime": 1768263841305}}}}
 
@@ -18,9 +18,9 @@ from typing import Any
 
 import msgspec
 
-from unspool.collect.selection import Candidate
+from unspool.collect.selection import CollectCandidate
 from unspool.errors import NotFound, Unreadable, Unwritable
-from unspool.files.open import read_whole
+from unspool.files import read_whole
 
 _LIMIT = 256 * 1024 * 1024
 
@@ -35,7 +35,7 @@ def read_offsets(path: Path, home: Path) -> dict[str, int]:
     }
 
 
-def write_offsets(path: Path, home: Path, candidates: Iterable[Candidate], ends: Mapping[str, int]) -> None:
+def write_offsets(path: Path, home: Path, candidates: Iterable[CollectCandidate], ends: Mapping[str, int]) -> None:
     """Write how far files have been confirmed."""
     document = _document(path)
     files = _files(document, path)

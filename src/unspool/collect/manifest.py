@@ -1,4 +1,4 @@
-"""What a device says it has sent: one object for each device, `manifests/<org>/<device>.json`.
+"""Publishes and reads the manifests of devices: `manifests/<org>/<device>.json`.
 
 Rules
   1. It is written after segments were confirmed, never before. It may be behind them, and never ahead.
@@ -14,15 +14,15 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from unspool.collect.object_store import Place
-from unspool.errors import PlaceFailed, Unreadable
+from unspool.collect.object_store import SegmentStore
+from unspool.errors import ObjectStoreFailed, Unreadable
 
 FOLDER = "manifests"
 VERSION = 1
 _ATTEMPTS = 5
 
 
-class Sent(msgspec.Struct, frozen=True):
+class SentStream(msgspec.Struct, frozen=True):
     """How far a stream has been sent."""
 
     sequence: int
@@ -33,7 +33,7 @@ class Sent(msgspec.Struct, frozen=True):
     """Of the last one."""
 
 
-class Manifest(msgspec.Struct, frozen=True, kw_only=True):
+class DeviceManifest(msgspec.Struct, frozen=True, kw_only=True):
     """The streams of a device."""
 
     unspool: str = "manifest"
@@ -42,7 +42,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     user: str
     device: str
     written: str
-    streams: dict[str, Sent] = {}
+    streams: dict[str, SentStream] = {}
 
 
 def manifest_name(org: str, device: str) -> str:
@@ -50,36 +50,36 @@ def manifest_name(org: str, device: str) -> str:
     return f"{FOLDER}/{org}/{device}.json"
 
 
-def read_manifests(place: Place) -> Iterator[Manifest]:
+def read_manifests(place: SegmentStore) -> Iterator[DeviceManifest]:
     """Yield the manifests of all devices; one that is damaged is `Unreadable`."""
     for found in place.names(FOLDER):
         data = place.get(found.name)
         if data is not None and found.name.endswith(".json"):
-            yield decode(data, found.name)
+            yield decode_manifest(data, found.name)
 
 
-def publish(place: Place, ours: Manifest) -> None:
+def publish_manifest(place: SegmentStore, ours: DeviceManifest) -> None:
     """Write a device's manifest, together with what another collector of the same device wrote."""
     name = manifest_name(ours.org, ours.device)
     for _ in range(_ATTEMPTS):
         before = place.stored(name)
         theirs = _streams(before.data, name) if before else {}
-        merged = msgspec.structs.replace(ours, streams=joined(theirs, ours.streams))
+        merged = msgspec.structs.replace(ours, streams=merge_manifests(theirs, ours.streams))
         if place.replace(name, msgspec.json.encode(merged), before):
             return
-    raise PlaceFailed(f"the manifest `{name}` changes faster than it can be written", hint="try again")
+    raise ObjectStoreFailed(f"the manifest `{name}` changes faster than it can be written", hint="try again")
 
 
-def joined(theirs: Mapping[str, Sent], ours: Mapping[str, Sent]) -> dict[str, Sent]:
+def merge_manifests(theirs: Mapping[str, SentStream], ours: Mapping[str, SentStream]) -> dict[str, SentStream]:
     """Return the later state of each stream."""
     later = {stream: sent for stream, sent in ours.items() if _number(theirs.get(stream)) <= sent.sequence}
     return dict(sorted({**theirs, **later}.items()))
 
 
-def decode(data: bytes, name: str) -> Manifest:
+def decode_manifest(data: bytes, name: str) -> DeviceManifest:
     """Return what an object says."""
     try:
-        found = msgspec.json.decode(data, type=Manifest)
+        found = msgspec.json.decode(data, type=DeviceManifest)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise Unreadable(f"not a manifest: `{name}`: {error}") from None
     if found.unspool != "manifest" or found.version > VERSION:
@@ -87,13 +87,13 @@ def decode(data: bytes, name: str) -> Manifest:
     return found
 
 
-def _streams(data: bytes, name: str) -> dict[str, Sent]:
+def _streams(data: bytes, name: str) -> dict[str, SentStream]:
     """Return what is to be kept; of a damaged one nothing: segments tell the same."""
     try:
-        return decode(data, name).streams
+        return decode_manifest(data, name).streams
     except Unreadable:
         return {}
 
 
-def _number(sent: Sent | None) -> int:
+def _number(sent: SentStream | None) -> int:
     return sent.sequence if sent else 0

@@ -1,14 +1,14 @@
-"""Where segments go: an object store, or a folder. Names and bytes in, and what the store said out.
+"""Reads and writes objects in S3, GCS, Azure or a folder, with put-if-absent.
 
     file:///folder    s3://bucket/prefix    gs://bucket/prefix    az://account/container/prefix
 
 Rules
   1. Credentials come from the environment, as the store's own tools read them. None is ever part of a message.
   2. `put_new` never overwrites. A store that would is refused by `probe`, before anything is sent to it.
-  3. Every failure is a `PlaceFailed` in one line. Nothing is retried here but what the library does within seconds:
-     whoever sends has on disk what he sends.
+  3. Every failure is an `ObjectStoreFailed` in one line. Nothing is retried here but what the library retries within
+     seconds: the sender has the bytes on disk.
   4. A request that was answered with "there is one already" may be our own, whose first answer was lost. Whoever puts
-     compares (`sending.py`).
+     compares (`upload.py`).
   5. What was put into a folder is on its disk before that is said.
 """
 
@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote, urlsplit
 
-from unspool.errors import PlaceFailed, Refused, Usage
+from unspool.errors import ObjectStoreFailed, Refused, UsageError
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
@@ -41,7 +41,7 @@ _STATUS = re.compile(r"status code: (\d{3} [A-Za-z ]+)|(HTTP error: [^\n]+)|(?:^
 _CODE = re.compile(r"<Code>(\w+)</Code>")
 
 
-class Found(NamedTuple):
+class ListedObject(NamedTuple):
     """An object in a listing."""
 
     name: str
@@ -49,7 +49,7 @@ class Found(NamedTuple):
     modified: datetime
 
 
-class Stored(NamedTuple):
+class StoredObject(NamedTuple):
     """An object that may be replaced, and what tells whether somebody else did so meanwhile."""
 
     data: bytes
@@ -58,7 +58,7 @@ class Stored(NamedTuple):
     modified: datetime
 
 
-class Place:
+class SegmentStore:
     """An object store under a URL."""
 
     def __init__(self, url: str, store: ObjectStore, folder: Path | None = None) -> None:
@@ -84,7 +84,7 @@ class Place:
         found = self.stored(name)
         return found.data if found else None
 
-    def stored(self, name: str) -> Stored | None:
+    def stored(self, name: str) -> StoredObject | None:
         """Return an object with what is needed to replace it; None if there is none."""
         import obstore
 
@@ -95,9 +95,9 @@ class Place:
                 data = bytes(found.bytes())
             except FileNotFoundError:
                 return None
-        return Stored(data, meta["e_tag"], meta["version"], meta["last_modified"])
+        return StoredObject(data, meta["e_tag"], meta["version"], meta["last_modified"])
 
-    def replace(self, name: str, data: bytes, before: Stored | None) -> bool:
+    def replace(self, name: str, data: bytes, before: StoredObject | None) -> bool:
         """Put an object in the place of the one that was read before; False if that has changed meanwhile.
 
         A folder cannot tell: there the last one wins.
@@ -115,13 +115,13 @@ class Place:
                 return False
         return True
 
-    def names(self, prefix: str, after: str | None = None) -> Iterator[Found]:
+    def names(self, prefix: str, after: str | None = None) -> Iterator[ListedObject]:
         """Yield the objects in a folder of names (`segments/acme`) and below, those later than a name."""
         import obstore
 
         with self._telling():
             for page in obstore.list(self._store, prefix, offset=after):
-                yield from (Found(one["path"], one["size"], one["last_modified"]) for one in page)
+                yield from (ListedObject(one["path"], one["size"], one["last_modified"]) for one in page)
 
     def delete(self, name: str) -> None:
         """Take an object away; none is fine too."""
@@ -133,7 +133,7 @@ class Place:
             except FileNotFoundError:
                 return
 
-    def probe(self, name: str, words: bytes) -> Stored:
+    def probe(self, name: str, words: bytes) -> StoredObject:
         """Make sure that the store keeps rule 2: of two puts of one name, the second must be refused."""
         name = f"{PROBES}/{name}"
         if self.put_new(name, words) and self.put_new(name, b"second\n"):
@@ -143,7 +143,7 @@ class Place:
             )
         found = self.stored(name)
         if found is None:
-            raise PlaceFailed(f"the store at `{self.url}` does not have what was just put there", hint=_LATER)
+            raise ObjectStoreFailed(f"the store at `{self.url}` does not have what was just put there", hint=_LATER)
         return found
 
     def clock(self, name: str) -> datetime:
@@ -169,7 +169,7 @@ class Place:
                     os.close(descriptor)
         except OSError as error:
             reason = (error.strerror or "no reason given").lower()
-            raise PlaceFailed(f"cannot flush `{path}`: {reason}", hint=_LATER) from None
+            raise ObjectStoreFailed(f"cannot flush `{path}`: {reason}", hint=_LATER) from None
 
     @contextmanager
     def _telling(self) -> Iterator[None]:
@@ -182,51 +182,55 @@ class Place:
             raise _complaint(self.url, error) from None
 
 
-def open_place(url: str, environment: Mapping[str, str]) -> Place:
+def open_object_store(url: str, environment: Mapping[str, str]) -> SegmentStore:
     """Open the store that a URL names; a folder is made if there is none."""
     parts = urlsplit(url)
     if parts.scheme not in _SCHEMES:
-        raise Usage(f"not the URL of an object store: `{url}`", hint=f"write {_URLS}")
+        raise UsageError(f"not the URL of an object store: `{url}`", hint=f"write {_URLS}")
     if parts.query or ("@" in parts.netloc and parts.scheme not in {"abfs", "abfss"}):
-        raise Usage("a URL must not hold credentials", hint=_CREDENTIALS)
+        raise UsageError("a URL must not hold credentials", hint=_CREDENTIALS)
     try:
         from obstore.exceptions import BaseError
         from obstore.store import LocalStore, from_url
     except ModuleNotFoundError:
-        raise Usage("collecting needs a library", hint="pip install 'unspool[team]'") from None
+        raise UsageError("collecting needs a library", hint="pip install 'unspool[team]'") from None
     if parts.scheme == "file":
         path = Path("" if parts.netloc else unquote(parts.path))
-        return Place(url, _folder(url, path, LocalStore), path)
-    timeout, pause = timedelta(seconds=seconds(environment)), timedelta(seconds=0.2)
-    options: Any = {"timeout": timeout, "connect_timeout": min(timeout, _CONNECT), "allow_http": is_plain(environment)}
+        return SegmentStore(url, _folder(url, path, LocalStore), path)
+    timeout, pause = timedelta(seconds=parse_seconds(environment)), timedelta(seconds=0.2)
+    options: Any = {
+        "timeout": timeout,
+        "connect_timeout": min(timeout, _CONNECT),
+        "allow_http": is_plain_name(environment),
+    }
     retry: Any = {"max_retries": 2, "backoff": {"init_backoff": pause, "max_backoff": 10 * pause, "base": 2.0}}
     try:
-        return Place(url, from_url(url, client_options=options, retry_config=retry))
+        return SegmentStore(url, from_url(url, client_options=options, retry_config=retry))
     except (BaseError, ValueError) as error:
-        raise Usage(f"cannot use `{url}`: {_reason(str(error))}", hint=_CREDENTIALS) from None
+        raise UsageError(f"cannot use `{url}`: {_reason(str(error))}", hint=_CREDENTIALS) from None
 
 
-def seconds(environment: Mapping[str, str]) -> float:
+def parse_seconds(environment: Mapping[str, str]) -> float:
     """Return how long one request may take."""
     named = environment.get("UNSPOOL_PLACE_TIMEOUT", "")
     try:
         return max(float(named), 0.1) if named else TIMEOUT
     except ValueError:
-        raise Usage(f"`$UNSPOOL_PLACE_TIMEOUT` is not a number of seconds: `{named}`") from None
+        raise UsageError(f"`$UNSPOOL_PLACE_TIMEOUT` is not a number of seconds: `{named}`") from None
 
 
 def _folder(url: str, path: Path, store: Any) -> ObjectStore:
     if not path.is_absolute():
-        raise Usage(f"not the URL of a folder: `{url}`", hint="write `file:///folder`, with three slashes")
+        raise UsageError(f"not the URL of a folder: `{url}`", hint="write `file:///folder`, with three slashes")
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise PlaceFailed(f"cannot make `{path}`: {(error.strerror or 'no reason given').lower()}") from None
+        raise ObjectStoreFailed(f"cannot make `{path}`: {(error.strerror or 'no reason given').lower()}") from None
     made: ObjectStore = store(str(path))
     return made
 
 
-def is_plain(environment: Mapping[str, str]) -> bool:
+def is_plain_name(environment: Mapping[str, str]) -> bool:
     """Tell whether the store may be asked without TLS: one on this machine, or if the environment says so."""
     if any(environment.get(name, "").lower() in {"1", "true"} for name in ("AWS_ALLOW_HTTP", "AZURE_ALLOW_HTTP")):
         return True
@@ -234,7 +238,7 @@ def is_plain(environment: Mapping[str, str]) -> bool:
     return any(urlsplit(end).hostname in {"127.0.0.1", "localhost", "::1"} for end in ends if end)
 
 
-def _complaint(url: str, error: Exception) -> PlaceFailed:
+def _complaint(url: str, error: Exception) -> ObjectStoreFailed:
     from obstore.exceptions import NotSupportedError, PermissionDeniedError, UnauthenticatedError
 
     words = str(error)
@@ -242,17 +246,19 @@ def _complaint(url: str, error: Exception) -> PlaceFailed:
     code = found[1] if found else ""
     if code == "RequestTimeTooSkewed":
         message = f"the store at `{url}` refuses this machine's clock"
-        return PlaceFailed(message, hint=f"set the clock right; {_LATER}", is_final=True)
+        return ObjectStoreFailed(message, hint=f"set the clock right; {_LATER}", is_final=True)
     if "169.254.169.254" in words or "metadata.google.internal" in words:
-        return PlaceFailed(f"no credentials for `{url}`", hint=_CREDENTIALS, is_final=True)
+        return ObjectStoreFailed(f"no credentials for `{url}`", hint=_CREDENTIALS, is_final=True)
     if isinstance(error, PermissionDeniedError | UnauthenticatedError) and not url.startswith("file:"):
         told = f" ({code})" if code else ""
-        return PlaceFailed(f"the store at `{url}` refuses the credentials{told}", hint=_CREDENTIALS, is_final=True)
+        return ObjectStoreFailed(
+            f"the store at `{url}` refuses the credentials{told}", hint=_CREDENTIALS, is_final=True
+        )
     if code == "NoSuchBucket":
-        return PlaceFailed(f"no such bucket: `{url}`", hint="make it first, or mend the URL", is_final=True)
+        return ObjectStoreFailed(f"no such bucket: `{url}`", hint="make it first, or mend the URL", is_final=True)
     if isinstance(error, NotSupportedError):
-        return PlaceFailed(f"the store at `{url}` cannot do that: {_reason(words)}", is_final=True)
-    return PlaceFailed(f"the store at `{url}` does not answer as it should: {_reason(words)}", hint=_LATER)
+        return ObjectStoreFailed(f"the store at `{url}` cannot do that: {_reason(words)}", is_final=True)
+    return ObjectStoreFailed(f"the store at `{url}` does not answer as it should: {_reason(words)}", hint=_LATER)
 
 
 def _reason(words: str) -> str:

@@ -1,4 +1,4 @@
-"""Segments made of what is new: candidates in, the outbox filled.
+"""Makes redacted segments of what is new and puts them into the outbox.
 
 Rules
   1. What a segment holds begins where the one before it ended, in the same generation of the file. Whether a file still
@@ -6,13 +6,9 @@ Rules
   2. Generations come in order, those that are over first: what the archive has of them is not lost.
   3. The caller holds a transaction; a segment is in the outbox before it is yielded.
   4. A stream that was changed by somebody else meanwhile (`State.adopt`) is left alone until the next round.
-
-[merged: cutting.py] Bytes of a source cut into pieces for segments: bytes in, redacted lines out. Knows nothing of files or stores.
-
-Rules
-  1. A piece ends with a line, and after about as many bytes as asked for. A longer line has a piece of its own.
-  2. Nothing unredacted leaves here. A line that is too long to be redacted becomes a marker (`oversized`).
-  3. Blank lines are passed over; everything else is in some piece once.
+  5. A piece ends with a line, and after about as many bytes as asked for. A longer line has a piece of its own.
+  6. Nothing unredacted leaves here. A line that is too long to be redacted becomes a marker (`oversized`).
+  7. Blank lines are passed over; everything else is in some piece once.
 """
 
 from __future__ import annotations
@@ -22,24 +18,30 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from unspool.collect.enrolment import Enrolment
-from unspool.collect.segments import SIZE, VERSION, Header, Line, digest, name_of, pack
-from unspool.collect.selection import Candidate
-from unspool.collect.source_bytes import Content, content_of, whole_of, without_torn
-from unspool.collect.state import Span, State, Stream, Waiting
+from unspool.collect.segments import (
+    SIZE,
+    VERSION,
+    SegmentHeader,
+    SegmentLine,
+    name_segment,
+    pack_segment,
+    segment_digest,
+)
+from unspool.collect.selection import CollectCandidate
+from unspool.collect.source_bytes import SourceContent, open_content, read_whole_source, without_torn_line
+from unspool.collect.state import CollectedSpan, CollectorState, StreamState, WaitingSegment
 from unspool.errors import UnspoolError
-from unspool.read.lines import MAX_LINE
-from unspool.read.position import SAMPLE
-from unspool.redact.lines import plain, redact_line, suspects
-from unspool.redact.redactor import Counts, Redactor
-from unspool.store.archive.archive import Archive
+from unspool.read import MAX_LINE, SAMPLE_SIZE
+from unspool.redact import Counts, Redactor, decode_line, find_suspect_lines, redact_line
+from unspool.store.archive import Archive
 
 
-class Piece(NamedTuple):
+class RedactedPiece(NamedTuple):
     """Lines that become one segment."""
 
     start: int
     end: int
-    lines: list[Line]
+    lines: list[SegmentLine]
     counts: Counts
     """Secrets that were replaced, by kind."""
     head: bytes = b""
@@ -47,7 +49,7 @@ class Piece(NamedTuple):
     """Its first and last bytes, as they were: for hashes, never for sending."""
 
 
-def pieces(redactor: Redactor, data: Iterable[bytes], start: int, size: int) -> Iterator[Piece]:
+def redact_pieces(redactor: Redactor, data: Iterable[bytes], start: int, size: int) -> Iterator[RedactedPiece]:
     """Yield what a source says from a place on. All that comes is taken: the last line need have no end."""
     held, length = list[bytes](), 0
     skipped = 0
@@ -86,40 +88,42 @@ def _end(lines: bytes, start: int, size: int) -> int:
     return lines.rfind(b"\n", start, start + size) + 1 or lines.find(b"\n", start + size) + 1
 
 
-def whole(redactor: Redactor, data: bytes) -> Piece:
+def redact_whole(redactor: Redactor, data: bytes) -> RedactedPiece:
     """Return a side file as a piece of one line."""
     counts: Counts = Counter()
     line = _line(redactor, data, 0, counts)
-    return Piece(0, len(data), [line], counts)
+    return RedactedPiece(0, len(data), [line], counts)
 
 
-def _piece(redactor: Redactor, data: bytes, start: int) -> Piece:
-    suspicious, counts = set(suspects(redactor, data)), Counter[str]()
-    lines, at = list[Line](), 0
+def _piece(redactor: Redactor, data: bytes, start: int) -> RedactedPiece:
+    suspicious, counts = set(find_suspect_lines(redactor, data)), Counter[str]()
+    lines, at = list[SegmentLine](), 0
     for line in data.split(b"\n"):
         length = len(line)
         if at in suspicious:
             lines.append(_line(redactor, line, start + at, counts))
         elif line and not line.isspace():
-            text, is_json = plain(line)
-            lines.append(Line(start + at, length, text, not is_json))
+            text, is_json = decode_line(line)
+            lines.append(SegmentLine(start + at, length, text, not is_json))
         at += length + 1
-    return Piece(start, start + len(data), lines, counts, data[:SAMPLE], data[-SAMPLE:])
+    return RedactedPiece(start, start + len(data), lines, counts, data[:SAMPLE_SIZE], data[-SAMPLE_SIZE:])
 
 
-def _line(redactor: Redactor, line: bytes, offset: int, counts: Counts) -> Line:
+def _line(redactor: Redactor, line: bytes, offset: int, counts: Counts) -> SegmentLine:
     redacted = redact_line(redactor, line)
     for hit in redacted.hits:
         counts[hit.kind] += hit.number
-    return Line(offset, len(line), redacted.text, not redacted.is_json)
+    return SegmentLine(offset, len(line), redacted.text, not redacted.is_json)
 
 
-def _oversized(redactor: Redactor, start: int, length: int, ending: int) -> Piece:
-    text = redactor.marker("oversized", f"{length} bytes at {start}".encode())
-    return Piece(start, start + length, [Line(start, length - ending, f'"{text}"')], Counter({"oversized": 1}))
+def _oversized(redactor: Redactor, start: int, length: int, ending: int) -> RedactedPiece:
+    text = redactor.make_marker("oversized", f"{length} bytes at {start}".encode())
+    return RedactedPiece(
+        start, start + length, [SegmentLine(start, length - ending, f'"{text}"')], Counter({"oversized": 1})
+    )
 
 
-class Tools(NamedTuple):
+class SegmentTools(NamedTuple):
     """What segments are made with."""
 
     enrolment: Enrolment
@@ -132,7 +136,7 @@ class Tools(NamedTuple):
     """Where files begin that another collector has sent up to there, by path."""
 
 
-class Made(NamedTuple):
+class MadeSegments(NamedTuple):
     """A segment that was made."""
 
     lines: int
@@ -141,16 +145,16 @@ class Made(NamedTuple):
     counts: Counts
 
 
-def stream_name(enrolment: Enrolment, candidate: Candidate) -> str:
+def stream_name(enrolment: Enrolment, candidate: CollectCandidate) -> str:
     """Return the stream of a file. Keyed: a path may hold what was redacted from it."""
     parts = (enrolment.org, enrolment.device, candidate.home, candidate.source)
     return enrolment.keyed("\0".join(parts).encode("utf-8", "surrogateescape"))
 
 
-class Maker:
+class SegmentMaker:
     """Makes the segments of one round."""
 
-    def __init__(self, state: State, tools: Tools, *, keep: bool = True) -> None:
+    def __init__(self, state: CollectorState, tools: SegmentTools, *, keep: bool = True) -> None:
         self._state, self._tools, self._keep = state, tools, keep
         self._seen = state.seen()
         self.failed: list[tuple[str, str]] = []
@@ -158,7 +162,7 @@ class Maker:
         self.changed: set[int] = set()
         """Streams that somebody else has sent segments of, meanwhile."""
 
-    def make(self, candidates: Iterable[Candidate]) -> Iterator[Made]:
+    def make(self, candidates: Iterable[CollectCandidate]) -> Iterator[MadeSegments]:
         """Make segments of all that is new, one at a time."""
         for candidate in candidates:
             name = stream_name(self._tools.enrolment, candidate)
@@ -177,15 +181,19 @@ class Maker:
                 holes.append(error)
             self.failed += [(candidate.path, hole.message) for hole in holes]
 
-    def _lines(self, stream: Stream, candidate: Candidate, holes: list[UnspoolError]) -> Iterator[Made]:
+    def _lines(
+        self, stream: StreamState, candidate: CollectCandidate, holes: list[UnspoolError]
+    ) -> Iterator[MadeSegments]:
         first = min(stream.done + 1, candidate.generation)
         if self._tools.offsets.get(candidate.path) and not stream.sequence:
             first = candidate.generation
         for generation in range(first, candidate.generation + 1):
-            content = content_of(self._tools.archive, candidate, generation, holes)
+            content = open_content(self._tools.archive, candidate, generation, holes)
             is_over = generation < candidate.generation
             if is_over and content is not None:
-                content = without_torn(content, content_of(self._tools.archive, candidate, generation + 1, holes))
+                content = without_torn_line(
+                    content, open_content(self._tools.archive, candidate, generation + 1, holes)
+                )
             seen = "" if is_over else candidate.seen
             if content is not None and content.end:
                 yield from self._generation(_Source(stream.id, candidate, content, seen))
@@ -194,7 +202,7 @@ class Maker:
             if is_over:
                 self._state.finish(stream.id, generation)
 
-    def _generation(self, source: _Source) -> Iterator[Made]:
+    def _generation(self, source: _Source) -> Iterator[MadeSegments]:
         """Make segments of what is new in one generation of a file."""
         spans = self._state.spans(source.stream_id)
         span = self._same(spans, source.content)
@@ -206,7 +214,7 @@ class Maker:
             self._state.put_span(source.stream_id, span._replace(seen=source.seen))
         if start >= source.content.end:
             return
-        for piece in pieces(self._tools.redactor, source.content.pieces(start), start, self._tools.size):
+        for piece in redact_pieces(self._tools.redactor, source.content.pieces(start), start, self._tools.size):
             is_last = piece.end >= source.content.end
             reached = self._reached(source.content, generation, piece)._replace(seen=source.seen if is_last else "")
             made = self._segment(source, piece, reached)
@@ -214,9 +222,9 @@ class Maker:
                 return
             yield made
 
-    def _whole(self, stream: Stream, candidate: Candidate) -> Iterator[Made]:
+    def _whole(self, stream: StreamState, candidate: CollectCandidate) -> Iterator[MadeSegments]:
         """Make a segment of a side file that is not what it was."""
-        data = whole_of(self._tools.archive, candidate)
+        data = read_whole_source(self._tools.archive, candidate)
         if not data:
             return
         last = next(iter(self._state.spans(stream.id)), None)
@@ -224,14 +232,14 @@ class Maker:
         if last is not None and (last.end, last.boundary) == (len(data), mark):
             self._state.put_span(stream.id, last._replace(seen=candidate.seen))
             return
-        span = Span(last.generation + 1 if last else 1, len(data), mark, mark, candidate.seen)
+        span = CollectedSpan(last.generation + 1 if last else 1, len(data), mark, mark, candidate.seen)
         made = self._segment(
-            _Source(stream.id, candidate, None, candidate.seen), whole(self._tools.redactor, data), span
+            _Source(stream.id, candidate, None, candidate.seen), redact_whole(self._tools.redactor, data), span
         )
         if made is not None:
             yield made
 
-    def _segment(self, source: _Source, piece: Piece, span: Span) -> Made | None:
+    def _segment(self, source: _Source, piece: RedactedPiece, span: CollectedSpan) -> MadeSegments | None:
         """Put a segment into the outbox; nothing if its stream is not as it was."""
         tools, candidate = self._tools, source.candidate
         stream = self._state.stream(stream_name(tools.enrolment, candidate), candidate.path)
@@ -239,13 +247,13 @@ class Maker:
             self.changed.add(stream.id)
             return None
         header = self._header(stream, candidate, piece, span)
-        data = pack(header, piece.lines)
-        waiting = Waiting(
+        data = pack_segment(header, piece.lines)
+        waiting = WaitingSegment(
             id=0,
             stream_id=stream.id,
             sequence=header.sequence,
-            name=name_of(header),
-            digest=digest(data),
+            name=name_segment(header),
+            digest=segment_digest(data),
             priority=candidate.rank,
             lines=len(piece.lines),
             redactions=piece.counts.total(),
@@ -255,13 +263,15 @@ class Maker:
             self._state.keep(waiting, data)
         self._state.put_span(stream.id, span)
         source.sequence = header.sequence if self._keep else None
-        return Made(len(piece.lines), len(data), piece.end - piece.start, piece.counts)
+        return MadeSegments(len(piece.lines), len(data), piece.end - piece.start, piece.counts)
 
-    def _header(self, stream: Stream, candidate: Candidate, piece: Piece, span: Span) -> Header:
+    def _header(
+        self, stream: StreamState, candidate: CollectCandidate, piece: RedactedPiece, span: CollectedSpan
+    ) -> SegmentHeader:
         enrolment, redactor = self._tools.enrolment, self._tools.redactor
         names = (candidate.source, candidate.project, candidate.session_id, candidate.agent_id)
-        source, project, session, agent = (redactor.name(name) if name else name for name in names)
-        return Header(
+        source, project, session, agent = (redactor.redact_name(name) if name else name for name in names)
+        return SegmentHeader(
             version=VERSION,
             org=enrolment.org,
             user=enrolment.user,
@@ -286,20 +296,20 @@ class Maker:
             boundary=span.boundary,
         )
 
-    def _reached(self, content: Content, generation: int, piece: Piece) -> Span:
+    def _reached(self, content: SourceContent, generation: int, piece: RedactedPiece) -> CollectedSpan:
         """Return how far a generation is after a piece: by what is at hand of it, where that is enough."""
-        length = min(SAMPLE, piece.end)
+        length = min(SAMPLE_SIZE, piece.end)
         if piece.start or len(piece.tail) < length:
             return self._span(content, generation, piece.end)
         keyed = self._tools.enrolment.keyed
-        return Span(generation, piece.end, keyed(piece.head[:length]), keyed(piece.tail[-length:]), "")
+        return CollectedSpan(generation, piece.end, keyed(piece.head[:length]), keyed(piece.tail[-length:]), "")
 
-    def _span(self, content: Content, generation: int, end: int) -> Span:
-        keyed, length = self._tools.enrolment.keyed, min(SAMPLE, end)
+    def _span(self, content: SourceContent, generation: int, end: int) -> CollectedSpan:
+        keyed, length = self._tools.enrolment.keyed, min(SAMPLE_SIZE, end)
         head, boundary = keyed(content.sample(0, length)), keyed(content.sample(end - length, end))
-        return Span(generation, end, head, boundary, "")
+        return CollectedSpan(generation, end, head, boundary, "")
 
-    def _same(self, spans: list[Span], content: Content) -> Span | None:
+    def _same(self, spans: list[CollectedSpan], content: SourceContent) -> CollectedSpan | None:
         """Return the generation that some bytes go on, the latest first."""
         for span in spans:
             if 0 < span.end <= content.end:
@@ -308,7 +318,7 @@ class Maker:
                     return span
         return None
 
-    def _is_covered(self, spans: list[Span], source: _Source) -> bool:
+    def _is_covered(self, spans: list[CollectedSpan], source: _Source) -> bool:
         """Tell whether a generation that is over is the beginning of one that another collector has sent."""
         query = "SELECT adopted FROM streams WHERE id = ?"
         (adopted,) = self._state.database.execute(query, (source.stream_id,)).fetchone()
@@ -317,7 +327,7 @@ class Maker:
         head = self._span(source.content, 0, source.content.end).head
         return any(span.end > source.content.end and span.head == head for span in spans)
 
-    def _begin(self, source: _Source, spans: list[Span]) -> int:
+    def _begin(self, source: _Source, spans: list[CollectedSpan]) -> int:
         """Return where a file begins that was never sent: not at its start if another collector has sent that."""
         offset = self._tools.offsets.get(source.candidate.path, 0)
         if spans or not 0 < offset <= source.content.end:
@@ -328,14 +338,14 @@ class Maker:
 class _Source:
     """A file that segments are made of."""
 
-    def __init__(self, stream_id: int, candidate: Candidate, content: Content | None, seen: str) -> None:
+    def __init__(self, stream_id: int, candidate: CollectCandidate, content: SourceContent | None, seen: str) -> None:
         self.stream_id, self.candidate, self.seen = stream_id, candidate, seen
         self._content = content
         self.sequence: int | None = None
         """Of the last segment made; nothing before the first."""
 
     @property
-    def content(self) -> Content:
+    def content(self) -> SourceContent:
         """Its bytes."""
         assert self._content is not None
         return self._content

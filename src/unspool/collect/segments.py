@@ -1,4 +1,4 @@
-"""A segment: lines of one source file, redacted, as one immutable object. Lines in, bytes out, and back.
+"""Encodes and decodes a segment: lines of one source file, redacted, as one immutable object.
 
     segments/<org>/<device>/<stream>/<sequence, 10 digits>-<digest of the one before, 16 digits>.jsonl.zst
 
@@ -26,7 +26,7 @@ from typing import NamedTuple
 import msgspec
 
 from unspool.errors import Unreadable
-from unspool.store.archive.frames import compress, damage, decompress_at_most
+from unspool.store.archive import compress, decompress_at_most, frame_errors
 
 VERSION = 1
 FOLDER = "segments"
@@ -44,7 +44,7 @@ _LEVEL = 1
 _NAME = re.compile(r"segments/([^/]+)/([^/]+)/([0-9a-f]{32})/([0-9]{10})-([0-9a-f]{16})\.jsonl\.zst")
 
 
-class Header(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class SegmentHeader(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The first line: whose lines these are, from where, and what was done to them."""
 
     unspool: str = msgspec.field(default="segment")
@@ -84,7 +84,7 @@ class Header(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Keyed hash of the last bytes before `end`, at most 4,096."""
 
 
-class Line(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+class SegmentLine(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """A line of the source."""
 
     offset: int
@@ -99,11 +99,11 @@ class Line(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 class Segment(NamedTuple):
     """A segment that was read."""
 
-    header: Header
-    lines: list[Line]
+    header: SegmentHeader
+    lines: list[SegmentLine]
 
 
-class Name(NamedTuple):
+class SegmentName(NamedTuple):
     """What an object's name says."""
 
     org: str
@@ -115,16 +115,16 @@ class Name(NamedTuple):
 
 
 _encoder = msgspec.json.Encoder()
-_header = msgspec.json.Decoder(Header)
-_line = msgspec.json.Decoder(Line)
+_header = msgspec.json.Decoder(SegmentHeader)
+_line = msgspec.json.Decoder(SegmentLine)
 
 
-def pack(header: Header, lines: Iterable[Line]) -> bytes:
+def pack_segment(header: SegmentHeader, lines: Iterable[SegmentLine]) -> bytes:
     """Return a segment as the bytes of its object."""
     return compress(_encoder.encode(header) + b"\n" + _encoder.encode_lines(list(lines)), _LEVEL)
 
 
-def unpack(data: bytes) -> Segment:
+def unpack_segment(data: bytes) -> Segment:
     """Return what is in an object; one that is damaged, or not a segment, is `Unreadable`."""
     text = _text(data)
     first, _, rest = text.partition(b"\n")
@@ -138,41 +138,41 @@ def unpack(data: bytes) -> Segment:
     return Segment(header, lines)
 
 
-def unpack_header(data: bytes) -> Header:
+def unpack_header(data: bytes) -> SegmentHeader:
     """Return only the header of an object."""
     return _read_header(_text(data).partition(b"\n")[0])
 
 
-def digest(data: bytes) -> str:
+def segment_digest(data: bytes) -> str:
     """Return the digest of an object: SHA-256, as hexadecimal digits."""
     return hashlib.sha256(data).hexdigest()
 
 
-def name_of(header: Header) -> str:
+def name_segment(header: SegmentHeader) -> str:
     """Return the object's name for a segment."""
-    return name(Name(header.org, header.device, header.stream, header.sequence, header.previous))
+    return format_segment_name(SegmentName(header.org, header.device, header.stream, header.sequence, header.previous))
 
 
-def name(parts: Name) -> str:
+def format_segment_name(parts: SegmentName) -> str:
     """Return the object's name for what it says."""
     folder = f"{FOLDER}/{parts.org}/{parts.device}/{parts.stream}"
     return f"{folder}/{parts.sequence:010d}-{parts.previous[:16]}.jsonl.zst"
 
 
-def parse_name(name: str) -> Name | None:
+def parse_segment_name(name: str) -> SegmentName | None:
     """Return what an object's name says; None if it is not a segment's."""
     found = _NAME.fullmatch(name)
-    return Name(found[1], found[2], found[3], int(found[4]), found[5]) if found else None
+    return SegmentName(found[1], found[2], found[3], int(found[4]), found[5]) if found else None
 
 
 def _text(data: bytes) -> bytes:
     try:
         return decompress_at_most(data, MOST)
-    except damage() as error:
+    except frame_errors() as error:
         raise Unreadable(f"not a segment: {error}") from None
 
 
-def _read_header(line: bytes) -> Header:
+def _read_header(line: bytes) -> SegmentHeader:
     try:
         header = _header.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:

@@ -1,4 +1,4 @@
-"""What is collected, and in which order: the store's rows in, candidates out.
+"""Selects the files to collect, and their order.
 
 Rules
   1. By priority: index (P0), transcripts (P0), sub-agents (P1), history (P2), statistics and small side files (P3).
@@ -19,8 +19,9 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from unspool.paths import SESSION_ID, project_key
-from unspool.read.scan import LINE_KINDS, Kind
-from unspool.store.sync.changes import WITHIN, homes, within
+from unspool.read import LINE_KINDS, Kind
+from unspool.store import IN_FOLDER, folder_parameters
+from unspool.store.sync import read_homes
 
 RANKS: Final[Mapping[str, int]] = MappingProxyType(
     {
@@ -60,7 +61,7 @@ _COLUMNS = """path, kind, project, session_id, agent_id, generation, size, modif
     boundary, archived, gone, home_id"""
 
 
-class Choice(NamedTuple):
+class SelectionRules(NamedTuple):
     """What a person wants collected."""
 
     include: tuple[str, ...] = ()
@@ -72,7 +73,7 @@ class Choice(NamedTuple):
     """Words of `OPTIONAL`."""
 
 
-class Candidate(NamedTuple):
+class CollectCandidate(NamedTuple):
     """A file of which something may be to collect."""
 
     path: str
@@ -116,13 +117,13 @@ class Candidate(NamedTuple):
         return f"{self.size}:{self.modified}:{self.inode}"
 
 
-def candidates(database: sqlite3.Connection, root: Path, choice: Choice) -> list[Candidate]:
+def find_candidates(database: sqlite3.Connection, root: Path, choice: SelectionRules) -> list[CollectCandidate]:
     """Return what is to be collected of a folder, in order."""
-    places = {home.id: home.path for home in homes(database)}
-    rows = database.execute(f"SELECT {_COLUMNS} FROM sources WHERE {WITHIN}", within(root)).fetchall()
+    places = {home.id: home.path for home in read_homes(database)}
+    rows = database.execute(f"SELECT {_COLUMNS} FROM sources WHERE {IN_FOLDER}", folder_parameters(root)).fetchall()
     unwanted = {kind for word, kind in OPTIONAL.items() if word not in choice.extras}
     wanted = RANKS.keys() - unwanted
-    found = [Candidate._make((*row[:-1], places[row[-1]])) for row in rows if row[1] in wanted]
+    found = [CollectCandidate._make((*row[:-1], places[row[-1]])) for row in rows if row[1] in wanted]
     if choice.since is not None:
         found = [one for one in found if one.modified >= choice.since]
     if choice.include or choice.exclude:
@@ -131,7 +132,7 @@ def candidates(database: sqlite3.Connection, root: Path, choice: Choice) -> list
     return sorted(found, key=lambda one: (one.rank, -one.modified, one.path))
 
 
-def is_refused(path: str, choice: Choice) -> bool:
+def is_refused(path: str, choice: SelectionRules) -> bool:
     """Tell whether nothing of a file may be sent, by the place it has: what waits from before is asked too."""
     if not (choice.include or choice.exclude):
         return False
@@ -141,7 +142,7 @@ def is_refused(path: str, choice: Choice) -> bool:
     return not _is_chosen(next(iter(parts[parts.index("projects") + 1 :]), None), choice)
 
 
-def _project(one: Candidate, projects: Mapping[str | None, str | None]) -> str | None:
+def _project(one: CollectCandidate, projects: Mapping[str | None, str | None]) -> str | None:
     """Return the project of a file: by its place, or by the session it belongs to."""
     if one.project is not None:
         return one.project
@@ -149,7 +150,7 @@ def _project(one: Candidate, projects: Mapping[str | None, str | None]) -> str |
     return projects.get(one.session_id or (named[0] if named else None))
 
 
-def _is_chosen(project: str | None, choice: Choice) -> bool:
+def _is_chosen(project: str | None, choice: SelectionRules) -> bool:
     if project is None or any(_fits(project, pattern) for pattern in choice.exclude):
         return False
     return not choice.include or any(_fits(project, pattern) for pattern in choice.include)

@@ -1,4 +1,4 @@
-"""What lets a system start the collector: a systemd user unit, or a launchd property list. Words in, text out."""
+"""Writes the systemd user unit or launchd property list that starts the collector."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bytes of a source that stay what they are while they are collected: from the archive, else from the file itself.
+"""Reads bytes of a source that do not change while they are collected: from the archive, else the file.
 
 Rules
   1. What the archive has of a generation up to the store's offset never changes. It is read from there, whatever has
@@ -14,21 +14,19 @@ import os
 from collections.abc import Iterator
 from typing import Protocol
 
-from unspool.collect.selection import Candidate
+from unspool.collect.selection import CollectCandidate
 from unspool.errors import NotFound, Unreadable, UnspoolError
-from unspool.files.open import MAX_SIDE_FILE, open_regular
-from unspool.read.chunks import read_at
-from unspool.read.position import SAMPLE, Change, Position, changed
-from unspool.read.scan import Kind
-from unspool.redact.lines import is_json
-from unspool.store.archive.archive import Archive, Archived
-from unspool.store.sync.sync import KEPT_WHOLE
+from unspool.files import MAX_SIDE_FILE, open_regular
+from unspool.read import SAMPLE_SIZE, Change, Kind, Position, detect_change, read_at
+from unspool.redact import is_json
+from unspool.store.archive import Archive, ArchivedFile
+from unspool.store.sync import ARCHIVED_SIDE_KINDS
 
 _PIECE = 1024 * 1024
 _STEP = 64 * 1024
 
 
-class Content(Protocol):
+class SourceContent(Protocol):
     """Some bytes, by their place."""
 
     end: int
@@ -43,7 +41,7 @@ class Content(Protocol):
 class ArchivedContent:
     """What the archive has of a generation."""
 
-    def __init__(self, archive: Archive, about: Archived, end: int | None, holes: list[UnspoolError]) -> None:
+    def __init__(self, archive: Archive, about: ArchivedFile, end: int | None, holes: list[UnspoolError]) -> None:
         self._archive, self._about, self._holes = archive, about, holes
         self.end = archive.length(about) if end is None else end
 
@@ -67,7 +65,7 @@ class ArchivedContent:
 class FileContent:
     """A file that is there, as long as it is the one that the store has read."""
 
-    def __init__(self, candidate: Candidate) -> None:
+    def __init__(self, candidate: CollectCandidate) -> None:
         self._path = candidate.path
         self._position = Position(
             candidate.offset, candidate.device, candidate.inode, candidate.head, candidate.boundary
@@ -79,7 +77,7 @@ class FileContent:
         with open_regular(self._path) as file:
             while start < self.end:
                 data = read_at(file, start, min(_PIECE, self.end - start), self._path)
-                if not data or changed(file, self._position) not in (Change.SAME, Change.GROWN):
+                if not data or detect_change(file, self._position) not in (Change.SAME, Change.GROWN):
                     raise Unreadable(
                         f"`{self._path}` has changed while it was read", hint="the next run reads it again"
                     )
@@ -92,7 +90,9 @@ class FileContent:
             return read_at(file, start, end - start, self._path)
 
 
-def content_of(archive: Archive, candidate: Candidate, generation: int, holes: list[UnspoolError]) -> Content | None:
+def open_content(
+    archive: Archive, candidate: CollectCandidate, generation: int, holes: list[UnspoolError]
+) -> SourceContent | None:
     """Return the bytes of a generation of a file of lines; None if nobody has them any more."""
     is_over = generation < candidate.generation
     if is_over or candidate.archived:
@@ -104,7 +104,7 @@ def content_of(archive: Archive, candidate: Candidate, generation: int, holes: l
     return None if candidate.gone else FileContent(candidate)
 
 
-def without_torn(content: Content, after: Content | None) -> Content:
+def without_torn_line(content: SourceContent, after: SourceContent | None) -> SourceContent:
     """Return a generation that is over without the torn line at its end, if the one after it goes on with that line.
 
     So it is when a file is put in its own place again, as tools do that copy whole folders.
@@ -113,13 +113,13 @@ def without_torn(content: Content, after: Content | None) -> Content:
     torn = content.sample(start, content.end)
     if not torn or after is None or after.end < content.end or is_json(torn):
         return content
-    head = min(SAMPLE, content.end)
+    head = min(SAMPLE_SIZE, content.end)
     if after.sample(start, content.end) == torn and after.sample(0, head) == content.sample(0, head):
         content.end = start
     return content
 
 
-def _last_line(content: Content) -> int:
+def _last_line(content: SourceContent) -> int:
     """Return where the line begins that the bytes end with."""
     length = _STEP
     while length < content.end and b"\n" not in content.sample(content.end - length, content.end):
@@ -128,7 +128,7 @@ def _last_line(content: Content) -> int:
     return start + content.sample(start, content.end).rfind(b"\n") + 1
 
 
-def whole_of(archive: Archive, candidate: Candidate) -> bytes | None:
+def read_whole_source(archive: Archive, candidate: CollectCandidate) -> bytes | None:
     """Return a side file as it is, or as it last was; None if it cannot be had."""
     try:
         with open_regular(candidate.path) as file:
@@ -139,7 +139,7 @@ def whole_of(archive: Archive, candidate: Candidate) -> bytes | None:
                 data += piece
             return data
     except NotFound:
-        if Kind(candidate.kind) not in KEPT_WHOLE:
+        if Kind(candidate.kind) not in ARCHIVED_SIDE_KINDS:
             return None
     try:
         about = archive.find(candidate.path)

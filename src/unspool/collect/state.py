@@ -1,4 +1,4 @@
-"""What was collected and what waits, in `collect.db` in the data folder: opened, read, changed.
+"""Keeps the collector's state and outbox in `collect.db` in the data folder.
 
 Rules
   1. A segment and the position it was made up to are written in one transaction: nothing is cut twice, nothing is
@@ -16,17 +16,17 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from unspool.collect.manifest import Sent
+from unspool.collect.manifest import SentStream
 from unspool.collect.segments import FIRST
 from unspool.errors import Refused, UnspoolError, Unwritable
-from unspool.store.database import telling, transaction
+from unspool.store import transaction, translate_errors
 
 NAME, LOCK = "collect.db", "collect.lock"
 VERSION = 1
 _PATIENCE = 60.0
 
 
-class Stream(NamedTuple):
+class StreamState(NamedTuple):
     """A row of `streams`."""
 
     id: int
@@ -41,7 +41,7 @@ class Stream(NamedTuple):
     adopted: int
 
 
-class Span(NamedTuple):
+class CollectedSpan(NamedTuple):
     """A row of `spans`, without its stream."""
 
     generation: int
@@ -51,7 +51,7 @@ class Span(NamedTuple):
     seen: str
 
 
-class Waiting(NamedTuple):
+class WaitingSegment(NamedTuple):
     """A row of `outbox`; its data is read when it is sent."""
 
     id: int
@@ -65,18 +65,18 @@ class Waiting(NamedTuple):
     size: int
 
 
-_STREAM = ", ".join(Stream._fields)
-_WAITING = ", ".join(Waiting._fields)
+_STREAM = ", ".join(StreamState._fields)
+_WAITING = ", ".join(WaitingSegment._fields)
 
 
-class State:
+class CollectorState:
     """What is known of one target."""
 
     def __init__(self, database: sqlite3.Connection, target_id: int) -> None:
         self.database = database
         self._target = target_id
 
-    def stream(self, name: str, path: str) -> Stream:
+    def stream(self, name: str, path: str) -> StreamState:
         """Return a stream; a new one if there is none."""
         query = f"SELECT {_STREAM} FROM streams WHERE target_id = ? AND stream = ?"
         row = self.database.execute(query, (self._target, name)).fetchone()
@@ -85,7 +85,7 @@ class State:
             row = self.database.execute(
                 f"{made} RETURNING {_STREAM}", (self._target, name, path, FIRST, FIRST)
             ).fetchone()
-        return Stream(*row)
+        return StreamState(*row)
 
     def seen(self) -> set[tuple[str, int, str]]:
         """Return what was seen of the files, by stream: where the store says the same, nothing is to be done."""
@@ -96,37 +96,39 @@ class State:
         """Note that nothing more is to come of the store's generations up to this one."""
         self.database.execute("UPDATE streams SET done = ? WHERE id = ?", (done, stream_id))
 
-    def spans(self, stream_id: int) -> list[Span]:
+    def spans(self, stream_id: int) -> list[CollectedSpan]:
         """Return how far the generations of a stream are, the latest first."""
         query = 'SELECT generation, "end", head, boundary, seen FROM spans WHERE stream_id = ? ORDER BY generation DESC'
-        return [Span(*row) for row in self.database.execute(query, (stream_id,))]
+        return [CollectedSpan(*row) for row in self.database.execute(query, (stream_id,))]
 
-    def put_span(self, stream_id: int, span: Span) -> None:
+    def put_span(self, stream_id: int, span: CollectedSpan) -> None:
         """Note how far a generation is."""
         self.database.execute("INSERT OR REPLACE INTO spans VALUES (?, ?, ?, ?, ?, ?)", (stream_id, *span))
 
-    def keep(self, segment: Waiting, data: bytes) -> None:
+    def keep(self, segment: WaitingSegment, data: bytes) -> None:
         """Put a segment into the outbox, as the last of its stream."""
         values = (*segment[1:], data)
         marks = ", ".join("?" * len(values))
-        self.database.execute(f"INSERT INTO outbox ({', '.join(Waiting._fields[1:])}, data) VALUES ({marks})", values)
+        self.database.execute(
+            f"INSERT INTO outbox ({', '.join(WaitingSegment._fields[1:])}, data) VALUES ({marks})", values
+        )
         change = "UPDATE streams SET sequence = ?, digest = ? WHERE id = ?"
         self.database.execute(change, (segment.sequence, segment.digest, segment.stream_id))
 
-    def waiting(self, refuses: Callable[[str], bool] = lambda _: False) -> list[Waiting]:
+    def waiting(self, refuses: Callable[[str], bool] = lambda _: False) -> list[WaitingSegment]:
         """Return what is to be sent, what matters most first; not what is of a file that somebody refuses."""
-        names = ", ".join(f"outbox.{name}" for name in Waiting._fields)
+        names = ", ".join(f"outbox.{name}" for name in WaitingSegment._fields)
         query = f"""SELECT path, {names} FROM outbox JOIN streams ON streams.id = stream_id WHERE target_id = ?
             ORDER BY priority, outbox.id"""
         rows = self.database.execute(query, (self._target,))
-        return [Waiting(*row) for path, *row in rows if not refuses(path)]
+        return [WaitingSegment(*row) for path, *row in rows if not refuses(path)]
 
     def data(self, id: int) -> bytes:
         """Return the bytes of a segment in the outbox."""
         row: tuple[bytes] = self.database.execute("SELECT data FROM outbox WHERE id = ?", (id,)).fetchone()
         return row[0]
 
-    def confirm(self, segments: Iterable[Waiting], now: int) -> None:
+    def confirm(self, segments: Iterable[WaitingSegment], now: int) -> None:
         """Note that the store has segments."""
         rows = [one._asdict() for one in segments]
         with transaction(self.database):
@@ -137,7 +139,7 @@ class State:
             change = "UPDATE targets SET unpublished = 1, confirmed = ? WHERE id = ?"
             self.database.execute(change, (now, self._target))
 
-    def adopt(self, stream_id: int, sent: Sent, spans: Iterable[Span]) -> None:
+    def adopt(self, stream_id: int, sent: SentStream, spans: Iterable[CollectedSpan]) -> None:
         """Take over what somebody else has sent of a stream; what was made of it here is made anew."""
         with transaction(self.database):
             self.database.execute("DELETE FROM outbox WHERE stream_id = ?", (stream_id,))
@@ -150,10 +152,10 @@ class State:
             self.database.execute(change, values)
             self.database.execute("UPDATE targets SET unpublished = 1 WHERE id = ?", (self._target,))
 
-    def sent(self) -> dict[str, Sent]:
+    def sent(self) -> dict[str, SentStream]:
         """Return how far each stream has been confirmed."""
         query = "SELECT stream, sent, sent_lines, sent_digest FROM streams WHERE target_id = ? AND sent > 0"
-        return {row[0]: Sent(*row[1:]) for row in self.database.execute(query, (self._target,))}
+        return {row[0]: SentStream(*row[1:]) for row in self.database.execute(query, (self._target,))}
 
     @property
     def is_unpublished(self) -> bool:
@@ -180,7 +182,7 @@ class State:
 
 
 @contextmanager
-def opened(folder: Path, url: str, org: str, device: str) -> Iterator[State]:
+def open_state(folder: Path, url: str, org: str, device: str) -> Iterator[CollectorState]:
     """Open what is known of a target; made if there is nothing."""
     with _telling(folder):
         database = _open(folder)
@@ -189,12 +191,12 @@ def opened(folder: Path, url: str, org: str, device: str) -> Iterator[State]:
             if database.execute(query, (url, org, device)).fetchone() is None:
                 made = "INSERT OR IGNORE INTO targets (url, org, device) VALUES (?, ?, ?)"
                 database.execute(made, (url, org, device))
-            yield State(database, database.execute(query, (url, org, device)).fetchone()[0])
+            yield CollectorState(database, database.execute(query, (url, org, device)).fetchone()[0])
         finally:
             database.close()
 
 
-def known(folder: Path) -> list[tuple[str, str, str]]:
+def known_streams(folder: Path) -> list[tuple[str, str, str]]:
     """Return the URL, org and device of every target there is."""
     if not (folder / NAME).exists():
         return []
@@ -207,7 +209,7 @@ def known(folder: Path) -> list[tuple[str, str, str]]:
 
 
 @contextmanager
-def alone(folder: Path) -> Iterator[None]:
+def collector_lock(folder: Path) -> Iterator[None]:
     """Be the only collector of a data folder, or say that there is one."""
     with _telling(folder):
         _private(folder, LOCK)
@@ -261,7 +263,7 @@ def _private(folder: Path, name: str) -> Path:
 def _telling(folder: Path) -> Iterator[None]:
     """Say in our words what SQLite cannot do."""
     try:
-        with telling(folder):
+        with translate_errors(folder):
             yield
     except UnspoolError as error:
         if error.hint and "--rebuild" in error.hint:  # that is of the store, and would not help here

@@ -1,4 +1,4 @@
-"""The outbox emptied: segments put into an object store, and confirmed.
+"""Uploads the segments in the outbox to an object store and confirms them.
 
 Rules
   1. A segment leaves the outbox after the store has confirmed it, or has it already, byte for byte: the answer to an
@@ -17,11 +17,18 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import groupby
 from typing import NamedTuple
 
-from unspool.collect.manifest import Sent
-from unspool.collect.object_store import Place
-from unspool.collect.segments import FIRST, Name, digest, name, parse_name, unpack_header
-from unspool.collect.state import Span, State, Waiting
-from unspool.errors import PlaceFailed, Unreadable
+from unspool.collect.manifest import SentStream
+from unspool.collect.object_store import SegmentStore
+from unspool.collect.segments import (
+    FIRST,
+    SegmentName,
+    format_segment_name,
+    parse_segment_name,
+    segment_digest,
+    unpack_header,
+)
+from unspool.collect.state import CollectedSpan, CollectorState, WaitingSegment
+from unspool.errors import ObjectStoreFailed, Unreadable
 
 LANES = 8
 """Streams that are sent at once."""
@@ -29,10 +36,10 @@ _AHEAD = 32 * 1024 * 1024
 """Bytes that are held in memory at once."""
 
 
-class Sender(NamedTuple):
+class SegmentSender(NamedTuple):
     """What segments are sent with."""
 
-    place: Place
+    place: SegmentStore
     now: Callable[[], int]
     """Tells the time, in milliseconds since 1970."""
     at: Callable[[str], None]
@@ -43,10 +50,10 @@ class Sender(NamedTuple):
     """Tells whether nothing of a file may be sent."""
 
 
-class Outcome(NamedTuple):
+class UploadOutcome(NamedTuple):
     """What came of sending, as far as it came."""
 
-    confirmed: list[Waiting]
+    confirmed: list[WaitingSegment]
     taken: list[int]
     """Streams of which somebody else has sent something."""
 
@@ -54,13 +61,13 @@ class Outcome(NamedTuple):
 class _Lane(NamedTuple):
     """What came of one stream."""
 
-    confirmed: list[Waiting]
-    other: Waiting | None = None
+    confirmed: list[WaitingSegment]
+    other: WaitingSegment | None = None
     """The segment in whose place there is another."""
-    failure: PlaceFailed | None = None
+    failure: ObjectStoreFailed | None = None
 
 
-def send(state: State, sender: Sender, outcome: Outcome) -> None:
+def upload_outbox(state: CollectorState, sender: SegmentSender, outcome: UploadOutcome) -> None:
     """Send what waits. A failure is raised in the end, after what was confirmed is noted."""
     with ThreadPoolExecutor(LANES) as pool:
         for batch in _batches(state.waiting(sender.refuses)):
@@ -74,7 +81,7 @@ def send(state: State, sender: Sender, outcome: Outcome) -> None:
                 outcome.confirmed.extend(confirmed)
             for lane in lanes:
                 if lane.other is not None:
-                    take_over(state, sender.place, lane.other)
+                    take_over_chain(state, sender.place, lane.other)
                     outcome.taken.append(lane.other.stream_id)
                     sender.at("adopted")
             failure = next((lane.failure for lane in lanes if lane.failure), None)
@@ -84,11 +91,11 @@ def send(state: State, sender: Sender, outcome: Outcome) -> None:
                 return
 
 
-def take_over(state: State, place: Place, segment: Waiting) -> None:
+def take_over_chain(state: CollectorState, place: SegmentStore, segment: WaitingSegment) -> None:
     """Take over what somebody else has sent of a stream: from its first segment on, as the store has it."""
-    parts = parse_name(segment.name)
+    parts = parse_segment_name(segment.name)
     assert parts is not None
-    sent, spans = Sent(0, 0, FIRST), dict[int, Span]()
+    sent, spans = SentStream(0, 0, FIRST), dict[int, CollectedSpan]()
     for header_digest, data in _chain(place, parts):
         try:
             header = unpack_header(data)
@@ -97,28 +104,28 @@ def take_over(state: State, place: Place, segment: Waiting) -> None:
             raise Unreadable(
                 f"{where} is damaged: {error.message}", hint="the store's own versions may have it"
             ) from None
-        sent = Sent(header.sequence, sent.lines + header.lines, header_digest)
-        spans[header.generation] = Span(header.generation, header.end, header.head, header.boundary, "")
+        sent = SentStream(header.sequence, sent.lines + header.lines, header_digest)
+        spans[header.generation] = CollectedSpan(header.generation, header.end, header.head, header.boundary, "")
     state.adopt(segment.stream_id, sent, spans.values())
 
 
-def _chain(place: Place, parts: Name) -> Iterator[tuple[str, bytes]]:
+def _chain(place: SegmentStore, parts: SegmentName) -> Iterator[tuple[str, bytes]]:
     """Yield the segments of a stream, each with its digest."""
     number, last = 1, FIRST
-    while (data := place.get(name(parts._replace(sequence=number, previous=last)))) is not None:
-        number, last = number + 1, digest(data)
+    while (data := place.get(format_segment_name(parts._replace(sequence=number, previous=last)))) is not None:
+        number, last = number + 1, segment_digest(data)
         yield last, data
 
 
-def _send_stream(sender: Sender, segments: Iterable[tuple[Waiting, bytes]]) -> _Lane:
-    confirmed: list[Waiting] = []
+def _send_stream(sender: SegmentSender, segments: Iterable[tuple[WaitingSegment, bytes]]) -> _Lane:
+    confirmed: list[WaitingSegment] = []
     for one, data in segments:
         try:
             sender.pace(len(data))
             sender.at("sending")
             is_there = sender.place.put_new(one.name, data) or _is_ours(sender.place, one)
             sender.at("put")
-        except PlaceFailed as failure:
+        except ObjectStoreFailed as failure:
             return _Lane(confirmed, failure=failure)
         if not is_there:
             return _Lane(confirmed, other=one)
@@ -126,18 +133,18 @@ def _send_stream(sender: Sender, segments: Iterable[tuple[Waiting, bytes]]) -> _
     return _Lane(confirmed)
 
 
-def _is_ours(place: Place, segment: Waiting) -> bool:
+def _is_ours(place: SegmentStore, segment: WaitingSegment) -> bool:
     """Tell whether what is in a segment's place is that segment."""
     data = place.get(segment.name)
     if data is None:
-        raise PlaceFailed(f"the store at `{place.url}` has `{segment.name}`, and has it not", hint="try again")
-    return digest(data) == segment.digest
+        raise ObjectStoreFailed(f"the store at `{place.url}` has `{segment.name}`, and has it not", hint="try again")
+    return segment_digest(data) == segment.digest
 
 
-def _batches(waiting: list[Waiting]) -> Iterator[list[Waiting]]:
+def _batches(waiting: list[WaitingSegment]) -> Iterator[list[WaitingSegment]]:
     """Yield what may be sent at once: of one rank, and not too much for memory."""
     for _, rank in groupby(waiting, key=lambda one: one.priority):
-        batch, weight = list[Waiting](), 0
+        batch, weight = list[WaitingSegment](), 0
         for one in rank:
             batch.append(one)
             weight += one.size
@@ -148,5 +155,5 @@ def _batches(waiting: list[Waiting]) -> Iterator[list[Waiting]]:
             yield batch
 
 
-def _by_stream(one: Waiting) -> tuple[int, int]:
+def _by_stream(one: WaitingSegment) -> tuple[int, int]:
     return one.stream_id, one.sequence

@@ -1,4 +1,4 @@
-"""File history of the demo: a file about to change in, the program's notes about its backups and the backups out.
+"""Writes the file-history backups of the demo.
 
 A backup is named as the program names it: `sha256(path)[:16]@v<n>`. A file that did not exist has none.
 """
@@ -10,7 +10,7 @@ import hashlib
 import msgspec
 
 from unspool.demo.session_builder import Json, Writer
-from unspool.demo.tool_calls import Desk
+from unspool.demo.tool_calls import ToolSimulator
 
 
 class Backup(msgspec.Struct, frozen=True):
@@ -36,9 +36,9 @@ class Backup(msgspec.Struct, frozen=True):
 class Backups:
     """What one session keeps of the files it changes; scripts, agents and versions before 2.0.36 keep nothing."""
 
-    def __init__(self, writer: Writer, desk: Desk, *, on: bool) -> None:
+    def __init__(self, writer: Writer, tools: ToolSimulator, *, on: bool) -> None:
         self._writer = writer
-        self._desk = desk
+        self._simulator = tools
         self._on = on and writer.version >= (2, 0, 36)
         self._newest: dict[str, Backup] = {}
         self.kept: list[Backup] = []
@@ -48,8 +48,8 @@ class Backups:
         if not self._on:
             return
         for name, backup in list(self._newest.items()):
-            if self._desk.files.get(name) != backup.text:
-                self._keep(name, self._desk.files.get(name))
+            if self._simulator.files.get(name) != backup.text:
+                self._keep(name, self._simulator.files.get(name))
         self._note(uuid, uuid, update=False)
 
     def before_change(self, name: str, text: str | None, uuid: str, prompt: str) -> None:
@@ -65,7 +65,7 @@ class Backups:
 
     def _keep(self, name: str, text: str | None) -> Backup:
         version = self._newest[name].version + 1 if name in self._newest else 1
-        backup = self._newest[name] = Backup(self._desk.path(name), text, version, self._writer.clock.now)
+        backup = self._newest[name] = Backup(self._simulator.path(name), text, version, self._writer.clock.now)
         if text is not None:
             self.kept.append(backup)
         return backup

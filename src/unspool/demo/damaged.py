@@ -1,49 +1,49 @@
-"""What `unspool doctor` has something to say about: lines torn, doubled and unheard of, in small sessions."""
+"""Writes the damaged sessions of the demo."""
 
 from __future__ import annotations
 
 from unspool.demo.files import HOME, Project
-from unspool.demo.program import Program, Setting
-from unspool.demo.tool_calls import Desk
+from unspool.demo.program import ProgramSettings, SimulatedProgram
+from unspool.demo.tool_calls import ToolSimulator
 from unspool.demo.usage import HAIKU
-from unspool.format.json_edit import encode
+from unspool.format import encode_json
 
-_SCRIPT = Setting(model=HAIKU, entrypoint="sdk-cli", version="2.1.200")
+_SCRIPT = ProgramSettings(model=HAIKU, entrypoint="sdk-cli", version="2.1.200")
 
 
 def project() -> Project:
     """Return the notes."""
-    desk = Desk(f"{HOME}/notes", {"todo.md": "- water the plants\n- call the harbour master\n"})
-    return Project(desk, [doubled(desk), torn(desk), future(desk)])
+    tools = ToolSimulator(f"{HOME}/notes", {"todo.md": "- water the plants\n- call the harbour master\n"})
+    return Project(tools, [doubled(tools), torn(tools), future(tools)])
 
 
-def torn(desk: Desk) -> Program:
+def torn(tools: ToolSimulator) -> SimulatedProgram:
     """The machine was switched off in the middle of a line."""
-    run = Program("torn", desk, "2026-11-02T21:47:55.310Z", _SCRIPT)
+    run = SimulatedProgram("torn", tools, "2026-11-02T21:47:55.310Z", _SCRIPT)
     run.prompt("What is on my list?")
-    run.answer(desk.read("todo.md"))
+    run.answer(tools.read("todo.md"))
     run.answer("Water the plants, and call the harbour master.")
     line = run.writer.lines[-1]
     run.writer.lines.append(line[: len(line) // 3])
     return run
 
 
-def doubled(desk: Desk) -> Program:
+def doubled(tools: ToolSimulator) -> SimulatedProgram:
     """Two processes wrote at once: a line holds two documents."""
-    run = Program("doubled", desk, "2026-10-28T07:15:02.940Z", _SCRIPT)
+    run = SimulatedProgram("doubled", tools, "2026-10-28T07:15:02.940Z", _SCRIPT)
     run.prompt("Is there anything for today?")
     run.answer("Only the plants.")
     run.state()
     last = run.writer.lines.pop().rstrip(b"\n")
-    title = encode({"type": "ai-title", "aiTitle": "What to do today", "sessionId": run.id})
+    title = encode_json({"type": "ai-title", "aiTitle": "What to do today", "sessionId": run.id})
     run.writer.lines.append(last + title + b"\n")
     return run
 
 
-def future(desk: Desk) -> Program:
+def future(tools: ToolSimulator) -> SimulatedProgram:
     """A version that nobody has seen yet."""
-    setting = Setting(version="2.4.0", model=HAIKU, entrypoint="sdk-cli")
-    run = Program("future", desk, "2026-11-13T06:30:00.000Z", setting)
+    setting = ProgramSettings(version="2.4.0", model=HAIKU, entrypoint="sdk-cli")
+    run = SimulatedProgram("future", tools, "2026-11-13T06:30:00.000Z", setting)
     run.prompt("Remind me of the harbour master at nine.")
     run.attach("weather_report", sky="clear", wind={"from": "NW", "knots": 12})
     run.note("reminder-set", at="2026-11-13T09:00:00.000Z", words="call the harbour master")

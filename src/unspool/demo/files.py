@@ -1,4 +1,4 @@
-"""Where the demo's files lie: a session in, its files out, each with its place, bytes and time.
+"""Writes the project files of the demo and keeps their versions.
 
 Paths inside the lines are those of a user who does not exist; a place is relative to the demo's folder.
 """
@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 import msgspec
 
-from unspool.demo.program import Program
+from unspool.demo.program import SimulatedProgram
 from unspool.demo.session_builder import Json
-from unspool.demo.tool_calls import Call, Desk
-from unspool.format.json_edit import encode
+from unspool.demo.tool_calls import SimulatedCall, ToolSimulator
+from unspool.format import encode_json
 from unspool.paths import project_key
 
 HOME = "/home/robin"
@@ -33,13 +33,13 @@ class File(NamedTuple):
 class Project(NamedTuple):
     """A working folder and what was done in it."""
 
-    desk: Desk
-    sessions: list[Program]
+    tools: ToolSimulator
+    sessions: list[SimulatedProgram]
 
     @property
     def place(self) -> str:
         """Its folder."""
-        return f"projects/{project_key(self.desk.cwd)}"
+        return f"projects/{project_key(self.tools.cwd)}"
 
 
 def files(project: Project) -> Iterator[File]:
@@ -51,13 +51,13 @@ def files(project: Project) -> Iterator[File]:
         yield from _beside(project, run)
 
 
-def last_time(run: Program) -> str:
+def last_time(run: SimulatedProgram) -> str:
     """Return the time of a session's last line that has one."""
     times = [line["timestamp"] for line in rows(run) if "timestamp" in line]
     return str(times[-1]) if times else run.start
 
 
-def rows(run: Program) -> list[Json]:
+def rows(run: SimulatedProgram) -> list[Json]:
     """Return the lines of a session; a line that is not one whole object is left out."""
     found = []
     for line in run.writer.lines:
@@ -68,11 +68,11 @@ def rows(run: Program) -> list[Json]:
     return found
 
 
-def keep_output(run: Program, name: str, call: Call) -> Call:
+def keep_output(run: SimulatedProgram, name: str, call: SimulatedCall) -> SimulatedCall:
     """Move the output of a command to a file of its own, as the program does when it is long."""
     output = str(call.result)
     run.outputs[name] = output
-    path = f"{CONFIG}/projects/{project_key(run.desk.cwd)}/{run.id}/tool-results/{name}"
+    path = f"{CONFIG}/projects/{project_key(run.tools.cwd)}/{run.id}/tool-results/{name}"
     size = len(output.encode())
     words = (
         f"<persisted-output>\nOutput too large ({size / 1024:.1f}KB). Full output saved to: {path}\n\n"
@@ -84,23 +84,23 @@ def keep_output(run: Program, name: str, call: Call) -> Call:
     return msgspec.structs.replace(call, result=words, structured=kept)
 
 
-def _workers(run: Program) -> Iterator[Program]:
+def _workers(run: SimulatedProgram) -> Iterator[SimulatedProgram]:
     for worker in run.agents:
         yield worker
         yield from _workers(worker)
 
 
-def _agent(project: Project, worker: Program) -> Iterator[File]:
+def _agent(project: Project, worker: SimulatedProgram) -> Iterator[File]:
     assert worker.order is not None
     beside = not worker.since(2, 1, 2)
     folder = project.place if beside else f"{project.place}/{worker.id}/subagents"
     place, time = f"{folder}/agent-{worker.order.agent}", last_time(worker)
     yield File(f"{place}.jsonl", b"".join(worker.writer.lines), time)
     if worker.since(2, 1, 70):
-        yield File(f"{place}.meta.json", encode(_meta(worker)), time)
+        yield File(f"{place}.meta.json", encode_json(_meta(worker)), time)
 
 
-def _meta(worker: Program) -> Json:
+def _meta(worker: SimulatedProgram) -> Json:
     assert worker.order is not None
     depth, boss = 0, worker.boss
     while boss is not None:
@@ -115,7 +115,7 @@ def _meta(worker: Program) -> Json:
     return meta
 
 
-def _beside(project: Project, run: Program) -> Iterator[File]:
+def _beside(project: Project, run: SimulatedProgram) -> Iterator[File]:
     """Yield what a session leaves besides its lines."""
     time = last_time(run)
     for backup in run.backups.kept:
@@ -124,8 +124,8 @@ def _beside(project: Project, run: Program) -> Iterator[File]:
     for name, output in run.outputs.items():
         yield File(f"{project.place}/{run.id}/tool-results/{name}", output.encode(), time)
     for task in run.tasks:
-        yield File(f"tasks/{run.id}/{task['id']}.json", msgspec.json.format(encode(task), indent=2), time)
+        yield File(f"tasks/{run.id}/{task['id']}.json", msgspec.json.format(encode_json(task), indent=2), time)
     if run.tasks:
         yield File(f"tasks/{run.id}/.lock", b"", time)
     if "custom-title" in run.titles and run.since(2, 1, 325):
-        yield File(f"{project.place}/{run.id}/custom-title.json", encode(run.titles["custom-title"]), time)
+        yield File(f"{project.place}/{run.id}/custom-title.json", encode_json(run.titles["custom-title"]), time)

@@ -1,4 +1,4 @@
-"""Pictures for built sessions, made from numbers: a size and a colour for each point in, a PNG out.
+"""Draws PNG images: curves and tables.
 
 Deterministic: the same picture has the same bytes on every machine, so that its hash is known.
 """
@@ -16,7 +16,9 @@ Colour: TypeAlias = int
 """A number in the palette."""
 
 
-def png(width: int, height: int, palette: Sequence[tuple[int, int, int]], paint: Callable[[int, int], Colour]) -> bytes:
+def draw_png(
+    width: int, height: int, palette: Sequence[tuple[int, int, int]], paint: Callable[[int, int], Colour]
+) -> bytes:
     """Return a picture of up to four colours; `paint(x, y)` says which of the palette a point has."""
     rows = b"".join(b"\0" + _packed([paint(x, y) for x in range(width)]) for y in range(height))
     colours = bytes(part for colour in palette for part in colour)
@@ -42,7 +44,7 @@ def curve(width: int = 240, height: int = 96, *, waves: float = 3.0) -> bytes:
             return 3
         return 1 if x % 24 == 0 or y % 24 == 0 else 0
 
-    return png(width, height, palette, paint)
+    return draw_png(width, height, palette, paint)
 
 
 def table(width: int = 240, height: int = 120, *, rows: int = 6, wrong: int = 4) -> bytes:
@@ -62,7 +64,7 @@ def table(width: int = 240, height: int = 120, *, rows: int = 6, wrong: int = 4)
             return 3 if row == wrong else 1
         return 0
 
-    return png(width, height, palette, paint)
+    return draw_png(width, height, palette, paint)
 
 
 def _packed(points: list[Colour]) -> bytes:

@@ -1,20 +1,14 @@
-"""Claude Code at work in the demo: what was said and done in, the lines it would have written out.
+"""Simulates Claude Code: writes the lines that it would write for prompts, answers and tool calls.
+
+The texts are ours, and short: the program's own system prompt is not in here.
+
+A request names the one it extends and the messages that came since, by their hash. Only what cannot be read
+from the conversation's own lines is kept as a blob.
 
 Rules
   1. The shape is that of the version in the `Setting`; what that version did not write is left out.
   2. Time comes from the clock, ids from names: nothing is looked up, the same story gives the same bytes.
   3. Paths inside the lines are those of the demo's user, wherever the folder really is.
-
-[merged: surroundings.py] What the program tells the model before the first word of a session: attachments, in the order it writes them.
-
-The texts are ours, and short: the program's own system prompt is not in here.
-
-[merged: requests.py] API requests as 2.1.325 notes them: messages in, `api-request`, `-shape` and `-blob` lines out.
-
-A request names the one it extends and the messages that came since, by their hash. Only what cannot be read
-from the conversation's own lines is kept as a blob.
-
-[merged: commands.py] What the demo's user does besides asking: slash commands, shell lines, skills, names, Esc.
 """
 
 from __future__ import annotations
@@ -41,9 +35,9 @@ from unspool.demo.session_builder import (
     tool_use,
     user,
 )
-from unspool.demo.tool_calls import Call, Desk, Order
-from unspool.demo.usage import OPUS, Bill, Meter
-from unspool.format.json_edit import encode
+from unspool.demo.tool_calls import AgentOrder, SimulatedCall, ToolSimulator
+from unspool.demo.usage import OPUS, SimulatedUsage, UsageSimulator
+from unspool.format import encode_json
 
 SYSTEM = (
     "You are the assistant of a demonstration. Nothing you are told here ever happened.",
@@ -81,7 +75,7 @@ _SKILLS = {"release-notes": "Write release notes from the commits.", "tide-check
 _NAMES = {"claude-opus-5-5": "Opus 5.5", "claude-sonnet-5-5": "Sonnet 5.5", "claude-haiku-5-5": "Haiku 5.5"}
 
 
-class Told(NamedTuple):
+class DemoAttachment(NamedTuple):
     """An attachment, how it is worded for the model and in whose name."""
 
     kind: str
@@ -90,7 +84,7 @@ class Told(NamedTuple):
     role: str = "system"
 
 
-def listings() -> list[Told]:
+def listings() -> list[DemoAttachment]:
     """The agents and skills there are: all that versions before 2.1.290 said."""
     agents = [f"- {name}: {about}" for name, about in _AGENTS.items()]
     skills = "\n".join(f"- {name}: {about}" for name, about in _SKILLS.items())
@@ -98,12 +92,14 @@ def listings() -> list[Told]:
     names = {"skillCount": len(_SKILLS), "isInitial": True, "names": list(_SKILLS)}
     digests = [hashlib.sha256(about.encode()).hexdigest()[:16] for about in _SKILLS.values()]
     return [
-        Told("agent_listing_delta", listing, "Agents you can start:\n" + "\n".join(agents)),
-        Told("skill_listing", {"content": skills, **names, "digests": digests}, f"Skills you can use:\n{skills}"),
+        DemoAttachment("agent_listing_delta", listing, "Agents you can start:\n" + "\n".join(agents)),
+        DemoAttachment(
+            "skill_listing", {"content": skills, **names, "digests": digests}, f"Skills you can use:\n{skills}"
+        ),
     ]
 
 
-def surroundings(cwd: str, branch: str, model: str, date: str) -> list[Told]:
+def surroundings(cwd: str, branch: str, model: str, date: str) -> list[DemoAttachment]:
     """All that 2.1.325 says at the start."""
     name = _NAMES[model]
     place = {
@@ -135,14 +131,14 @@ def surroundings(cwd: str, branch: str, model: str, date: str) -> list[Told]:
     flags = {"sendUserFileHint": False, "managedCommit": False, "managedPr": False}
     snapshot = {"systemPrompt": list(SYSTEM), "reminderFold": False, "contextRendering": "announced"}
     return [
-        Told("environment", {"snapshot": place}, f"You work in {cwd} on linux."),
-        Told("model", {"identity": identity, "text": powered}, powered),
-        Told("deferred_tools_delta", deferred, "More tools, to be searched for: " + ", ".join(_DEFERRED)),
+        DemoAttachment("environment", {"snapshot": place}, f"You work in {cwd} on linux."),
+        DemoAttachment("model", {"identity": identity, "text": powered}, powered),
+        DemoAttachment("deferred_tools_delta", deferred, "More tools, to be searched for: " + ", ".join(_DEFERRED)),
         *listings(),
-        Told("session_context", {"context": {"gitStatus": git}}, git, "user"),
-        Told("date", {"date": date}, f"Today is {date}."),
-        Told("remote_session_change", {**signed, **flags}, "Sign commits as shown.", "user"),
-        Told("prompt_snapshot", {**snapshot, "tools": TOOLS}),
+        DemoAttachment("session_context", {"context": {"gitStatus": git}}, git, "user"),
+        DemoAttachment("date", {"date": date}, f"Today is {date}."),
+        DemoAttachment("remote_session_change", {**signed, **flags}, "Sign commits as shown.", "user"),
+        DemoAttachment("prompt_snapshot", {**snapshot, "tools": TOOLS}),
     ]
 
 
@@ -221,7 +217,7 @@ class Requests:
 
 def digest(value: object) -> str:
     """Return the name under which something is kept."""
-    return hashlib.sha256(encode(value)).hexdigest()
+    return hashlib.sha256(encode_json(value)).hexdigest()
 
 
 def _params(model: str, effort: str) -> Json:
@@ -235,7 +231,7 @@ def _params(model: str, effort: str) -> Json:
     }
 
 
-class Setting(msgspec.Struct, frozen=True, kw_only=True):
+class ProgramSettings(msgspec.Struct, frozen=True, kw_only=True):
     """How a session was started."""
 
     version: str = "2.1.325"
@@ -251,29 +247,29 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds between two lines."""
 
 
-class Program:
+class SimulatedProgram:
     """One session, or one agent of it."""
 
     def __init__(
         self,
         name: str,
-        desk: Desk,
+        tools: ToolSimulator,
         start: str,
-        setting: Setting | None = None,
+        setting: ProgramSettings | None = None,
         *,
-        boss: Program | None = None,
-        order: Order | None = None,
+        boss: SimulatedProgram | None = None,
+        order: AgentOrder | None = None,
     ) -> None:
-        self.setting = setting or Setting()
-        self.desk, self.boss, self.order = desk, boss, order
+        self.setting = setting or ProgramSettings()
+        self.tools, self.boss, self.order = tools, boss, order
         self.id: str = boss.id if boss else new_id(name)
         ids = Ids(f"{self.id}/{order.agent if order else ''}")
         self.writer = Writer(self._envelope(), ids, Clock(start, self.setting.pace))
-        self.bill: Bill = boss.bill if boss else Bill()
-        self.meter = Meter(cache=self.setting.cache, base=8_900 if boss else 17_300)
+        self.bill: SimulatedUsage = boss.bill if boss else SimulatedUsage()
+        self.meter = UsageSimulator(cache=self.setting.cache, base=8_900 if boss else 17_300)
         self.requests = Requests(self.writer, order.source if order else "repl_main_thread")
-        self.backups = Backups(self.writer, desk, on=boss is None and self.setting.entrypoint == "cli")
-        self.agents: list[Program] = []
+        self.backups = Backups(self.writer, tools, on=boss is None and self.setting.entrypoint == "cli")
+        self.agents: list[SimulatedProgram] = []
         self.history: list[tuple[str, str]] = []
         """What was typed, and when."""
         self.outputs: dict[str, str] = {}
@@ -282,7 +278,7 @@ class Program:
         self.titles: Json = {}
         self.start, self.asked_at, self.turn = start, start, 0
         self.prompt_id, self.last_prompt, self.last_call = "", "", ""
-        self.tools: list[str] = []
+        self.tools_used: list[str] = []
         self.called: list[str] = []
         """The tools used, and every use of one."""
         self.lines_changed = [0, 0]
@@ -332,14 +328,14 @@ class Program:
 
     def answer(
         self,
-        *content: str | Json | Call,
+        *content: str | Json | SimulatedCall,
         ready: Iterable[int] | None = None,
         queued: str | None = None,
         searches: int = 0,
         **fields: Any,
     ) -> None:
         """The model answers; the results of its calls follow, in the order in which they are ready."""
-        blocks = [item.use if isinstance(item, Call) else item for item in content]
+        blocks = [item.use if isinstance(item, SimulatedCall) else item for item in content]
         thought = sum(len(str(block)) // 5 for block in blocks if _thinks(block))
         usage = self.meter.reply(sum(len(str(block)) for block in blocks), thought=thought, searches=searches)
         seconds = usage["output_tokens"] / 75
@@ -353,15 +349,15 @@ class Program:
         assistant(*blocks, usage=self.usage, **fields).write(self.writer)
         self.requests.hear("assistant", [{"type": "text", "text": str(block)} for block in blocks])
         opened = [id for id in self.writer.open_calls if id not in before]
-        uses = [item for item in content if isinstance(item, Call) or _calls(item)]
-        made = [(item, id) for item, id in zip(uses, opened, strict=True) if isinstance(item, Call)]
+        uses = [item for item in content if isinstance(item, SimulatedCall) or _calls(item)]
+        made = [(item, id) for item, id in zip(uses, opened, strict=True) if isinstance(item, SimulatedCall)]
         taken = self._enqueue(queued) if queued else None
         for index in ready or range(len(made)):
             self.result(*made[index])
         if taken:
             self._take_in(*taken)
 
-    def result(self, call: Call, id: str | None = None, **fields: Any) -> None:
+    def result(self, call: SimulatedCall, id: str | None = None, **fields: Any) -> None:
         """A tool gives its result."""
         used = self.last_call = id or call.use["id"]
         if call.touches is not None:
@@ -459,15 +455,15 @@ class Program:
         self.meter.hear(blocks)
         self.requests.hear("user", blocks, blob=blob)
 
-    def start_agent(self, order: Order, *, model: str | None = None) -> Program:
+    def start_agent(self, order: AgentOrder, *, model: str | None = None) -> SimulatedProgram:
         """An agent sets to work, now."""
         setting = msgspec.structs.replace(self.setting, model=model or self.setting.model, cache="5m")
-        worker = Program("", self.desk, self.now, setting, boss=self, order=order)
+        worker = SimulatedProgram("", self.tools, self.now, setting, boss=self, order=order)
         worker.prompt_id = self.prompt_id
         self.agents.append(worker)
         return worker
 
-    def catch_up(self, other: Program) -> None:
+    def catch_up(self, other: SimulatedProgram) -> None:
         """Wait until another has come as far."""
         behind = milliseconds(other.now) - milliseconds(self.now)
         self.writer.clock.wait(max(0, behind) / 1000)
@@ -478,7 +474,7 @@ class Program:
         who: Json = {"isSidechain": self.boss is not None, "userType": "external"}
         if version >= (2, 1, 78):
             who["entrypoint"] = setting.entrypoint
-        who |= {"cwd": self.desk.cwd, "sessionId": self.id}
+        who |= {"cwd": self.tools.cwd, "sessionId": self.id}
         who |= {"version": setting.version, "gitBranch": setting.branch}
         if self.order:
             who["agentId"] = self.order.agent
@@ -506,9 +502,9 @@ class Program:
 
     def _look_around(self) -> None:
         """The first thing that happens to a prompt."""
-        told: list[Told] = listings() if self.since(2, 1, 200) else []
+        told: list[DemoAttachment] = listings() if self.since(2, 1, 200) else []
         if self.since(2, 1, 290):
-            told = surroundings(self.desk.cwd, self.setting.branch, self.setting.model, self.now[:10])
+            told = surroundings(self.tools.cwd, self.setting.branch, self.setting.model, self.now[:10])
         for kind, data, words, role in told:
             self.attach(kind, words, role=role, **data)
 
@@ -526,10 +522,10 @@ class Program:
     def _note_tools(self, blocks: Iterable[str | Json]) -> None:
         used = [block["name"] for block in blocks if isinstance(block, dict) and _calls(block)]
         self.called += used
-        new = [name for name in dict.fromkeys(used) if name not in self.tools]
-        self.tools += new
+        new = [name for name in dict.fromkeys(used) if name not in self.tools_used]
+        self.tools_used += new
         if new and self.since(2, 1, 325) and not self.boss:
-            self.note("tools-used", tools=list(self.tools))
+            self.note("tools-used", tools=list(self.tools_used))
 
     def _enqueue(self, prompt: str) -> tuple[str, Json]:
         """Somebody types while the model works."""
@@ -584,7 +580,7 @@ _CAVEAT = "<local-command-caveat>The user ran the command below; nobody asked yo
 NOWHERE = "00000000-0000-0000-0000-000000000000"
 
 
-def slash(run: Program, name: str, args: str, output: str, *, pause: float = 20) -> None:
+def slash(run: SimulatedProgram, name: str, args: str, output: str, *, pause: float = 20) -> None:
     """A command of the program itself: its output is for the user. User lines until 2.1.99, system lines since."""
     run.wait(pause)
     run.history.append((f"/{name} {args}".rstrip(), run.now))
@@ -606,7 +602,7 @@ def command_line(name: str, args: str) -> str:
     return space.join(f"<{tag}>{words}</{tag}>" for tag, words in tags.items())
 
 
-def shell_line(run: Program, command: str, output: str, *, pause: float = 30) -> None:
+def shell_line(run: SimulatedProgram, command: str, output: str, *, pause: float = 30) -> None:
     """`!command`: the user runs something and the model sees it."""
     run.wait(pause)
     run.history.append((f"!{command}", run.now))
@@ -618,7 +614,7 @@ def shell_line(run: Program, command: str, output: str, *, pause: float = 30) ->
     run.say(f"<bash-stdout>{output}</bash-stdout><bash-stderr></bash-stderr>")
 
 
-def own_command(run: Program, name: str, args: str, expansion: str, *, pause: float = 40) -> None:
+def own_command(run: SimulatedProgram, name: str, args: str, expansion: str, *, pause: float = 40) -> None:
     """A command the user wrote: the model is sent its text."""
     words = f"<command-message>{name}</command-message>\n<command-name>/{name}</command-name>"
     given = f"{words}\n<command-args>{args}</command-args>"
@@ -627,16 +623,16 @@ def own_command(run: Program, name: str, args: str, expansion: str, *, pause: fl
     run.attach("command_permissions", allowedTools=["Bash(git log:*)"])
 
 
-def skill(run: Program, name: str, args: str, body: str, *, folder: str) -> None:
+def skill(run: SimulatedProgram, name: str, args: str, body: str, *, folder: str) -> None:
     """The model follows a skill: its text comes as something the user is made to say."""
     call = run.writer.ids.tool()
     use = tool_use("Skill", id=call, skill=name, args=args)
-    run.answer(Call(use, f"Launching skill: {name}", {"success": True, "commandName": name}))
+    run.answer(SimulatedCall(use, f"Launching skill: {name}", {"success": True, "commandName": name}))
     words = f"Base directory for this skill: {folder}\n\n{body}\n\nARGUMENTS: {args}"
     run.say([text(words)], isMeta=True, sourceToolUseID=call)
 
 
-def rename(run: Program, title: str) -> None:
+def rename(run: SimulatedProgram, title: str) -> None:
     """The user gives the session a name."""
     run.titles |= {"custom-title": {"customTitle": title}, "agent-name": {"agentName": title}}
     run.note("custom-title", customTitle=title)
@@ -645,7 +641,7 @@ def rename(run: Program, title: str) -> None:
     run.state()
 
 
-def compact(run: Program, words: str, summary: str, *, keep: int = 0) -> None:
+def compact(run: SimulatedProgram, words: str, summary: str, *, keep: int = 0) -> None:
     """`/compact`, with what to keep in mind."""
     run.history.append((f"/compact {words}".rstrip(), run.now))
     run.compact(summary, keep=keep, trigger="manual")
@@ -654,13 +650,13 @@ def compact(run: Program, words: str, summary: str, *, keep: int = 0) -> None:
     run.say("<local-command-stdout>Compacted (ctrl+o to see full summary)</local-command-stdout>")
 
 
-def interrupt(run: Program, *, tool: bool = False) -> None:
+def interrupt(run: SimulatedProgram, *, tool: bool = False) -> None:
     """Esc."""
     words = "[Request interrupted by user for tool use]" if tool else "[Request interrupted by user]"
     run.say([text(words)])
 
 
-def go_back(run: Program, prompts: int = 1) -> None:
+def go_back(run: SimulatedProgram, prompts: int = 1) -> None:
     """Esc Esc: back to before a prompt; what comes next is another branch."""
     rewind(prompts).write(run.writer)
     run.turn -= prompts

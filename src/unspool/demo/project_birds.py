@@ -1,4 +1,4 @@
-"""The bird project of the demo: its folder's name has a dot, an underscore and an umlaut.
+"""The demo project about birds.
 
 Pictures and a PDF in prompts and results (2.1.325), commands, skills and shell lines (2.1.200).
 """
@@ -9,10 +9,10 @@ from base64 import b64encode
 
 from unspool.demo.files import CONFIG, HOME, Project
 from unspool.demo.png import as_text, curve, table
-from unspool.demo.program import Program, Setting, compact, own_command, shell_line, skill, slash
+from unspool.demo.program import ProgramSettings, SimulatedProgram, compact, own_command, shell_line, skill, slash
 from unspool.demo.session_builder import Json, document, image, text, tool_use
 from unspool.demo.texts import BIRD_FILES, pdf
-from unspool.demo.tool_calls import Call, Desk, shell
+from unspool.demo.tool_calls import SimulatedCall, ToolSimulator, shell
 from unspool.demo.usage import SONNET
 
 _PDF = pdf("Meise 12, Amsel 4")
@@ -22,13 +22,15 @@ _EMPTY, _DESIGN, _FULL = as_text(table(rows=1, wrong=0)), as_text(curve(waves=1.
 
 def project() -> Project:
     """Return the bird project."""
-    desk = Desk(f"{HOME}/Projekte/vogel_zähler.app", BIRD_FILES)
-    return Project(desk, [release(desk), pictures(desk)])
+    tools = ToolSimulator(f"{HOME}/Projekte/vogel_zähler.app", BIRD_FILES)
+    return Project(tools, [release(tools), pictures(tools)])
 
 
-def pictures(desk: Desk) -> Program:
+def pictures(tools: ToolSimulator) -> SimulatedProgram:
     """A screenshot and a scanned list."""
-    run = Program("pictures", desk, "2026-11-05T18:31:09.777Z", Setting(branch="heute-seite", model=SONNET))
+    run = SimulatedProgram(
+        "pictures", tools, "2026-11-05T18:31:09.777Z", ProgramSettings(branch="heute-seite", model=SONNET)
+    )
     run.open()
     run.prompt(
         image(_EMPTY),
@@ -37,10 +39,10 @@ def pictures(desk: Desk) -> Program:
         imagePasteIds=[1],
     )
     run.say([text("[Image: source: /tmp/paste/1.png]")], isMeta=True)
-    run.answer("Ich sehe mir Bild, Ansicht und Vorlage an.", _picture(desk), desk.read("vogel/views.py"))
+    run.answer("Ich sehe mir Bild, Ansicht und Vorlage an.", _picture(tools), tools.read("vogel/views.py"))
     run.answer(
         "Die Vorlage heißt die Liste `arten`, die Ansicht liefert aber gar keine. Ich ergänze das. 🐦",
-        desk.edit("vogel/views.py", "PAGE = 40\n", 'PAGE = 40\nARTEN = ("Amsel", "Meise", "Grünfink")\n'),
+        tools.edit("vogel/views.py", "PAGE = 40\n", 'PAGE = 40\nARTEN = ("Amsel", "Meise", "Grünfink")\n'),
     )
     run.answer("Ein Blick auf die Seite.", _screenshot(), attributionMcpServer="browser")
     run.answer("`heute.html` bekommt jetzt `ARTEN`; die Liste ist nicht mehr leer.")
@@ -48,9 +50,9 @@ def pictures(desk: Desk) -> Program:
     run.end_turn()
     data = b64encode(_PDF).decode()
     run.prompt(text("Hier ist die Zählung vom Samstag. Übernimm die Zahlen."), document(data), pause=320)
-    run.answer(_scan(desk, data), shell("ls -1 data", "", about="Look for the data folder"))
+    run.answer(_scan(tools, data), shell("ls -1 data", "", about="Look for the data folder"))
     run.answer(
-        desk.write("data/2026-11-07.csv", "art,zahl\nMeise,12\nAmsel,4\n"),
+        tools.write("data/2026-11-07.csv", "art,zahl\nMeise,12\nAmsel,4\n"),
         _background("python -m vogel.import data/2026-11-07.csv"),
     )
     _task_done(run)
@@ -60,10 +62,10 @@ def pictures(desk: Desk) -> Program:
     return run
 
 
-def release(desk: Desk) -> Program:
+def release(tools: ToolSimulator) -> SimulatedProgram:
     """An afternoon with commands: the user's own, a skill, the program's, the shell's."""
-    setting = Setting(version="2.1.200", branch="main", model="claude-haiku-4-5-20251001", mode="acceptEdits")
-    run = Program("release", desk, "2026-10-22T14:12:31.004Z", setting)
+    setting = ProgramSettings(version="2.1.200", branch="main", model="claude-haiku-4-5-20251001", mode="acceptEdits")
+    run = SimulatedProgram("release", tools, "2026-10-22T14:12:31.004Z", setting)
     run.open()
     own_command(run, "count", "since v1.2", "Count the commits since v1.2 and group them by folder.", pause=0)
     log = shell("git log --oneline v1.2..", "9d0c1aa Heute-Seite\n51f2e07 Grünfink zählt", about="List the commits")
@@ -75,7 +77,7 @@ def release(desk: Desk) -> Program:
     body = "Read the commits, group them, write one line for each."
     skill(run, "release-notes", "v1.3", body, folder=f"{CONFIG}/skills/release-notes")
     run.attach("command_permissions", allowedTools=["Write"])
-    run.answer(desk.write("NOTES.md", "# v1.3\n\n- Die Seite „Heute“ zeigt alle Arten.\n- Grünfinken zählen mit.\n"))
+    run.answer(tools.write("NOTES.md", "# v1.3\n\n- Die Seite „Heute“ zeigt alle Arten.\n- Grünfinken zählen mit.\n"))
     run.answer("The notes for v1.3 are in `NOTES.md`.", attributionSkill="release-notes")
     run.end_turn()
     slash(run, "usage", "", "Settings dialog dismissed")
@@ -93,27 +95,29 @@ def release(desk: Desk) -> Program:
     return run
 
 
-def _picture(desk: Desk) -> Call:
+def _picture(tools: ToolSimulator) -> SimulatedCall:
     size = {"originalWidth": 240, "originalHeight": 96, "displayWidth": 240, "displayHeight": 96}
     file = {"base64": _DESIGN, "type": "image/png", "originalSize": len(_DESIGN) * 3 // 4, "dimensions": size}
-    use = tool_use("Read", file_path=desk.path("static/heute.png"))
-    return Call(use, [image(_DESIGN)], {"type": "image", "file": file})
+    use = tool_use("Read", file_path=tools.path("static/heute.png"))
+    return SimulatedCall(use, [image(_DESIGN)], {"type": "image", "file": file})
 
 
-def _screenshot() -> Call:
+def _screenshot() -> SimulatedCall:
     """A tool of an MCP server that gives a picture back."""
     content = [text("Took a screenshot of http://localhost:8000/heute"), image(_FULL)]
-    return Call(tool_use("mcp__browser__screenshot", url="http://localhost:8000/heute"), content, content, seconds=1.6)
+    return SimulatedCall(
+        tool_use("mcp__browser__screenshot", url="http://localhost:8000/heute"), content, content, seconds=1.6
+    )
 
 
-def _scan(desk: Desk, data: str) -> Call:
-    path = desk.path("data/samstag.pdf")
+def _scan(tools: ToolSimulator, data: str) -> SimulatedCall:
+    path = tools.path("data/samstag.pdf")
     words = f"PDF file read: {path} ({len(_PDF)} bytes)"
     file = {"filePath": path, "base64": data, "originalSize": len(_PDF)}
-    return Call(tool_use("Read", file_path=path), words, {"type": "pdf", "file": file})
+    return SimulatedCall(tool_use("Read", file_path=path), words, {"type": "pdf", "file": file})
 
 
-def _background(command: str) -> Call:
+def _background(command: str) -> SimulatedCall:
     use = tool_use("Bash", command=command, description="Import the counts", run_in_background=True)
     structured = {
         "stdout": "",
@@ -122,10 +126,10 @@ def _background(command: str) -> Call:
         "isImage": False,
         "backgroundTaskId": "b3vogel9k",
     }
-    return Call(use, "Command running in background with ID: b3vogel9k.", structured)
+    return SimulatedCall(use, "Command running in background with ID: b3vogel9k.", structured)
 
 
-def _task_done(run: Program) -> None:
+def _task_done(run: SimulatedProgram) -> None:
     """The command in the background ends while the model is at work."""
     words = (
         f"<task-notification>\n<task-id>b3vogel9k</task-id>\n<tool-use-id>{run.last_call}</tool-use-id>\n"

@@ -1,4 +1,4 @@
-"""The old project of the demo: books in plain text, kept with the versions 1.0.56 to 2.1.29.
+"""The demo project about a ledger.
 
 Agents inside the session's own file, then beside it, then in a folder of their own; results in a chain, then in a
 tree; stop reasons that are null; `summary` and `progress` lines; a prompt that only the queue knows.
@@ -11,10 +11,10 @@ from typing import Any
 import msgspec
 
 from unspool.demo.files import HOME, Project, keep_output
-from unspool.demo.program import Program, Setting, slash
+from unspool.demo.program import ProgramSettings, SimulatedProgram, slash
 from unspool.demo.session_builder import Json, text, thinking, tool_use
 from unspool.demo.texts import LEDGER_FILES, benchmark_log
-from unspool.demo.tool_calls import Call, Desk, Order, order, report, shell, todos
+from unspool.demo.tool_calls import AgentOrder, SimulatedCall, ToolSimulator, order, report, shell, todos
 
 OPUS, SONNET, HAIKU = "claude-opus-4-5-20251101", "claude-sonnet-4-5-20250929", "claude-haiku-4-5-20251001"
 
@@ -27,16 +27,16 @@ TODOS: list[Json] = [
 
 def project() -> Project:
     """Return the books."""
-    desk = Desk(f"{HOME}/work/ledger", LEDGER_FILES, arrows=True)
-    first, second = first_look(desk), balances(desk)
-    third = amounts(desk, titled=[first, second])
-    return Project(desk, [first, second, third, nothing(desk), rounding(desk), import_bank(desk)])
+    tools = ToolSimulator(f"{HOME}/work/ledger", LEDGER_FILES, arrows=True)
+    first, second = first_look(tools), balances(tools)
+    third = amounts(tools, titled=[first, second])
+    return Project(tools, [first, second, third, nothing(tools), rounding(tools), import_bank(tools)])
 
 
-def first_look(desk: Desk) -> Program:
+def first_look(tools: ToolSimulator) -> SimulatedProgram:
     """1.0.56: the agent's lines are in the same file, marked as a side chain."""
-    setting = Setting(version="1.0.56", model="claude-sonnet-4-20250514")
-    run = Program("first look", desk, "2026-10-03T10:02:44.120Z", setting)
+    setting = ProgramSettings(version="1.0.56", model="claude-sonnet-4-20250514")
+    run = SimulatedProgram("first look", tools, "2026-10-03T10:02:44.120Z", setting)
     run.prompt("What does this project do?")
     prompt = "Read README.md and say in one sentence what the project is."
     use = tool_use("Task", description="Read the readme", prompt=prompt)
@@ -44,11 +44,11 @@ def first_look(desk: Desk) -> Program:
     run.answer("I'll have the readme read.", use)
     _aside(run, prompt, said)
     result = {"content": [text(said)], "totalDurationMs": 6120, "totalTokens": 9841, "totalToolUseCount": 1}
-    run.result(Call(use, [text(said)], {**result, "usage": {}, "wasInterrupted": False}), _open(run))
+    run.result(SimulatedCall(use, [text(said)], {**result, "usage": {}, "wasInterrupted": False}), _open(run))
     run.answer("It keeps double-entry books in plain text files.")
     run.prompt("Add a docstring to balances.", pause=41)
     line = "-> dict[str, Decimal]:\n"
-    run.answer(desk.edit("ledger/balance.py", line, f'{line}    """Return the sum of each account."""\n'))
+    run.answer(tools.edit("ledger/balance.py", line, f'{line}    """Return the sum of each account."""\n'))
     hook = {"isMeta": False, "toolUseID": run.last_call, "level": "info"}
     run.system(None, "Running \x1b[1mPostToolUse:Edit\x1b[22m...", **hook)
     run.system(None, "\x1b[1mPostToolUse:Edit\x1b[22m [black .] completed successfully: 1 file left unchanged", **hook)
@@ -57,15 +57,17 @@ def first_look(desk: Desk) -> Program:
     return run
 
 
-def balances(desk: Desk) -> Program:
+def balances(tools: ToolSimulator) -> SimulatedProgram:
     """2.0.36: an agent beside the session, named by eight digits."""
-    run = Program("balances", desk, "2026-10-06T08:15:12.905Z", Setting(version="2.0.36", model=SONNET))
+    run = SimulatedProgram(
+        "balances", tools, "2026-10-06T08:15:12.905Z", ProgramSettings(version="2.0.36", model=SONNET)
+    )
     run.prompt("Can balances overflow?")
     task = order(run, "general-purpose", "Check the types", "Which type holds the sums in ledger/balance.py?")
     run.answer(thinking("Decimal does not overflow, but let me have it checked."), task.use)
     worker = run.start_agent(task, model=HAIKU)
     worker.prompt(task.prompt)
-    worker.answer(desk.read("ledger/balance.py"))
+    worker.answer(tools.read("ledger/balance.py"))
     worker.answer("Decimal, from the standard library.")
     run.catch_up(worker)
     run.result(report(worker, "Decimal, from the standard library."))
@@ -73,18 +75,18 @@ def balances(desk: Desk) -> Program:
     return run
 
 
-def amounts(desk: Desk, *, titled: list[Program]) -> Program:
+def amounts(tools: ToolSimulator, *, titled: list[SimulatedProgram]) -> SimulatedProgram:
     """2.0.76: null stop reasons, results in a chain, a todo list, a queued prompt that no user line repeats."""
-    setting = Setting(version="2.0.76", model=SONNET, branch="amounts", slug="tidy-counting-abacus")
-    run = Program("amounts", desk, "2026-10-09T15:48:30.667Z", setting)
+    setting = ProgramSettings(version="2.0.76", model=SONNET, branch="amounts", slug="tidy-counting-abacus")
+    run = SimulatedProgram("amounts", tools, "2026-10-09T15:48:30.667Z", setting)
     for other, words in zip(titled, ("Plain-text ledger overview", "Overflow of balances"), strict=True):
         _title(run, words, other)
     _warm_up(run)
     run.prompt("Amounts like 1,234.50 and 1.234,50 should both be read.")
     run.answer(
         "I'll read the parser and see who uses it.",
-        desk.read("ledger/parse.py"),
-        desk.grep(r"amount\("),
+        tools.read("ledger/parse.py"),
+        tools.grep(r"amount\("),
         shell("git log --oneline -3", "a1b2c3d Parse amounts", about="Look at the history"),
         ready=(1, 0, 2),
     )
@@ -93,13 +95,13 @@ def amounts(desk: Desk, *, titled: list[Program]) -> Program:
     run.answer(tests.use)
     worker = run.start_agent(tests, model=HAIKU)
     worker.prompt(tests.prompt)
-    worker.answer(desk.glob("**/test_*.py"))
+    worker.answer(tools.glob("**/test_*.py"))
     worker.answer("There are none.")
     run.catch_up(worker)
     run.result(report(worker, "There are none."))
     old, new = 'Decimal(text.replace(",", ""))', "Decimal(_plain(text))"
     run.answer(
-        desk.edit("ledger/parse.py", old, new),
+        tools.edit("ledger/parse.py", old, new),
         shell("python -c 'import ledger.parse'", "", about="Try the import", seconds=4),
         queued="Do not touch the export, it is in use",
     )
@@ -108,31 +110,33 @@ def amounts(desk: Desk, *, titled: list[Program]) -> Program:
     return run
 
 
-def nothing(desk: Desk) -> Program:
+def nothing(tools: ToolSimulator) -> SimulatedProgram:
     """2.0.x left an empty file for each resumed session."""
-    return Program("nothing", desk, "2026-10-09T16:31:00.000Z", Setting(version="2.0.76"))
+    return SimulatedProgram("nothing", tools, "2026-10-09T16:31:00.000Z", ProgramSettings(version="2.0.76"))
 
 
-def rounding(desk: Desk) -> Program:
+def rounding(tools: ToolSimulator) -> SimulatedProgram:
     """2.1.29: results in a tree, progress lines, an agent in its folder, a guess at the next prompt."""
-    setting = Setting(version="2.1.29", model=OPUS, branch="rounding", mode="acceptEdits", slug="brave-rounding-newt")
-    run = Program("rounding", desk, "2026-10-14T09:26:53.581Z", setting)
+    setting = ProgramSettings(
+        version="2.1.29", model=OPUS, branch="rounding", mode="acceptEdits", slug="brave-rounding-newt"
+    )
+    run = SimulatedProgram("rounding", tools, "2026-10-14T09:26:53.581Z", setting)
     run.prompt("Round to cents when printing, never before.")
-    run.answer("Let me see where numbers are printed.", desk.grep("Decimal"), desk.read("ledger/balance.py"))
+    run.answer("Let me see where numbers are printed.", tools.grep("Decimal"), tools.read("ledger/balance.py"))
     _hook_ran(run, "Read")
     audit = order(run, "Explore", "Find roundings", "List every call that rounds.")
     run.answer(audit.use)
     worker = run.start_agent(audit, model=HAIKU)
     worker.prompt(audit.prompt)
     _agent_said(run, worker, {"role": "user", "content": [text(audit.prompt)]})
-    worker.answer(desk.grep("round|quantize"))
+    worker.answer(tools.grep("round|quantize"))
     _hook_ran(worker, "Grep")
     worker.answer("Nothing is rounded anywhere.")
     _agent_said(run, worker, {"role": "assistant", "content": [text("Nothing is rounded anywhere.")]})
     run.catch_up(worker)
     run.result(report(worker, "Nothing is rounded anywhere."))
     run.answer(
-        desk.edit("ledger/balance.py", "return dict(totals)", "return {name: totals[name] for name in sorted(totals)}")
+        tools.edit("ledger/balance.py", "return dict(totals)", "return {name: totals[name] for name in sorted(totals)}")
     )
     check = shell("python bench/books.py", benchmark_log(400), about="Add up all the books", seconds=5)
     id = run.writer.ids.tool()
@@ -149,13 +153,13 @@ def rounding(desk: Desk) -> Program:
     return run
 
 
-def import_bank(desk: Desk) -> Program:
+def import_bank(tools: ToolSimulator) -> SimulatedProgram:
     """2.1.29: the context fills up; an agent writes the summary, and nothing else is kept."""
-    setting = Setting(version="2.1.29", model=OPUS, branch="bank-import", slug="calm-paying-heron")
-    run = Program("bank import", desk, "2026-10-16T12:40:08.214Z", setting)
+    setting = ProgramSettings(version="2.1.29", model=OPUS, branch="bank-import", slug="calm-paying-heron")
+    run = SimulatedProgram("bank import", tools, "2026-10-16T12:40:08.214Z", setting)
     run.prompt("Import statements of Example Bank.")
     run.answer(
-        desk.write("ledger/bank.py", '"""Statements of Example Bank."""\n\nCOLUMNS = ("date", "payee", "amount")\n')
+        tools.write("ledger/bank.py", '"""Statements of Example Bank."""\n\nCOLUMNS = ("date", "payee", "amount")\n')
     )
     _hook_ran(run, "Write")
     shrunk = {"trigger": "auto", "preTokens": 151_220, "tokensSaved": 24_310, "compactedToolIds": [run.last_call]}
@@ -166,67 +170,67 @@ def import_bank(desk: Desk) -> Program:
     summary = "Statements of Example Bank are to be imported; `ledger/bank.py` has the columns. Dates are day first."
     _summarise(run, summary)
     run.compact(summary)
-    run.answer(desk.edit("ledger/bank.py", '"amount")\n', '"amount")\nDATE = "%d.%m.%Y"\n'))
+    run.answer(tools.edit("ledger/bank.py", '"amount")\n', '"amount")\nDATE = "%d.%m.%Y"\n'))
     run.answer("Dates are read day first.")
     return run
 
 
-def _aside(run: Program, prompt: str, answer: str) -> None:
+def _aside(run: SimulatedProgram, prompt: str, answer: str) -> None:
     """Let an agent work in the session's own file."""
     writer = run.writer
     parent, envelope = writer.parent, writer.envelope
     writer.parent, writer.envelope = None, {**envelope, "isSidechain": True}
     run.say(prompt)
-    run.answer(run.desk.read("README.md"))
+    run.answer(run.tools.read("README.md"))
     run.answer(answer)
     writer.parent, writer.envelope = parent, envelope
 
 
-def _open(run: Program) -> str:
+def _open(run: SimulatedProgram) -> str:
     """Return the id of the oldest call without a result."""
     return next(iter(run.writer.open_calls))
 
 
-def _title(run: Program, words: str, described: Program, *, top: bool = False) -> None:
+def _title(run: SimulatedProgram, words: str, described: SimulatedProgram, *, top: bool = False) -> None:
     """A title, in whatever file was open: it names the session that its leaf lies in."""
     run.writer.add({"type": "summary", "summary": words, "leafUuid": described.writer.parent})
     if top:
         run.writer.lines.insert(0, run.writer.lines.pop())
 
 
-def _fork(run: Program, agent: str, prompt: str, answer: str) -> None:
+def _fork(run: SimulatedProgram, agent: str, prompt: str, answer: str) -> None:
     """An agent of the program's own that goes on where the session stands: its first parent is not in its file."""
-    worker = run.start_agent(Order(agent, "fork", "", prompt))
+    worker = run.start_agent(AgentOrder(agent, "fork", "", prompt))
     worker.writer.parent = run.writer.parent
     worker.say(prompt)
     worker.answer(answer)
 
 
-def _suggest(run: Program, guess: str) -> None:
+def _suggest(run: SimulatedProgram, guess: str) -> None:
     _fork(run, "aprompt_suggestion-4be1c0", "[SUGGESTION MODE: guess what the user types next.]", guess)
 
 
-def _summarise(run: Program, summary: str) -> None:
+def _summarise(run: SimulatedProgram, summary: str) -> None:
     _fork(run, "acompact-5d20ae", "Summarise this conversation so that it can go on without it.", summary)
 
 
-def _warm_up(run: Program) -> None:
+def _warm_up(run: SimulatedProgram) -> None:
     """A request that only fills the cache."""
-    worker = run.start_agent(Order("a7c31d9", "Explore", "", "Warmup"), model=HAIKU)
+    worker = run.start_agent(AgentOrder("a7c31d9", "Explore", "", "Warmup"), model=HAIKU)
     worker.say("Warmup")
 
 
-def _progress(run: Program, kind: str, call: str, id: str, **data: Any) -> None:
+def _progress(run: SimulatedProgram, kind: str, call: str, id: str, **data: Any) -> None:
     line = {"data": {"type": kind, **data}, "toolUseID": id, "parentToolUseID": call}
     run.writer.node("progress", line)
 
 
-def _hook_ran(run: Program, tool: str) -> None:
+def _hook_ran(run: SimulatedProgram, tool: str) -> None:
     data = {"hookEvent": "PostToolUse", "hookName": f"PostToolUse:{tool}", "command": "callback"}
     _progress(run, "hook_progress", run.last_call, run.last_call, **data)
 
 
-def _agent_said(run: Program, worker: Program, message: Json) -> None:
+def _agent_said(run: SimulatedProgram, worker: SimulatedProgram, message: Json) -> None:
     """What an agent says is repeated in the session."""
     assert worker.order is not None
     task = worker.order

@@ -1,9 +1,7 @@
-"""The long story of the demo: a slow tide table is made fast, planned further, and goes on after a compaction.
+"""The demo project about tides.
 
 One session of several turns over two days (2.1.325): parallel calls, a failing test, tasks, a web search, a
 queued prompt, an output too long for its line, a plan, a pull request, a name.
-
-[merged: harbour.py] More of the tide project (2.1.325): agents that start agents, a way back, a fork, a script that meets errors.
 """
 
 from __future__ import annotations
@@ -13,12 +11,12 @@ from typing import Any
 import msgspec
 
 from unspool.demo.files import CONFIG, HOME, Project, keep_output
-from unspool.demo.program import Program, Setting, go_back, interrupt, rename, silent
+from unspool.demo.program import ProgramSettings, SimulatedProgram, go_back, interrupt, rename, silent
 from unspool.demo.session_builder import Json, text, thinking, tool_use
 from unspool.demo.texts import CACHE, OFFLINE_PLAN, SUMMARY, TIDE_FILES, benchmark_log
 from unspool.demo.tool_calls import (
-    Call,
-    Desk,
+    SimulatedCall,
+    ToolSimulator,
     failing_shell,
     launched,
     new_task,
@@ -32,7 +30,7 @@ from unspool.demo.tool_calls import (
     task_status,
 )
 from unspool.demo.usage import HAIKU, SONNET
-from unspool.format.json_edit import encode
+from unspool.format import encode_json
 
 SLUG = "salty-humming-harbour"
 PLAN = f"{CONFIG}/plans/{SLUG}.md"
@@ -52,10 +50,10 @@ _FAILURE = """.\x1b[31mF\x1b[0m
 \x1b[31m\x1b[1m1 failed\x1b[0m, \x1b[32m1 passed\x1b[0m\x1b[31m in 0.31s\x1b[0m"""
 
 
-def tide_cache(desk: Desk) -> Program:
+def tide_cache(tools: ToolSimulator) -> SimulatedProgram:
     """Tell it."""
-    setting = Setting(branch="tide-cache", mode="acceptEdits", cache="1h", slug=SLUG)
-    run = Program("tide cache", desk, "2026-11-09T08:41:07.412Z", setting)
+    setting = ProgramSettings(branch="tide-cache", mode="acceptEdits", cache="1h", slug=SLUG)
+    run = SimulatedProgram("tide cache", tools, "2026-11-09T08:41:07.412Z", setting)
     run.open()
     _hook(run, "hook_success", "SessionStart:startup", "up to date", **_ran("git fetch --quiet", "up to date"))
     _find_the_cause(run)
@@ -70,8 +68,8 @@ def tide_cache(desk: Desk) -> Program:
     return run
 
 
-def _find_the_cause(run: Program) -> None:
-    desk = run.desk
+def _find_the_cause(run: SimulatedProgram) -> None:
+    tools = run.tools
     run.prompt("Printing a week of tides for one station takes four seconds. Find out why and fix it.")
     _hook(run, "hook_additional_context", "UserPromptSubmit", "3 tests are slow", content=["3 tests are slow"])
     almanac = "## almanac\nAsk for the moon by date."
@@ -80,9 +78,9 @@ def _find_the_cause(run: Program) -> None:
     run.answer(
         thinking("A table of 28 lines cannot take four seconds to compute. Something is read again and again."),
         "I'll look at the table, and at everything that loads a station.",
-        desk.read("src/tidewatch/table.py"),
-        desk.grep(r"load\("),
-        desk.glob("**/*.py"),
+        tools.read("src/tidewatch/table.py"),
+        tools.grep(r"load\("),
+        tools.glob("**/*.py"),
         ready=(1, 2, 0),
     )
     run.attach("nested_memory", "src/tidewatch/CLAUDE.md: rows are strings.", **_memory(run))
@@ -92,15 +90,15 @@ def _find_the_cause(run: Program) -> None:
         *(new_task(number, *task) for number, task in enumerate(_TASKS, 1)),
     )
     run.tasks = [_task(number, "completed") for number in (1, 2, 3)]
-    run.answer(task_status(1, "pending", "in_progress"), desk.read("src/tidewatch/harmonics.py", 29, 14))
+    run.answer(task_status(1, "pending", "in_progress"), tools.read("src/tidewatch/harmonics.py", 29, 14))
 
 
-def _fix_it(run: Program) -> None:
-    desk = run.desk
+def _fix_it(run: SimulatedProgram) -> None:
+    tools = run.tools
     old = "        station = load(name)\n        start ="
     run.answer(
         "The station does not change between days, so it is read once, before the loop.",
-        desk.edit("src/tidewatch/table.py", f"    for offset in range(days):\n{old}", _LOOP),
+        tools.edit("src/tidewatch/table.py", f"    for offset in range(days):\n{old}", _LOOP),
     )
     _hook(run, "hook_success", "PostToolUse:Edit", "1 file unchanged", **_ran("ruff format src", "1 file unchanged"))
     run.answer(failing_shell("uv run pytest -q --color=yes", _FAILURE, about="Run the tests"))
@@ -108,8 +106,8 @@ def _fix_it(run: Program) -> None:
     run.answer(
         thinking("The test asserts the very thing that was slow. It has to be turned around, not satisfied."),
         "One test expects the station to be read three times. That was the defect, so the test changes.",
-        desk.edit("tests/test_table.py", "test_the_station_is_read_for_each_day", "test_the_station_is_read_once"),
-        desk.edit("tests/test_table.py", "assert len(calls) == 3", "assert len(calls) == 1"),
+        tools.edit("tests/test_table.py", "test_the_station_is_read_for_each_day", "test_the_station_is_read_once"),
+        tools.edit("tests/test_table.py", "assert len(calls) == 3", "assert len(calls) == 1"),
     )
     run.answer(
         shell("uv run pytest -q", "..\n2 passed in 0.12s", about="Run the tests", seconds=2.1),
@@ -117,12 +115,12 @@ def _fix_it(run: Program) -> None:
         task_status(2, "pending", "completed"),
     )
     run.answer(
-        desk.write("src/tidewatch/cache.py", CACHE),
-        desk.edit("src/tidewatch/table.py", "import Station, load, predict", "import Station, predict"),
+        tools.write("src/tidewatch/cache.py", CACHE),
+        tools.edit("src/tidewatch/table.py", "import Station, load, predict", "import Station, predict"),
     )
-    run.answer(desk.edit("src/tidewatch/table.py", "station = load(name)", "station = cached_station(name)"))
+    run.answer(tools.edit("src/tidewatch/table.py", "station = load(name)", "station = cached_station(name)"))
     run.answer(
-        desk.edit(
+        tools.edit(
             "src/tidewatch/table.py",
             "from tidewatch.harmonics",
             "from tidewatch.cache import station as cached_station\nfrom tidewatch.harmonics",
@@ -142,22 +140,22 @@ def _fix_it(run: Program) -> None:
     run.end_turn(hook="uv run ruff check --quiet")
 
 
-def _look_it_up(run: Program) -> None:
-    desk = run.desk
+def _look_it_up(run: SimulatedProgram) -> None:
+    tools = run.tools
     run.prompt("Mention the cache of @src/tidewatch in @README.md. Is it safe if two threads ask?", pause=540)
-    folder = desk.path("src/tidewatch")
+    folder = tools.path("src/tidewatch")
     names = "cache.py\nharmonics.py\ntable.py"
     run.attach("directory", names, role="user", path=folder, content=names, displayPath="src/tidewatch")
-    readme = desk.read("README.md")
+    readme = tools.read("README.md")
     content = {"type": "text", "file": readme.structured["file"]}
     words = f"Result of reading README.md:\n{readme.result}"
-    path = desk.path("README.md")
+    path = tools.path("README.md")
     run.attach("file", words, role="user", filename=path, content=content, displayPath="README.md")
     found = {"functools, annotated": "https://docs.example.com/functools", "Caches": "https://example.com/caches"}
     said = "The cache stays coherent under threads, but a function may run twice for the same first call."
     run.answer("I'll check before I write it down.", search("lru_cache thread safety", found, said), searches=2)
     run.answer(
-        desk.edit("README.md", "Times are local.\n", "Times are local.\nThe last 64 stations stay in memory.\n"),
+        tools.edit("README.md", "Times are local.\n", "Times are local.\nThe last 64 stations stay in memory.\n"),
     )
     run.answer("The moon, for the example in it.", _moon(), attributionMcpServer="almanac")
     run.attach("total_tokens_reminder", "Much is left.", text="<total_tokens>14200000 tokens left</total_tokens>")
@@ -165,7 +163,7 @@ def _look_it_up(run: Program) -> None:
     run.end_turn(hook="uv run ruff check --quiet")
 
 
-def _measure(run: Program) -> None:
+def _measure(run: SimulatedProgram) -> None:
     run.prompt("Run the long benchmark over all harbours.", pause=75)
     log = shell("python bench/all.py", benchmark_log(1_600), about="Time every harbour", seconds=94)
     run.answer(
@@ -180,27 +178,27 @@ def _measure(run: Program) -> None:
     run.end_turn()
 
 
-def _plan(run: Program) -> None:
-    desk = run.desk
+def _plan(run: SimulatedProgram) -> None:
+    tools = run.tools
     run.prompt("Plan an offline mode. Do not write any code yet.", pause=210, permissionMode="plan")
     where: Json = {"planFilePath": PLAN, "planExists": False, "isSubAgent": False}
     run.attach("plan_mode", "Only plan, change nothing but the plan.", reminderType="full", **where)
     draft = OFFLINE_PLAN.replace("[x]", "[ ]")
-    run.answer(silent(), "I'll write the plan down.", desk.write(PLAN, draft))
+    run.answer(silent(), "I'll write the plan down.", tools.write(PLAN, draft))
     approved = f"User has approved your plan. It has been saved to: {PLAN}"
     structured = {"plan": draft, "isAgent": False, "filePath": PLAN}
-    run.answer(Call(tool_use("ExitPlanMode", plan=draft, planFilePath=PLAN), approved, structured, seconds=41))
+    run.answer(SimulatedCall(tool_use("ExitPlanMode", plan=draft, planFilePath=PLAN), approved, structured, seconds=41))
     run.attach("plan_mode_exit", "Plan mode is over.", planFilePath=PLAN, planExists=True)
     run.answer(
         "Two tasks of the first phase are done already; I tick them.",
-        desk.edit(PLAN, "- [ ] Ship `constants.csv`", "- [x] Ship `constants.csv`"),
-        desk.edit(PLAN, "- [ ] Read each station once", "- [x] Read each station once"),
+        tools.edit(PLAN, "- [ ] Ship `constants.csv`", "- [x] Ship `constants.csv`"),
+        tools.edit(PLAN, "- [ ] Read each station once", "- [x] Read each station once"),
     )
     run.answer("The plan has three phases; the first is nearly done.")
     run.end_turn()
 
 
-def _publish(run: Program) -> None:
+def _publish(run: SimulatedProgram) -> None:
     run.prompt("Commit this and open a pull request.", pause=65)
     committed = "[tide-cache 4be91c7] Read each station once\n 5 files changed, 31 insertions(+), 6 deletions(-)"
     commit: Json = {"gitOperation": {"commit": {"sha": "4be91c7", "kind": "committed"}}}
@@ -215,36 +213,36 @@ def _publish(run: Program) -> None:
     run.end_turn(hook="uv run ruff check --quiet")
 
 
-def _next_day(run: Program) -> None:
-    desk = run.desk
+def _next_day(run: SimulatedProgram) -> None:
+    tools = run.tools
     run.prompt("Good morning. Go on with the first phase: say how old the constants are.", pause=74_000)
     run.attach("date_change", "Today is 2026-11-10.", newDate="2026-11-10")
     snippet = '2\tname = "tidewatch"\n3\tversion = "0.4.1"'
-    desk.files["pyproject.toml"] = desk.files["pyproject.toml"].replace("0.4.0", "0.4.1")
-    path = desk.path("pyproject.toml")
+    tools.files["pyproject.toml"] = tools.files["pyproject.toml"].replace("0.4.0", "0.4.1")
+    path = tools.path("pyproject.toml")
     run.attach("edited_text_file", "pyproject.toml was changed.", filename=path, snippet=snippet)
     run.compact(SUMMARY, keep=4)  # early, so that the file stays small
     run.attach("plan_file_reference", OFFLINE_PLAN, planFilePath=PLAN, planContent=OFFLINE_PLAN)
-    big = desk.path("src/tidewatch/constants.csv")
+    big = tools.path("src/tidewatch/constants.csv")
     run.attach("compact_file_reference", filename=big, displayPath="src/tidewatch/constants.csv")
     run.attach("task_reminder", "All tasks are done.", content=run.tasks, itemCount=len(run.tasks))
-    run.answer(thinking("The file carries a date in its first comment."), desk.read("src/tidewatch/cache.py"))
-    run.answer(desk.edit("src/tidewatch/cache.py", _UNDATED, _DATED))
+    run.answer(thinking("The file carries a date in its first comment."), tools.read("src/tidewatch/cache.py"))
+    run.answer(tools.edit("src/tidewatch/cache.py", _UNDATED, _DATED))
     no = {"blockingError": "[ruff check src]: E402 import not at top of file", "command": "ruff check src"}
     _hook(run, "hook_blocking_error", "PostToolUse:Edit", no["blockingError"], blockingError=no)
     run.answer(
         "The date has to follow the imports.",
-        desk.edit("src/tidewatch/cache.py", f"{_DATED}\n\n{_IMPORTS}", f"{_UNDATED}\n\n{_IMPORTS}\n\n{_DATE}"),
+        tools.edit("src/tidewatch/cache.py", f"{_DATED}\n\n{_IMPORTS}", f"{_UNDATED}\n\n{_IMPORTS}\n\n{_DATE}"),
     )
     run.answer(
         "`cache.CONSTANTS_FROM` holds the date of the constants; the status command can show it.",
-        desk.edit(PLAN, "- [ ] Say how old", "- [x] Say how old"),
+        tools.edit(PLAN, "- [ ] Say how old", "- [x] Say how old"),
     )
     run.answer("The first phase is done: the date of the constants is known, and the plan is ticked off.")
     run.end_turn(hook="uv run ruff check --quiet")
 
 
-def _hook(run: Program, kind: str, name: str, words: str | None, **data: Any) -> None:
+def _hook(run: SimulatedProgram, kind: str, name: str, words: str | None, **data: Any) -> None:
     event = name.partition(":")[0]
     id = run.last_call if event == "PostToolUse" else run.writer.ids.uuid()
     run.attach(kind, words, hookName=name, hookEvent=event, toolUseID=id, **data)
@@ -256,16 +254,16 @@ def _ran(command: str, said: str) -> Json:
     return {"content": said, "command": command, **ended}
 
 
-def _memory(run: Program) -> Json:
-    path = run.desk.path("src/tidewatch/CLAUDE.md")
+def _memory(run: SimulatedProgram) -> Json:
+    path = run.tools.path("src/tidewatch/CLAUDE.md")
     content = {"path": path, "type": "Project", "content": "Rows are plain strings; nothing here prints.\n"}
     return {"path": path, "content": content, "displayPath": "src/tidewatch/CLAUDE.md"}
 
 
-def _moon() -> Call:
+def _moon() -> SimulatedCall:
     """A tool of an MCP server: its result is a list."""
     content = [text("2026-11-09: new moon, spring tide")]
-    return Call(tool_use("mcp__almanac__moon_phase", date="2026-11-09"), content, content, seconds=0.7)
+    return SimulatedCall(tool_use("mcp__almanac__moon_phase", date="2026-11-09"), content, content, seconds=0.7)
 
 
 def _task(number: int, status: str) -> Json:
@@ -289,15 +287,17 @@ from tidewatch.harmonics import Station, load"""
 
 def project() -> Project:
     """Return the tide project; its sessions change the same files one after the other."""
-    desk = Desk(f"{HOME}/code/tidewatch", TIDE_FILES)
-    sessions = [tide_cache(desk), time_zones(desk)]
-    rewound = station_names(desk)
-    return Project(desk, [*sessions, rewound, forked(rewound), nightly(desk)])
+    tools = ToolSimulator(f"{HOME}/code/tidewatch", TIDE_FILES)
+    sessions = [tide_cache(tools), time_zones(tools)]
+    rewound = station_names(tools)
+    return Project(tools, [*sessions, rewound, forked(rewound), nightly(tools)])
 
 
-def time_zones(desk: Desk) -> Program:
+def time_zones(tools: ToolSimulator) -> SimulatedProgram:
     """Three agents at once: one starts another, one works on in the background."""
-    run = Program("time zones", desk, "2026-11-12T13:05:22.018Z", Setting(branch="time-zones", effort="high"))
+    run = SimulatedProgram(
+        "time zones", tools, "2026-11-12T13:05:22.018Z", ProgramSettings(branch="time-zones", effort="high")
+    )
     run.open()
     run.prompt("Where do we assume that local time is UTC? Use agents, I want to be sure nothing is missed.")
     code = order(run, "Explore", "Search the code", "List every place in src/ that makes a datetime without a zone.")
@@ -332,7 +332,7 @@ def time_zones(desk: Desk) -> Program:
     return run
 
 
-def _decide(run: Program) -> None:
+def _decide(run: SimulatedProgram) -> None:
     """The model asks before it goes on."""
     run.prompt("Make README true.", pause=140)
     run.answer(
@@ -353,19 +353,19 @@ _IN_TESTS = "One test depends on the zone: the week of 2026-11-09 has 26 tides i
 _IN_DOCS = "README.md says: times are local."
 
 
-def _search_code(worker: Program) -> None:
+def _search_code(worker: SimulatedProgram) -> None:
     assert worker.order is not None
     worker.prompt(worker.order.prompt)
-    worker.answer(silent(), worker.desk.grep("datetime"), worker.desk.read("src/tidewatch/harmonics.py"))
+    worker.answer(silent(), worker.tools.grep("datetime"), worker.tools.read("src/tidewatch/harmonics.py"))
     worker.answer(_IN_CODE)
 
 
-def _search_tests(worker: Program) -> None:
+def _search_tests(worker: SimulatedProgram) -> None:
     """An agent that starts one of its own."""
     assert worker.order is not None
     worker.prompt(worker.order.prompt)
     inner = order(worker, "Explore", "Count the tides", "How many tides does a week have, by zone? Only compute.")
-    worker.answer("I'll have the tides counted.", inner.use, worker.desk.read("tests/test_table.py"))
+    worker.answer("I'll have the tides counted.", inner.use, worker.tools.read("tests/test_table.py"))
     helper = worker.start_agent(inner, model=HAIKU)
     helper.prompt(inner.prompt)
     counted = "UTC 26\nUTC+1 27\nUTC-5 26"
@@ -376,20 +376,22 @@ def _search_tests(worker: Program) -> None:
     worker.answer(_IN_TESTS)
 
 
-def _search_documents(worker: Program) -> None:
+def _search_documents(worker: SimulatedProgram) -> None:
     assert worker.order is not None
     worker.prompt(worker.order.prompt)
-    worker.answer(worker.desk.glob("**/*.md"), worker.desk.read("README.md"))
+    worker.answer(worker.tools.glob("**/*.md"), worker.tools.read("README.md"))
     worker.wait(12)
     worker.answer(_IN_DOCS)
 
 
-def station_names(desk: Desk) -> Program:
+def station_names(tools: ToolSimulator) -> SimulatedProgram:
     """A wrong turn, stopped and taken back; then another branch."""
-    run = Program("station names", desk, "2026-11-13T16:20:40.500Z", Setting(branch="station-names", model=SONNET))
+    run = SimulatedProgram(
+        "station names", tools, "2026-11-13T16:20:40.500Z", ProgramSettings(branch="station-names", model=SONNET)
+    )
     run.open()
     run.prompt("How does `load` behave if a station's name is misspelt?")
-    run.answer(desk.grep("LookupError"))
+    run.answer(tools.grep("LookupError"))
     run.answer("It raises `LookupError`, naming the station that was asked for, and offers nothing instead.")
     run.end_turn()
     run.prompt("Make it find the nearest name.", pause=48)
@@ -400,7 +402,7 @@ def station_names(desk: Desk) -> Program:
     run.prompt("Make it find the nearest name, with the standard library only.", pause=95)
     run.answer(
         thinking("difflib has get_close_matches."),
-        desk.edit(
+        tools.edit(
             "src/tidewatch/harmonics.py",
             '        raise LookupError(f"no such station: {name}")',
             "        near = get_close_matches(name, _names(), n=1)\n"
@@ -415,9 +417,9 @@ def station_names(desk: Desk) -> Program:
     return run
 
 
-def forked(origin: Program) -> Program:
+def forked(origin: SimulatedProgram) -> SimulatedProgram:
     """`--fork-session`: the branch in use is copied under a new id, all else stays the same, and it goes on."""
-    run = Program("station names, forked", origin.desk, "2026-11-13T17:02:11.250Z", origin.setting)
+    run = SimulatedProgram("station names, forked", origin.tools, "2026-11-13T17:02:11.250Z", origin.setting)
     run.open()
     lines = [msgspec.json.decode(line, type=Json) for line in origin.writer.lines]
     parents = {line["uuid"]: line["parentUuid"] for line in lines if "uuid" in line}
@@ -427,21 +429,21 @@ def forked(origin: Program) -> Program:
         at = parents[at]
     for line in lines:
         if line.get("uuid") in branch:
-            run.writer.lines.append(encode({**line, "sessionId": run.id}) + b"\n")
+            run.writer.lines.append(encode_json({**line, "sessionId": run.id}) + b"\n")
     run.writer.parent, run.turn = origin.writer.parent, origin.turn
     run.writer.prompts += [prompt for prompt in origin.writer.prompts if prompt[1] in branch]
     run.meter.hear(lines)
     run.prompt("In this fork: suggest three names instead of one.")
-    run.answer("That is `n=3`, and the words around it.", run.desk.read("src/tidewatch/harmonics.py", 29, 10))
+    run.answer("That is `n=3`, and the words around it.", run.tools.read("src/tidewatch/harmonics.py", 29, 10))
     interrupt(run)
     run.close()
     return run
 
 
-def nightly(desk: Desk) -> Program:
+def nightly(tools: ToolSimulator) -> SimulatedProgram:
     """A script asks, in blocks. The API is overloaded twice, and refuses in the end."""
-    setting = Setting(model=SONNET, entrypoint="sdk-cli", mode="dontAsk", effort="low")
-    run = Program("nightly", desk, "2026-11-14T02:00:03.120Z", setting)
+    setting = ProgramSettings(model=SONNET, entrypoint="sdk-cli", mode="dontAsk", effort="low")
+    run = SimulatedProgram("nightly", tools, "2026-11-14T02:00:03.120Z", setting)
     _queue(run)
     run.prompt(text("Check the tables of all harbours against the gauges."), text("Answer in one line."))
     for attempt, delay in ((1, 512), (2, 1_071)):
@@ -473,13 +475,13 @@ _OVERLOADED: Json = {
 }
 
 
-def _queue(run: Program) -> None:
+def _queue(run: SimulatedProgram) -> None:
     """A script's prompts go through the queue; the text of blocks is not in it."""
     run.note("queue-operation", operation="enqueue", timestamp=run.now)
     run.note("queue-operation", operation="dequeue", timestamp=run.now)
 
 
-def _error(run: Program, words: str, message: Json, flags: Json) -> None:
+def _error(run: SimulatedProgram, words: str, message: Json, flags: Json) -> None:
     """An answer that is none."""
     nothing = {
         "input_tokens": 0,

@@ -1,4 +1,4 @@
-"""Sessions from words, for tests: say what happened, get the lines Claude Code would have written.
+"""Builds session files line by line, as Claude Code writes them.
 
     >>> made = session(user("hi"), assistant("Let me look.", tool_use("Read", file_path="/a")), tool_result("b"))
     >>> [record.uuid is not None for record in made.records]
@@ -10,8 +10,6 @@ Rules
   2. Ids, parents, times, message ids and the answers to tool calls are filled in; a field given by hand wins.
   3. The shape is that of `version`: one line per block, parallel results as a chain before 2.1 and as a tree
      from then on, stop reasons on all lines only where that version has them.
-
-[merged: clock.py] Time and ids for built sessions: counted, never looked up.
 """
 
 from __future__ import annotations
@@ -25,11 +23,8 @@ from uuid import UUID
 
 import msgspec
 
-from unspool.errors import Usage
-from unspool.format.codec import decode
-from unspool.format.entry import Entry
-from unspool.format.json_edit import encode
-from unspool.format.records import AnyRecord
+from unspool.errors import UsageError
+from unspool.format import AnyRecord, Entry, decode, encode_json
 from unspool.paths import agent_file, project_key, session_file
 
 
@@ -136,7 +131,7 @@ class Built(msgspec.Struct, frozen=True):
         path = agent_file(config, project_key(self.cwd), self.id, self.agent or "")
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(self.data)
-        path.with_suffix(".meta.json").write_bytes(encode(meta))
+        path.with_suffix(".meta.json").write_bytes(encode_json(meta))
         return path
 
 
@@ -177,7 +172,7 @@ class Writer:
 
     def add(self, line: Json) -> None:
         """Add a line as it is."""
-        self.lines.append(encode(line) + b"\n")
+        self.lines.append(encode_json(line) + b"\n")
 
 
 def session(
@@ -274,7 +269,7 @@ def tool_result(
     def write(writer: Writer) -> None:
         called = id or next(iter(writer.open_calls), None)
         if called is None:
-            raise Usage("no tool call is open", hint="put `assistant(tool_use(…))` before the result")
+            raise UsageError("no tool call is open", hint="put `assistant(tool_use(…))` before the result")
         source = writer.open_calls.pop(called, None)
         line: Json = {"message": {"role": "user", "content": [result_block(called, content, error=error)]}}
         if structured is not None:
@@ -373,7 +368,7 @@ def rewind(prompts: int = 1) -> Step:
 
     def write(writer: Writer) -> None:
         if not 0 < prompts <= len(writer.prompts):
-            raise Usage(f"cannot rewind {prompts} of {len(writer.prompts)} prompts")
+            raise UsageError(f"cannot rewind {prompts} of {len(writer.prompts)} prompts")
         writer.parent = writer.prompts[-prompts][0]
         del writer.prompts[-prompts:]
         writer.open_calls.clear()

@@ -1,4 +1,4 @@
-"""The demo's side files: projects in, what the program keeps around their sessions out.
+"""Writes the side files of the demo: history, todos, plans, settings, statistics.
 
 They follow from the sessions, with the faults they really have: the index misses a session, names one that is gone
 and has a stale time; the statistics count every line of a message.
@@ -12,11 +12,11 @@ from collections.abc import Iterator
 import msgspec
 
 from unspool.demo.files import CONFIG, File, Project, last_time, rows
-from unspool.demo.program import Program, milliseconds, new_id
+from unspool.demo.program import SimulatedProgram, milliseconds, new_id
 from unspool.demo.project_ledger import TODOS
 from unspool.demo.session_builder import Json
 from unspool.demo.texts import MEMORY, STATIONS
-from unspool.format.json_edit import encode
+from unspool.format import encode_json
 
 TODAY = "2026-11-14"
 _NOW = f"{TODAY}T08:00:00.000Z"
@@ -44,11 +44,11 @@ def files(tide: Project, ledger: Project, others: list[Project]) -> Iterator[Fil
     yield File("history.jsonl", _history(runs), _NOW)
     yield File("stats-cache.json", _pretty(_stats(runs)), _NOW)
     yield File("settings.json", _pretty(_SETTINGS), "2026-10-19T09:12:00.000Z")
-    yield File(f"sessions/{_PID}.json", encode(_process(tide.sessions[0])), _NOW)
+    yield File(f"sessions/{_PID}.json", encode_json(_process(tide.sessions[0])), _NOW)
     yield File(f"{ledger.place}/sessions-index.json", _pretty(_index(ledger)), "2026-10-15T00:00:00.000Z")
     yield File(f"{tide.place}/memory/MEMORY.md", MEMORY.encode(), "2026-11-10T05:35:00.000Z")
     yield File(f"{tide.place}/memory/stations.md", STATIONS.encode(), "2026-11-09T09:04:00.000Z")
-    for path, words in tide.desk.files.items():
+    for path, words in tide.tools.files.items():
         if path.startswith(f"{CONFIG}/plans/"):
             yield File(path.removeprefix(f"{CONFIG}/"), words.encode(), last_time(tide.sessions[0]))
     for run in ledger.sessions:
@@ -56,24 +56,24 @@ def files(tide: Project, ledger: Project, others: list[Project]) -> Iterator[Fil
         yield File(f"todos/{run.id}-agent-{run.id}.json", _pretty(kept), last_time(run))
 
 
-def _history(runs: list[Program]) -> bytes:
+def _history(runs: list[SimulatedProgram]) -> bytes:
     """All that was typed in a terminal; a long paste is kept under its hash."""
     typed = sorted(((time, shown, run) for run in runs for shown, time in run.history), key=lambda item: item[:2])
     lines = []
     for time, shown, run in typed:
         pasted = {"1": {"id": 1, "type": "image", "contentHash": "5f1d0c27b7a4e9b3"}} if "[Image #1]" in shown else {}
         line: Json = {"display": shown, "pastedContents": pasted, "timestamp": milliseconds(time)}
-        line["project"] = run.desk.cwd
+        line["project"] = run.tools.cwd
         if run.since(2, 0, 50):
             line["sessionId"] = run.id
-        lines.append(encode(line) + b"\n")
+        lines.append(encode_json(line) + b"\n")
     return b"".join(lines)
 
 
-def _process(run: Program) -> Json:
+def _process(run: SimulatedProgram) -> Json:
     """A program that was killed, and so left its entry."""
     began = milliseconds(run.start)
-    who = {"pid": _PID, "sessionId": run.id, "cwd": run.desk.cwd, "startedAt": began, "procStart": "570957"}
+    who = {"pid": _PID, "sessionId": run.id, "cwd": run.tools.cwd, "startedAt": began, "procStart": "570957"}
     kind = {"version": run.setting.version, "peerProtocol": 1, "kind": "interactive", "entrypoint": "cli"}
     name = {"name": "tide-cache", "nameSource": "custom", "nameSince": began}
     seen = milliseconds(last_time(run))
@@ -87,10 +87,10 @@ def _index(project: Project) -> Json:
     gone = new_id("gone")
     path = f"{CONFIG}/{project.place}/{gone}.jsonl"
     entries.append({**entries[0], "sessionId": gone, "fullPath": path, "firstPrompt": "Which tax year is this?"})
-    return {"version": 1, "entries": entries, "originalPath": project.desk.cwd}
+    return {"version": 1, "entries": entries, "originalPath": project.tools.cwd}
 
 
-def _entry(project: Project, run: Program) -> Json:
+def _entry(project: Project, run: SimulatedProgram) -> Json:
     lines = rows(run)
     titles = {line["leafUuid"]: line["summary"] for line in lines if line["type"] == "summary"}
     title = {"summary": titles[run.writer.parent]} if run.writer.parent in titles else {}
@@ -104,12 +104,12 @@ def _entry(project: Project, run: Program) -> Json:
         "created": run.start,
         "modified": last_time(run),
         "gitBranch": run.setting.branch,
-        "projectPath": project.desk.cwd,
+        "projectPath": project.tools.cwd,
         "isSidechain": False,
     }
 
 
-def _stats(runs: list[Program]) -> Json:
+def _stats(runs: list[SimulatedProgram]) -> Json:
     """What /stats kept: whole days, and the tokens of every line."""
     days: dict[str, Counter[str]] = defaultdict(Counter)
     tokens: dict[str, Counter[str]] = defaultdict(Counter)
@@ -163,4 +163,4 @@ def _count(line: Json, day: Counter[str], tokens: Counter[str], models: dict[str
 
 
 def _pretty(value: object) -> bytes:
-    return msgspec.json.format(encode(value), indent=2)
+    return msgspec.json.format(encode_json(value), indent=2)

@@ -1,4 +1,4 @@
-"""Long texts of the demo: source files, plans, memory, logs. All of it is invented."""
+"""The long texts of the demo: source files, plans, summaries."""
 
 from __future__ import annotations
 

@@ -1,9 +1,7 @@
-"""The demo's tool calls: what was asked in, the call with its result out.
+"""Simulates tool calls and sub-agents of the demo sessions.
 
 What Read, Grep, Glob, Edit and Write say is not made up: it follows from the files on the `Desk`, which the
 sessions of a project change one after the other.
-
-[merged: orders.py] Agents of the demo: what one is asked to do in, the call that starts it and what it reports out.
 """
 
 from __future__ import annotations
@@ -20,10 +18,10 @@ from unspool.demo.session_builder import Json, text, tool_use
 from unspool.paths import project_key
 
 if TYPE_CHECKING:
-    from unspool.demo.program import Program
+    from unspool.demo.program import SimulatedProgram
 
 
-class Call(msgspec.Struct, frozen=True):
+class SimulatedCall(msgspec.Struct, frozen=True):
     """A tool call with what came of it."""
 
     use: Json
@@ -39,7 +37,7 @@ class Call(msgspec.Struct, frozen=True):
     """Further fields of the result's line."""
 
 
-class Desk:
+class ToolSimulator:
     """The files that the sessions of a project read and change, by their path in it."""
 
     def __init__(self, cwd: str, files: Mapping[str, str], *, arrows: bool = False) -> None:
@@ -51,7 +49,7 @@ class Desk:
         """Return the whole path of a file; one outside the project is given whole."""
         return name if name.startswith("/") else f"{self.cwd}/{name}"
 
-    def read(self, name: str, start: int = 1, limit: int | None = None) -> Call:
+    def read(self, name: str, start: int = 1, limit: int | None = None) -> SimulatedCall:
         """Read a text file, or some lines of it."""
         lines = self.files[name].split("\n")
         shown = lines[start - 1 : start - 1 + limit] if limit else lines[start - 1 :]
@@ -65,14 +63,14 @@ class Desk:
             "totalLines": len(lines),
         }
         part: Json = {"offset": start, "limit": limit} if limit else {}
-        return Call(tool_use("Read", file_path=self.path(name), **part), text, {"type": "text", "file": file})
+        return SimulatedCall(tool_use("Read", file_path=self.path(name), **part), text, {"type": "text", "file": file})
 
-    def missing(self, name: str) -> Call:
+    def missing(self, name: str) -> SimulatedCall:
         """Read a file that is not there."""
         words = f"File does not exist. Note: your current working directory is {self.cwd}."
-        return Call(tool_use("Read", file_path=self.path(name)), words, f"Error: {words}", error=True)
+        return SimulatedCall(tool_use("Read", file_path=self.path(name)), words, f"Error: {words}", error=True)
 
-    def edit(self, name: str, old: str, new: str) -> Call:
+    def edit(self, name: str, old: str, new: str) -> SimulatedCall:
         """Replace a piece of a file."""
         before = self.files[name]
         assert before.count(old) == 1, f"{before.count(old)} times in {name}: {old}"
@@ -88,9 +86,11 @@ class Desk:
             "replaceAll": False,
         }
         use = tool_use("Edit", replace_all=False, file_path=path, old_string=old, new_string=new)
-        return Call(use, f"The file {path} has been updated successfully.", structured, touches=name, before=before)
+        return SimulatedCall(
+            use, f"The file {path} has been updated successfully.", structured, touches=name, before=before
+        )
 
-    def write(self, name: str, text: str) -> Call:
+    def write(self, name: str, text: str) -> SimulatedCall:
         """Write a whole file."""
         before, path = self.files.get(name), self.path(name)
         self.files[name] = text
@@ -105,9 +105,11 @@ class Desk:
         done = f"File created successfully at: {path}"
         if before is not None:
             done = f"The file {path} has been updated successfully."
-        return Call(tool_use("Write", file_path=path, content=text), done, structured, touches=name, before=before)
+        return SimulatedCall(
+            tool_use("Write", file_path=path, content=text), done, structured, touches=name, before=before
+        )
 
-    def grep(self, pattern: str) -> Call:
+    def grep(self, pattern: str) -> SimulatedCall:
         """Search the files for lines."""
         found = [
             f"{name}:{number}:{line}"
@@ -123,73 +125,73 @@ class Desk:
             "content": content,
             "numLines": len(found),
         }
-        return Call(tool_use("Grep", pattern=pattern, output_mode="content"), content, structured)
+        return SimulatedCall(tool_use("Grep", pattern=pattern, output_mode="content"), content, structured)
 
-    def glob(self, pattern: str) -> Call:
+    def glob(self, pattern: str) -> SimulatedCall:
         """Search for files."""
         names = sorted(name for name in self.files if fnmatch(name, pattern.removeprefix("**/")))
         structured = {"filenames": names, "durationMs": 11, "numFiles": len(names), "truncated": False}
-        return Call(tool_use("Glob", pattern=pattern), "\n".join(names) or "No files found", structured)
+        return SimulatedCall(tool_use("Glob", pattern=pattern), "\n".join(names) or "No files found", structured)
 
 
-def shell(command: str, output: str, *, about: str, seconds: float = 1.2, **more: Any) -> Call:
+def shell(command: str, output: str, *, about: str, seconds: float = 1.2, **more: Any) -> SimulatedCall:
     """A command that ended well; `more` goes into the structured result."""
     structured = {"stdout": output, "stderr": "", "interrupted": False, "isImage": False, **more}
     use = tool_use("Bash", command=command, description=about)
-    return Call(use, output or "(Bash completed with no output)", structured, seconds=seconds)
+    return SimulatedCall(use, output or "(Bash completed with no output)", structured, seconds=seconds)
 
 
-def failing_shell(command: str, output: str, *, about: str, code: int = 1) -> Call:
+def failing_shell(command: str, output: str, *, about: str, code: int = 1) -> SimulatedCall:
     """A command that did not."""
     words = f"Exit code {code}\n{output}"
     use = tool_use("Bash", command=command, description=about)
-    return Call(use, words, f"Error: {words}", error=True, seconds=2.4)
+    return SimulatedCall(use, words, f"Error: {words}", error=True, seconds=2.4)
 
 
-def rejected(use: Json) -> Call:
+def rejected(use: Json) -> SimulatedCall:
     """A call that the user would not have."""
     words = "The user doesn't want to proceed with this tool use. The tool use was rejected."
     fields = {"toolDenialKind": "user-rejected"}
-    return Call(use, words, "User rejected tool use", error=True, seconds=6, fields=fields)
+    return SimulatedCall(use, words, "User rejected tool use", error=True, seconds=6, fields=fields)
 
 
-def search(query: str, found: Mapping[str, str], said: str) -> Call:
+def search(query: str, found: Mapping[str, str], said: str) -> SimulatedCall:
     """A web search: pages by title, and what was made of them."""
     links = [{"title": title, "url": url} for title, url in found.items()]
     text = f'Web search results for query: "{query}"\n\nLinks: {links}\n\n{said}'
     results = [{"tool_use_id": "srvtoolu_01demo", "content": links}, said]
     structured = {"query": query, "results": results, "durationSeconds": 3.25, "searchCount": 1}
-    return Call(tool_use("WebSearch", query=query), text, structured, seconds=3.25)
+    return SimulatedCall(tool_use("WebSearch", query=query), text, structured, seconds=3.25)
 
 
-def question(words: str, header: str, options: Mapping[str, str], chosen: str) -> Call:
+def question(words: str, header: str, options: Mapping[str, str], chosen: str) -> SimulatedCall:
     """Ask the user; they choose."""
     offered = [{"label": label, "description": about} for label, about in options.items()]
     asked = [{"question": words, "header": header, "options": offered, "multiSelect": False}]
     said = f'User has answered your questions: "{words}"="{chosen}". You can now continue with the answers in mind.'
     structured = {"questions": asked, "answers": {words: chosen}}
-    return Call(tool_use("AskUserQuestion", questions=asked), said, structured, seconds=19)
+    return SimulatedCall(tool_use("AskUserQuestion", questions=asked), said, structured, seconds=19)
 
 
-def new_task(number: int, subject: str, description: str, active: str) -> Call:
+def new_task(number: int, subject: str, description: str, active: str) -> SimulatedCall:
     """Put something on the task list."""
     use = tool_use("TaskCreate", subject=subject, description=description, activeForm=active)
     task = {"id": str(number), "subject": subject, "description": description}
-    return Call(use, f"Task #{number} created successfully: {subject}", {"task": task}, seconds=0.1)
+    return SimulatedCall(use, f"Task #{number} created successfully: {subject}", {"task": task}, seconds=0.1)
 
 
-def task_status(number: int, before: str, after: str) -> Call:
+def task_status(number: int, before: str, after: str) -> SimulatedCall:
     """Move a task on."""
     change = {"from": before, "to": after}
     structured = {"success": True, "taskId": str(number), "updatedFields": ["status"], "statusChange": change}
     use = tool_use("TaskUpdate", taskId=str(number), status=after)
-    return Call(use, f"Updated task #{number} status", structured, seconds=0.1)
+    return SimulatedCall(use, f"Updated task #{number} status", structured, seconds=0.1)
 
 
-def todos(before: list[Json], after: list[Json]) -> Call:
+def todos(before: list[Json], after: list[Json]) -> SimulatedCall:
     """Write the todo list (until 2.1.69)."""
     structured = {"oldTodos": before, "newTodos": after}
-    return Call(tool_use("TodoWrite", todos=after), "Todos have been modified.", structured, seconds=0.1)
+    return SimulatedCall(tool_use("TodoWrite", todos=after), "Todos have been modified.", structured, seconds=0.1)
 
 
 def hunks(before: str, after: str) -> list[Json]:
@@ -211,7 +213,7 @@ def hunks(before: str, after: str) -> list[Json]:
     return found
 
 
-class Order(msgspec.Struct, frozen=True):
+class AgentOrder(msgspec.Struct, frozen=True):
     """What an agent is to do."""
 
     agent: str
@@ -233,16 +235,16 @@ class Order(msgspec.Struct, frozen=True):
         return tool_use(self.tool, id=self.call, description=self.about, prompt=self.prompt, subagent_type=self.kind)
 
 
-def order(run: Program, kind: str, about: str, prompt: str) -> Order:
+def order(run: SimulatedProgram, kind: str, about: str, prompt: str) -> AgentOrder:
     """Ask for an agent; its id is as long as the version makes them."""
     call, number = run.writer.ids.tool(), run.writer.ids.uuid().replace("-", "")
     agent = f"a{number[:16]}" if run.since(2, 1, 70) else f"a{number[:6]}"
     if not run.since(2, 0, 60):
         agent = number[:8]
-    return Order(agent, kind, about, prompt, call, "Agent" if run.since(2, 1, 63) else "Task")
+    return AgentOrder(agent, kind, about, prompt, call, "Agent" if run.since(2, 1, 63) else "Task")
 
 
-def report(worker: Program, words: str) -> Call:
+def report(worker: SimulatedProgram, words: str) -> SimulatedCall:
     """An agent comes back with its answer."""
     assert worker.order is not None
     done = worker.order
@@ -265,10 +267,10 @@ def report(worker: Program, words: str) -> Call:
             "toolStats": _stats(worker.called),
         }
     resume = f"agentId: {done.agent} (for resuming to continue this agent's work if needed)"
-    return Call(done.use, [text(words), text(resume)], structured)
+    return SimulatedCall(done.use, [text(words), text(resume)], structured)
 
 
-def launched(worker: Program) -> Call:
+def launched(worker: SimulatedProgram) -> SimulatedCall:
     """An agent works on in the background."""
     assert worker.order is not None
     asked = worker.order
@@ -284,10 +286,10 @@ def launched(worker: Program) -> Call:
         "canReadOutputFile": True,
         "canContinueAgent": True,
     }
-    return Call(asked.use, [text(words)], structured, seconds=0.1)
+    return SimulatedCall(asked.use, [text(words)], structured, seconds=0.1)
 
 
-def notify(run: Program, worker: Program, words: str) -> None:
+def notify(run: SimulatedProgram, worker: SimulatedProgram, words: str) -> None:
     """What a background agent found is put to the model as if the user had said it."""
     assert worker.order is not None
     done = worker.order
@@ -306,9 +308,9 @@ def notify(run: Program, worker: Program, words: str) -> None:
     run.say(content, permissionMode=run.setting.mode, origin=origin, **marks)
 
 
-def _output(worker: Program) -> str:
+def _output(worker: SimulatedProgram) -> str:
     assert worker.order is not None
-    return f"/tmp/claude-1000/{project_key(worker.desk.cwd)}/{worker.id}/tasks/{worker.order.agent}.output"
+    return f"/tmp/claude-1000/{project_key(worker.tools.cwd)}/{worker.id}/tasks/{worker.order.agent}.output"
 
 
 def _stats(called: list[str]) -> Json:

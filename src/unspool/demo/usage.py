@@ -1,4 +1,4 @@
-"""Tokens and money of the demo's sessions: how much was said in, how much a reply is billed and what it cost out.
+"""Computes plausible token usage for the demo's responses.
 
 Rules
   1. A token is four characters. What the model has heard before comes from the cache until it expires.
@@ -37,7 +37,7 @@ PRICES = {
 _SEARCH = 0.01
 
 
-class Bill:
+class SimulatedUsage:
     """What each model used, and how long it took."""
 
     def __init__(self) -> None:
@@ -86,7 +86,7 @@ class Bill:
         }
 
 
-class Meter:
+class UsageSimulator:
     """How full the context of one conversation is."""
 
     def __init__(self, *, cache: str = "5m", base: int = _BASE) -> None:

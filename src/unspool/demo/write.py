@@ -1,4 +1,4 @@
-"""A config folder to try everything on: an empty or new folder in, a realistic one out.
+"""Writes the whole demo config folder.
 
 Rules
   1. Deterministic: the same names, bytes, modes and times, wherever and whenever it is written.
@@ -33,7 +33,7 @@ class Summary(msgspec.Struct, frozen=True):
     bytes: int
 
 
-def write(folder: Path) -> Summary:
+def write_demo(folder: Path) -> Summary:
     """Write the demo; the folder becomes a config folder."""
     _check(folder)
     made = contents()

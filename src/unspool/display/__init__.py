@@ -1,1 +1,25 @@
-"""display."""
+"""Text for people: safe to print on a terminal, numbers and times in words, tables."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from unspool._lazy import lazy_door
+
+# fmt: off
+if TYPE_CHECKING:
+    from unspool.display import table, units
+    from unspool.display.safe import clean, clean_json, clean_line
+    from unspool.display.table import truncate
+    from unspool.display.units import amount, dollars, duration, local_time, parse_time_expression, size, tokens
+
+__all__ = [
+    "amount", "clean", "clean_json", "clean_line", "dollars", "duration", "local_time", "parse_time_expression",
+    "size", "table", "tokens", "truncate", "units",
+]
+
+__getattr__ = lazy_door(__name__, {
+    "safe": "clean clean_json clean_line",
+    "table": "truncate",
+    "units": "amount dollars duration local_time parse_time_expression size tokens",
+})

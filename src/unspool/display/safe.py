@@ -1,8 +1,8 @@
-r"""Text from a transcript in, text that is safe to print on a terminal out.
+r"""Makes text from transcripts safe to print on a terminal.
 
-Whoever wrote a prompt, a file or a web page that a session read has written into the transcript. Printed as
+The author of any prompt, file or web page that a session read has written into the transcript. Printed as
 it is, such text can retitle the window, fill the clipboard, clear the screen or cover what was printed
-before. All of it passes through here on its way to a terminal:
+before. All of it passes through one of these functions on its way to a terminal:
 
     clean(text)       several lines: a message, a tool result, a diff
     clean_line(text)  one line: a title, a path, a cell of a table
@@ -21,11 +21,11 @@ Rules:
    last column, where `h\ti\td\te` shows only the `e`; with a space before it, it can only cover that space.
 6. Cleaning twice changes nothing more: nothing that comes out is the start of anything taken out.
 7. Time grows with the length of the text: no sequence is tried over characters another one was tried over.
-8. Most text is harmless, which is seen without the patterns: they are made when something is not.
+8. Most text is harmless, which is found without the patterns: they are compiled when something is not.
 
 What stays: ZWJ, ZWNJ, variation selectors, combining marks, Hangul fillers and right-to-left letters, because
 scripts and emoji need them. None moves the cursor back or erases anything. They can still be many or blank,
-join the character printed before them, or be a cell wider than a table reckoned. Markup such as `[link=…]`
+join the character printed before them, or be a cell wider than a table computed. Markup such as `[link=…]`
 is plain text here: a printer that reads markup must be told not to.
 """
 
@@ -53,17 +53,17 @@ _TAB_AFTER_LETTER = r"\t(?<=[^ \t\n]\t)"
 
 
 def clean(text: str) -> str:
-    """Return text of several lines that a terminal shows and does not obey."""
+    """Make text of several lines safe: a terminal shows it and obeys nothing in it."""
     return _space_before_tab(_show(text))
 
 
 def clean_line(text: str) -> str:
-    """Return the text on one line: a line end becomes `␊`, a tab a space."""
+    """Make text safe and put it on one line: a line end becomes `␊`, a tab a space."""
     return _show(text).replace("\n", "␊").replace("\t", " ")
 
 
 def clean_json(text: str) -> str:
-    """Return JSON that reads back the same, with `\\uXXXX` for what a terminal would obey or not show.
+    """Make JSON safe without changing its meaning: `\\uXXXX` for what a terminal would obey or not show.
 
     In valid JSON such characters occur only inside strings; raw line ends and tabs only outside of them.
     """
@@ -74,7 +74,8 @@ def clean_json(text: str) -> str:
 
 
 def _is_harmless(text: str) -> bool:
-    """Tell whether no terminal obeys or hides any of it. Whatever Unicode calls printable is so."""
+    """Tell whether a terminal shows all of a text and obeys nothing in it."""
+    # What Unicode calls printable is harmless. That check is fast and needs no pattern (rule 8).
     return text.isprintable() or not _unsafe().search(text)
 
 

@@ -1,19 +1,25 @@
-"""Numbers and times for people: a value in, a few words out. The clock and the time zone are arguments."""
+"""Formats numbers and times for people, and parses the times that people write.
+
+The current time and the time zone are arguments: nothing here reads the clock.
+"""
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta, tzinfo
+import re
+from datetime import UTC, date, datetime, time, timedelta, tzinfo
 
-_UNITS = ((604_800, "w"), (86_400, "d"), (3_600, "h"), (60, "min"))
+from unspool.errors import UsageError
+
+_AGES = ((604_800, "w"), (86_400, "d"), (3_600, "h"), (60, "min"))
 
 
 def amount(count: int, noun: str, plural: str | None = None) -> str:
-    """Return a number with its noun: `1 session`, `2,301 sessions`."""
+    """Format a number with its noun: `1 session`, `2,301 sessions`."""
     return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
 
 
 def size(count: int) -> str:
-    """Return a number of bytes: `812 bytes`, `1.4 MB`."""
+    """Format a number of bytes: `812 bytes`, `1.4 MB`."""
     number, units = float(count), ["bytes", "kB", "MB", "GB", "TB"]
     while number >= 1000 and len(units) > 1:
         number, units = number / 1000, units[1:]
@@ -21,7 +27,7 @@ def size(count: int) -> str:
 
 
 def dollars(micros: int) -> str:
-    """Return micro-dollars for people: two decimals, four below one cent.
+    """Format micro-dollars: two decimals, four below one cent.
 
     >>> dollars(1_234_567), dollars(1_234), dollars(0)
     ('$1.23', '$0.0012', '$0.00')
@@ -32,7 +38,7 @@ def dollars(micros: int) -> str:
 
 
 def tokens(count: int | None) -> str:
-    """Return a number of tokens: `812`, `34k`, `1.2M`; nothing if it is not known.
+    """Format a number of tokens: `812`, `34k`, `1.2M`; empty if it is not known.
 
     >>> tokens(34_567)
     '35k'
@@ -45,7 +51,7 @@ def tokens(count: int | None) -> str:
 
 
 def duration(passed: timedelta) -> str:
-    """Return a length of time: `0.4 s`, `12 s`, `3 min 20 s`, `1 h 5 min`.
+    """Format a length of time: `0.4 s`, `12 s`, `3 min 20 s`, `1 h 5 min`.
 
     >>> duration(timedelta(seconds=200))
     '3 min 20 s'
@@ -64,7 +70,7 @@ def duration(passed: timedelta) -> str:
 
 
 def ago(moment: datetime | None, now: datetime) -> str:
-    """Return how long ago something was; the date where that is more than four weeks, or yet to come.
+    """Format how long ago a time was; as a date if that is more than four weeks, or in the future.
 
     >>> ago(datetime(2026, 1, 5, 6), datetime(2026, 1, 5, 9))
     '3 h ago'
@@ -74,23 +80,23 @@ def ago(moment: datetime | None, now: datetime) -> str:
     seconds = (now - moment).total_seconds()
     if not 0 <= seconds < 28 * 86_400:
         return f"{moment:%Y-%m-%d}"
-    for length, unit in _UNITS:
+    for length, unit in _AGES:
         if seconds >= length:
             return f"{int(seconds // length)} {unit} ago"
     return "just now"
 
 
-def moment(stamp: str | None, zone: tzinfo | None = None) -> datetime | None:
-    """Return a timestamp as a time in a zone, the machine's own if none is given; None if it is no timestamp."""
+def local_time(timestamp: str | None, zone: tzinfo | None = None) -> datetime | None:
+    """Parse a timestamp into a time in a zone, the machine's own by default; None if it is no timestamp."""
     try:
-        read = datetime.fromisoformat(stamp or "")
-        return read.astimezone(zone) if read.tzinfo else None
+        time = datetime.fromisoformat(timestamp or "")
+        return time.astimezone(zone) if time.tzinfo else None
     except (ValueError, OverflowError):
         return None
 
 
 def span(started: datetime | None, last: datetime | None) -> str:
-    """Return from when to when: the day once if it is the same.
+    """Format the time from start to end, with the day only once if it is the same.
 
     >>> span(datetime(2026, 1, 5, 9, 0), datetime(2026, 1, 5, 9, 30))
     '2026-01-05 09:00 to 09:30'
@@ -100,3 +106,38 @@ def span(started: datetime | None, last: datetime | None) -> str:
     begin = f"{started:%Y-%m-%d %H:%M}"
     end = f"{last:%H:%M}" if started.date() == last.date() else f"{last:%Y-%m-%d %H:%M}"
     return begin if begin.endswith(end) else f"{begin} to {end}"
+
+
+_AGO = re.compile(r"(\d{1,5})(h|d|w)")
+_HOURS = {"h": 1, "d": 24, "w": 7 * 24}
+
+
+def parse_time_expression(
+    text: str | None, now: datetime, zone: tzinfo | None = None, *, end: bool = False
+) -> datetime | None:
+    """Parse `2026-01-05`, `2026-01-05T09:00` or `7d`; a day means its start, or with `end` its last moment.
+
+    A time without an offset is in the zone, the machine's own by default.
+    """
+    if text is None:
+        return None
+    try:
+        if match := _AGO.fullmatch(text):
+            return now - timedelta(hours=int(match[1]) * _HOURS[match[2]])
+        if len(text) != len("2026-01-05"):
+            return _in_zone(datetime.fromisoformat(text), zone)
+        day = date.fromisoformat(text)
+        if not end:
+            return _in_zone(datetime.combine(day, time.min), zone)
+        # Not the day's last clock time: where clocks go back at midnight that comes twice.
+        following = _in_zone(datetime.combine(day + timedelta(days=1), time.min), zone)
+        return (following.astimezone(UTC) - timedelta.resolution).astimezone(zone)
+    except (ValueError, OverflowError):
+        raise UsageError(f"not a time: `{text}`", hint="a date as 2026-01-05, or `12h`, `7d`, `2w` ago") from None
+
+
+def _in_zone(time: datetime, zone: tzinfo | None) -> datetime:
+    if time.tzinfo is None and zone is not None:
+        time = time.replace(tzinfo=zone)
+    # By way of UTC: a clock time that is left out where clocks go forward becomes one that there is.
+    return time.astimezone(UTC).astimezone(zone)

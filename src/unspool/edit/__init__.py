@@ -1,1 +1,31 @@
-"""Changes to what is on disk: planned, checked, written so that nothing is ever half there."""
+"""Edits sessions: plans an operation, verifies the result, applies it to files, and undoes it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from unspool._lazy import lazy_door
+
+# fmt: off
+if TYPE_CHECKING:
+    from unspool.edit.api import (
+        Edited, Planned, apply_edit, changes_as_json, edit_as_json, edit_log, plan_edit, undo_edit,
+    )
+    from unspool.edit.in_use import find_other_process
+    from unspool.edit.model_summary import count_exact_tokens, write_model_summary
+    from unspool.edit.session_text import garbage_collection_paused, parse_session_text
+    from unspool.edit.side_files import read_session_text
+
+__all__ = [
+    "Edited", "Planned", "apply_edit", "changes_as_json", "count_exact_tokens", "edit_as_json", "edit_log",
+    "find_other_process", "garbage_collection_paused", "parse_session_text", "plan_edit", "read_session_text",
+    "undo_edit", "write_model_summary",
+]
+
+__getattr__ = lazy_door(__name__, {
+    "api": "Edited Planned apply_edit changes_as_json edit_as_json edit_log plan_edit undo_edit",
+    "in_use": "find_other_process",
+    "model_summary": "count_exact_tokens write_model_summary",
+    "session_text": "garbage_collection_paused parse_session_text",
+    "side_files": "read_session_text",
+})

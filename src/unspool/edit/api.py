@@ -1,4 +1,4 @@
-"""Plan, verify, apply, undo: a session of `unspool.home` in, files changed out.
+"""Plans, verifies, applies and undoes edits of sessions on disk.
 
     session = unspool.open().session("945090a1")
     planned = unspool.plan_edit(session, unspool.Trim(results=True))      # nothing is written
@@ -6,92 +6,62 @@
     unspool.undo_edit(edited.undo_id)
 
 Rules
-  1. By default a new session comes of it, beside its source. In place only if nobody works with the session.
-  2. Nothing is applied that would break a rule its source keeps.
-  3. Whatever a killed process left is looked after first.
-
-[merged: late.py] Lines that were appended to a session while it was edited, made to fit what is left of it.
-
-[merged: undisturbed.py] A while without the garbage collector.
+  1. By default an edit makes a new session, beside its source. In place only if nobody works with the session.
+  2. Nothing is applied that would break a rule which the source keeps.
+  3. What a killed process left is finished or taken back first.
 """
 
 from __future__ import annotations
 
-import gc
 import os
 import secrets
 import unicodedata
 import uuid
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from unspool.edit import in_use
 from unspool.edit.apply import journal, transaction
 from unspool.edit.apply.journal import Journal
-from unspool.edit.apply.transaction import Wanted
-from unspool.edit.copy_side_files import Destination, adapted, copies, moves
-from unspool.edit.plan import Plan
-from unspool.edit.planner import Fork, Ids, Move, Operation, Prepared, plan
-from unspool.edit.session_view import read, view
-from unspool.edit.side_files import Surroundings, surroundings
-from unspool.edit.verify.check_session import manuscript_of, slugs
-from unspool.edit.verify.verify import Verified, verified
+from unspool.edit.apply.transaction import FileChange
+from unspool.edit.planning.draft import relink_appended
+from unspool.edit.planning.plan import EditIds, EditPlan, Fork, Move, Operation
+from unspool.edit.planning.planner import PreparedEdit, prepare_edit
+from unspool.edit.session_text import garbage_collection_paused
+from unspool.edit.side_files import (
+    Destination,
+    SessionFiles,
+    complete_id_map,
+    copy_side_files,
+    find_session_files,
+    move_side_files,
+    read_session_text,
+)
+from unspool.edit.verify.verify import Verification, verify_edit
 from unspool.errors import NotFound, Refused
-from unspool.files.open import pieces_of
-from unspool.format.entry import Entry
-from unspool.format.json_edit import patch
+from unspool.files import read_pieces
 from unspool.home import Session
 from unspool.paths import data_folder, project_key
 
-
-def fitted(moved: Mapping[str, str | None]) -> Callable[[bytes], bytes]:
-    """Return what makes late lines hang on lines that are still there; all else of them stays."""
-
-    def fit(late: bytes) -> bytes:
-        pieces = []
-        tail = read("", late)
-        for item in tail.items:
-            piece = late[item.offset : item.offset + item.length]
-            if isinstance(item, Entry) and item.record.parent_uuid in moved:
-                piece = patch(piece, {("parentUuid",): moved[item.record.parent_uuid or ""]})
-            pieces.append(piece)
-        return b"".join(pieces)
-
-    return fit
-
-
-@contextmanager
-def undisturbed() -> Iterator[None]:
-    """Keep the garbage collector out meanwhile: it would look at every line again and again, and finds nothing."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
-
-
-_LIMIT = 200
+_MAX_PROJECT_KEY = 200
 
 
 class Planned(msgspec.Struct, frozen=True):
     """An edit that could be applied."""
 
     session: Session
-    prepared: Prepared
-    verified: Verified
-    around: Surroundings
+    prepared: PreparedEdit
+    verified: Verification
+    files: SessionFiles
     destination: Destination
     seed: bytes
 
     @property
-    def plan(self) -> Plan:
+    def plan(self) -> EditPlan:
         """What it would do."""
         return self.prepared.plan
 
@@ -102,11 +72,11 @@ class Edited(msgspec.Struct, frozen=True):
     undo_id: str
     planned: Planned
     claude: bool | None = None
-    """Whether an installed Claude Code sent what was predicted; None: it was not asked."""
+    """Whether an installed Claude Code sent what was predicted; None: it was not run."""
 
     @property
     def path(self) -> Path:
-        """The file of the session that came of it."""
+        """The file of the resulting session."""
         return self.planned.destination.path
 
 
@@ -119,8 +89,26 @@ def plan_edit(session: Session, operation: Operation, *, in_place: bool = False,
         )
     if in_place and isinstance(operation, Fork):
         raise Refused("a fork is always a new session", hint="leave out `--in-place`")
-    with undisturbed():
-        return _planned(session, operation, session.path.stem if in_place else id or str(uuid.uuid4()))
+    new_id = session.path.stem if in_place else id or str(uuid.uuid4())
+    with garbage_collection_paused():
+        text = read_session_text(session)
+        files = find_session_files(session, text)
+        now = datetime.now(UTC)
+        ids = EditIds(
+            session=new_id,
+            seed=secrets.token_bytes(16),
+            boundary=str(uuid.uuid4()),
+            summary=str(uuid.uuid4()),
+            now=now.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+        )
+        path = _target_folder(operation, files) / f"{new_id}.jsonl"
+        destination = Destination(path, int(now.timestamp() * 1000), new_id == session.path.stem)
+        prepared = prepare_edit(
+            text, operation, ids, lambda id_map: complete_id_map(id_map, files, destination, ids.seed)
+        )
+        if destination.in_place and not isinstance(operation, Move) and prepared.plan.data == text.data:
+            raise Refused("there is nothing to do", hint="the session is as it would be already")
+        return Planned(session, prepared, verify_edit(prepared), files, destination, ids.seed)
 
 
 def apply_edit(
@@ -134,12 +122,13 @@ def apply_edit(
     own = folder or data_folder(os.environ)
     if planned.verified.faults:
         raise Refused(f"the edit would break a rule: {planned.verified.faults[0]}", hint="nothing was written")
-    with journal.locked(own):
+    with journal.hold_lock(own):
+        # An unfinished edit may be one of this very session: its file must be whole before it is compared.
         transaction.recover(own)
         _check_source(planned)
         id = secrets.token_hex(4)
         plan = planned.plan
-        about = Journal(
+        entry = Journal(
             id=id,
             operation=plan.operation,
             source=plan.source,
@@ -148,10 +137,10 @@ def apply_edit(
             when=datetime.now(UTC).isoformat(timespec="seconds"),
             state="applying",
             actions=(),
-            within=str(planned.around.config or planned.around.path.parent),
-            report={**as_data(planned, claude=claude), "undo_id": id},
+            within=str(planned.files.config or planned.files.path.parent),
+            report={**edit_as_json(planned, claude=claude), "undo_id": id},
         )
-        transaction.apply(own, about, _wanted(planned), at)
+        transaction.apply(own, entry, _list_file_changes(planned), at)
     return Edited(id, planned, claude)
 
 
@@ -160,24 +149,25 @@ def undo_edit(
 ) -> Journal:
     """Take an edit back: the last one that stands, or the one with this id."""
     own = folder or data_folder(os.environ)
-    with journal.locked(own):
+    with journal.hold_lock(own):
         transaction.recover(own)
-        return transaction.undo(own, journal.chosen(own, id), at)
+        return transaction.undo(own, journal.find_journal(own, id), at)
 
 
 def edit_log(*, folder: Path | None = None) -> list[Journal]:
-    """Return all edits, oldest first; what a killed process left is looked after."""
+    """Return all edits, oldest first; what a killed process left is finished or taken back."""
     own = folder or data_folder(os.environ)
-    if journal.place(own).is_dir():
-        if any(one.state in ("applying", "undoing") for one in journal.journals(own)):
-            with journal.locked(own):
-                transaction.recover(own)
-        return journal.journals(own)
-    return []
+    if not journal.edits_folder(own).is_dir():
+        return []
+    # Reading needs no lock: it is taken only where there is something to recover.
+    if any(entry.state in ("applying", "undoing") for entry in journal.read_journals(own)):
+        with journal.hold_lock(own):
+            transaction.recover(own)
+    return journal.read_journals(own)
 
 
-def as_data(planned: Planned, *, claude: bool | None = None) -> dict[str, Any]:
-    """Return what is said of an edit, as plain data."""
+def edit_as_json(planned: Planned, *, claude: bool | None = None) -> dict[str, Any]:
+    """Return an edit as plain data, for `--json` and the journal."""
     plan = planned.plan
     return {
         "session": plan.session,
@@ -190,85 +180,62 @@ def as_data(planned: Planned, *, claude: bool | None = None) -> dict[str, Any]:
         "exact_tokens": plan.exact_tokens,
         "removed": dict(plan.removed),
         "payback": plan.payback._asdict() if plan.payback else None,
-        "verified": {
-            "invariants": planned.verified.invariants,
-            "replay": planned.verified.replay,
-            "claude": claude,
-        },
+        "verified": {"invariants": planned.verified.invariants, "replay": planned.verified.replay, "claude": claude},
     }
 
 
-def changes_as_data(plan: Plan) -> list[dict[str, Any]]:
-    """Return what goes and why, as plain data."""
+def changes_as_json(plan: EditPlan) -> list[dict[str, Any]]:
+    """Return what is removed or changed and why, as plain data."""
     return [
         {
-            "entry": one.uuid or one.entry,
-            "offset": one.entry,
-            "block": one.block,
-            "kind": one.kind,
-            "reason": one.reason,
+            "entry": change.uuid or change.entry,
+            "offset": change.entry,
+            "block": change.block,
+            "kind": change.kind,
+            "reason": change.reason,
         }
-        for one in plan.changes
+        for change in plan.changes
     ]
 
 
-def _planned(session: Session, operation: Operation, id: str) -> Planned:
-    in_place = id == session.path.stem
-    manuscript = manuscript_of(session)
-    around = surroundings(session, slugs(manuscript))
-    now = datetime.now(UTC)
-    ids = Ids(
-        session=id,
-        seed=secrets.token_bytes(16),
-        boundary=str(uuid.uuid4()),
-        summary=str(uuid.uuid4()),
-        now=now.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
-    )
-    folder = _folder(operation, around)
-    there = Destination(folder / f"{ids.session}.jsonl", int(now.timestamp() * 1000), in_place)
-    prepared = plan(manuscript, operation, ids, lambda new: adapted(new, around, there, ids.seed))
-    if in_place and not isinstance(operation, Move) and prepared.plan.data == manuscript.data:
-        raise Refused("there is nothing to do", hint="the session is as it would be already")
-    return Planned(session, prepared, verified(prepared), around, there, ids.seed)
-
-
-def _folder(operation: Operation, around: Surroundings) -> Path:
-    """Return the project's folder that the session comes to lie in."""
+def _target_folder(operation: Operation, files: SessionFiles) -> Path:
+    """Return the project's folder that the resulting session is written to."""
     if not isinstance(operation, Move):
-        return around.path.parent
-    if around.config is None:
+        return files.path.parent
+    if files.config is None:
         raise Refused("the session lies in no config folder", hint="only there are sessions found by their folder")
     target = Path(operation.to).expanduser()
     if not target.is_dir():
         raise NotFound(f"no such folder: `{operation.to}`", hint="the session can be gone on with there when it exists")
     key = project_key(unicodedata.normalize("NFC", str(target.resolve())))
-    projects = around.config / "projects"
-    if len(key) > _LIMIT:  # two makers of the name hash differently; the beginning is the same
-        same = [one for one in sorted(projects.glob(f"{key[:_LIMIT]}-*")) if one.is_dir()]
+    projects = files.config / "projects"
+    if len(key) > _MAX_PROJECT_KEY:
+        # A long name ends in a hash, and not all its makers hash alike: a folder with the same beginning is the one.
+        same = [folder for folder in sorted(projects.glob(f"{key[:_MAX_PROJECT_KEY]}-*")) if folder.is_dir()]
         key = same[0].name if same else key
-    if projects / key == around.path.parent:
+    if projects / key == files.path.parent:
         raise Refused(f"the session lies there already: `{key}`", hint="name another folder")
     return projects / key
 
 
 def _check_source(planned: Planned) -> None:
-    """Refuse what cannot be applied any more."""
+    """Refuse a plan that cannot be applied any more."""
     if planned.plan.in_place:
-        why = in_use.reason(
-            planned.session.path, planned.session.id, planned.around.config, view(planned.prepared.source)
-        )
+        from unspool.edit.in_use import in_use_reason  # start-up: most edits write a new session
+
+        why = in_use_reason(planned.session.path, planned.session.id, planned.files.config, planned.prepared.source)
         if why is not None:
             raise Refused(
                 f"the session is in use: {why}", hint="without `--in-place` a new session comes of it; or wait"
             )
-    if not _begins(planned.session.path, planned.prepared.source.data):
+    if not _begins_with(planned.session.path, planned.prepared.source.data):
         raise Refused("the session has changed meanwhile", hint="nothing was written; plan the edit again")
 
 
-def _begins(path: Path, data: bytes) -> bool:
-    """Tell whether a file still begins with what was read of it; a piece at a time, for there may be much of it."""
+def _begins_with(path: Path, data: bytes) -> bool:
+    """Return whether a file still begins with the bytes that were read of it; it may be too large to read twice."""
     known, at = memoryview(data), 0
-    for piece in pieces_of(path):
+    for piece in read_pieces(path):
         if known[at : at + len(piece)] != piece[: len(data) - at]:
             return False
         at += len(piece)
@@ -277,15 +244,25 @@ def _begins(path: Path, data: bytes) -> bool:
     return at >= len(data)
 
 
-def _wanted(planned: Planned) -> list[Wanted]:
+def _list_file_changes(planned: Planned) -> list[FileChange]:
     plan, path = planned.plan, planned.session.path
+    side_files = (planned.prepared, planned.files, planned.destination, planned.seed)
     if not plan.in_place:
-        own = Wanted("create", planned.destination.path, data=plan.data, decides=True)
-        return [*copies(planned.prepared, planned.around, planned.destination, planned.seed), own]
-    read = planned.prepared.source.data
-    late = fitted(plan.moved)
+        return [
+            *copy_side_files(*side_files),
+            FileChange("create", planned.destination.path, data=plan.data, decides=True),
+        ]
+    base = planned.prepared.source.data
+    adapt_appended = partial(relink_appended, kept_ancestors=plan.kept_ancestors)
     if plan.operation != "move":
-        return [Wanted("replace", path, data=plan.data, read=read, late=late, decides=True)]
-    data = plan.data if plan.data != read else None
-    own = Wanted("move", path, data=data, target=planned.destination.path, read=read, late=late, decides=True)
-    return [*moves(planned.prepared, planned.around, planned.destination, planned.seed), own]
+        return [FileChange("replace", path, data=plan.data, base=base, adapt_appended=adapt_appended, decides=True)]
+    own = FileChange(
+        "move",
+        path,
+        data=plan.data if plan.data != base else None,
+        target=planned.destination.path,
+        base=base,
+        adapt_appended=adapt_appended,
+        decides=True,
+    )
+    return [*move_side_files(*side_files), own]

@@ -1,4 +1,4 @@
-"""Which files belong to a session besides its own, and what they hold. Links are not followed.
+"""Finds, reads and copies the files that belong to a session besides its own. Links are not followed.
 
 | where                                    | what                                                            |
 |------------------------------------------|-----------------------------------------------------------------|
@@ -9,40 +9,37 @@
 | `<config>/plans/<slug>.md`               | the plan                                                        |
 | `<project>/sessions-index.json`          | an entry in it                                                  |
 
-[merged: sidecars.py] The side files of a new session: what each becomes. Bytes in, bytes out.
-
-| file                           | becomes                                                                     |
-|--------------------------------|-----------------------------------------------------------------------------|
-| an agent's lines, a journal    | the same under the new session's id, new ids for its lines, same call ids   |
-| an agent beside the session    | the same under a new agent id: those of all sessions lie in one folder      |
-| a todo list                    | the same under a new name                                                   |
-| a plan                         | a copy under a new name, so that each session has its own                   |
-| an entry of the index          | one more entry                                                              |
-| anything else                  | a copy                                                                      |
+Rules
+  1. A copy has all that its source has, under its own ids; agents whose calls were removed are left out.
+  2. Paths of the session's own files that stand in results are changed with the files, so that they still lead to them.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 from msgspec.structs import replace
 
-from unspool.edit.ids import Identity, made, made_agent, rewritten
-from unspool.edit.rules.side_files import Beside
-from unspool.edit.session_view import Manuscript, read
-from unspool.errors import Refused, UnspoolError
-from unspool.files.open import pieces_of
-from unspool.format.entry import Entry
-from unspool.format.json_edit import encode, patch
+from unspool.edit.apply.transaction import FileChange
+from unspool.edit.planning import ids
+from unspool.edit.planning.ids import IdMap
+from unspool.edit.planning.planner import PreparedEdit
+from unspool.edit.planning.session_view import tool_use_ids
+from unspool.edit.session_text import SessionText, parse_session_text
+from unspool.errors import UnspoolError
+from unspool.files import read_pieces
+from unspool.format import encode_json
+from unspool.format.side_files import AgentMeta, parse_agent_meta
+from unspool.graph import AgentFile, link_agents
 from unspool.home import Session
-from unspool.paths import inside
-from unspool.read.scan import config_around
+from unspool.paths import join_names
+from unspool.read import find_config_folder
 
-INDEX = "sessions-index.json"
+CONFIG_FOLDERS = {"task": "tasks", "backup": "file-history", "environment": "session-env"}
 _LOCKS = (".lock", ".tmp")
 
 
@@ -54,61 +51,57 @@ class SideFile(NamedTuple):
     """`agent`, `lines`, `result`, `todos`, `task`, `backup`, `environment`, `plan`, `index` or `file`."""
 
 
-class Surroundings(NamedTuple):
-    """Where a session lies, and what belongs to it."""
+class SessionFiles(NamedTuple):
+    """The file of a session, its config folder, and its side files."""
 
     path: Path
     config: Path | None
-    """The config folder; none for a loose file."""
+    """The config folder; none for a session file outside of one."""
     files: list[SideFile]
 
-    def of(self, *roles: str) -> list[SideFile]:
-        """Return the files with these roles."""
-        return [file for file in self.files if file.role in roles]
+    def with_role(self, role: str) -> list[SideFile]:
+        """Return the files with a role."""
+        return [file for file in self.files if file.role == role]
 
 
-def surroundings(session: Session, slugs: tuple[str, ...] = ()) -> Surroundings:
-    """Find what belongs to a session; `slugs` are the names of its plans."""
+def find_session_files(session: Session, text: SessionText) -> SessionFiles:
+    """Find the files that belong to a session."""
     path = session.path
-    config = config_around(path.parent)
+    config = find_config_folder(path.parent)
     folder = path.with_suffix("")
-    files = [SideFile(one, _role(one.relative_to(folder))) for one in _below(folder)]
+    files = [SideFile(below, _role(below.relative_to(folder))) for below in _files_below(folder)]
     files += [
         SideFile(source.path, "agent") for source in session.agent_sources if not source.path.is_relative_to(folder)
     ]
     if config is not None:
-        files += _in_config(config, session.id, slugs)
-    if _is_file(index := path.parent / INDEX):
+        files += _find_in_config(config, session.id, text)
+    if _is_regular(index := path.parent / "sessions-index.json"):
         files.append(SideFile(index, "index"))
-    return Surroundings(path, config, files)
+    return SessionFiles(path, config, files)
 
 
-def beside(session: Session, around: Surroundings) -> Beside:
-    """Return the names that the rules of side files ask for."""
-    return Beside(
-        project=around.path.parent.name if around.config else None,
-        results=frozenset(file.path.name for file in around.of("result")) if around.config else None,
-        backups=frozenset(file.path.name for file in around.of("backup")) if around.config else None,
-        agents=[(str(file.path), own_lines(file.path, session.id)) for file in around.of("agent")],
-    )
+def read_session_text(session: Session) -> SessionText:
+    """Read a session's own file."""
+    return parse_session_text(session.path.stem, read_file(session.path))
 
 
-def own_lines(path: Path, session_id: str) -> Manuscript:
-    """Read an agent's file; of one that several sessions used, the lines of this one."""
-    whole = read(path.stem, content(path))
-    if path.parent.name == "subagents" or "subagents" in path.parts:
-        return whole
-    own = b"".join(entry.raw for entry in whole.entries if entry.record.session_id in (None, session_id))
-    return whole if len(own) == len(whole.data) else read(path.stem, own)
+def read_agent_lines(path: Path, session_id: str) -> SessionText:
+    """Read an agent's file; of one that several sessions used, the lines of this session."""
+    text = parse_session_text(path.stem, read_file(path))
+    # A file below the session is its own; until 2.0.76 files beside it could be shared.
+    if "subagents" in path.parts:
+        return text
+    own = b"".join(entry.raw for entry in text.entries if entry.record.session_id in (None, session_id))
+    return text if len(own) == len(text.data) else parse_session_text(path.stem, own)
 
 
-def content(path: Path) -> bytes:
-    """Return all bytes of a file, normally in one go; nothing but a regular one is opened."""
+def read_file(path: Path) -> bytes:
+    """Return all bytes of a regular file, normally in one read."""
     try:
         size = path.stat().st_size
     except OSError:
         size = 0
-    return b"".join(pieces_of(path, max(size, 1 << 16)))
+    return b"".join(read_pieces(path, max(size, 1 << 16)))
 
 
 def _role(inner: Path) -> str:
@@ -117,91 +110,168 @@ def _role(inner: Path) -> str:
     return "result" if inner.parts[0] == "tool-results" else "file"
 
 
-def _in_config(config: Path, id: str, slugs: tuple[str, ...]) -> Iterator[SideFile]:
+def _find_in_config(config: Path, id: str, text: SessionText) -> Iterator[SideFile]:
     todos = config / "todos"
     if todos.is_dir():
-        yield from (SideFile(one, "todos") for one in sorted(todos.glob(f"{id}-agent-*.json")) if _is_file(one))
-    for name, role in (("tasks", "task"), ("file-history", "backup"), ("session-env", "environment")):
-        for one in _below(config / name / id):
-            if not one.name.endswith(_LOCKS):
-                yield SideFile(one, role)
-    for slug in slugs:
+        yield from (SideFile(file, "todos") for file in sorted(todos.glob(f"{id}-agent-*.json")) if _is_regular(file))
+    for role, name in CONFIG_FOLDERS.items():
+        for file in _files_below(config / name / id):
+            # Locks and temporary files are of a process that runs now.
+            if not file.name.endswith(_LOCKS):
+                yield SideFile(file, role)
+    for slug in dict.fromkeys(entry.record.slug for entry in text.entries if entry.record.slug):
         try:
-            plan = inside(config / "plans", f"{slug}.md")
-        except UnspoolError:  # a slug that is no plain name leads nowhere
+            plan = join_names(config / "plans", f"{slug}.md")
+        except UnspoolError:  # a slug comes from a line: one that is no plain name could lead anywhere
             continue
-        if _is_file(plan):
+        if _is_regular(plan):
             yield SideFile(plan, "plan")
 
 
-def _below(folder: Path) -> list[Path]:
+def _files_below(folder: Path) -> list[Path]:
     """Return the regular files in a folder and those below it."""
     if folder.is_symlink() or not folder.is_dir():
         return []
     found = []
     for above, folders, names in os.walk(folder):
         folders.sort()
-        found += [path for path in (Path(above, name) for name in sorted(names)) if _is_file(path)]
+        found += [path for path in (Path(above, name) for name in sorted(names)) if _is_regular(path)]
     return found
 
 
-def _is_file(path: Path) -> bool:
+def _is_regular(path: Path) -> bool:
     return path.is_file() and not path.is_symlink()
 
 
-def agent_lines(agent: Manuscript, new: Identity, seed: bytes) -> bytes:
-    """Return the lines of an agent's file, or of a journal, under the new ids."""
-    own = {entry.record.uuid: made(seed, entry.record.uuid) for entry in agent.entries if entry.record.uuid}
-    here = replace(new, uuids={**new.uuids, **own})
-    pieces: list[bytes | memoryview] = []
-    whole = memoryview(agent.data)
-    for item in agent.items:
-        if isinstance(item, Entry):
-            pieces.append(rewritten(item, here))
-        elif item is not agent.torn:
-            pieces.append(whole[item.offset : item.offset + item.length])
-    if pieces and bytes(pieces[-1][-1:]) != b"\n":
-        pieces.append(b"\n")
-    return b"".join(pieces)
+class Destination(NamedTuple):
+    """The file that an edited session is written to."""
+
+    path: Path
+    modified: int
+    """In milliseconds since 1970."""
+    in_place: bool = False
 
 
-def new_agents(ids: Iterable[str], seed: bytes) -> dict[str, str]:
-    """Return new ids for agents that lie beside other sessions' agents."""
-    return {id: made_agent(seed, id) for id in ids}
+def complete_id_map(id_map: IdMap, files: SessionFiles, destination: Destination, seed: bytes) -> IdMap:
+    """Add to new ids what the side files of a session need: agents, plans, paths."""
+    folder, project, target = files.path.with_suffix(""), files.path.parent, destination.path.parent
+    source, session = id_map.source, id_map.session
+    paths: list[tuple[str, str]] = []
+    if any(file.path.is_relative_to(folder) for file in files.files):
+        above = project.parent.name
+        paths.append((f"/{above}/{project.name}/{source}/", f"/{above}/{target.name}/{session}/"))
+    # A session that moves keeps its ids: only paths with the project in them change.
+    if destination.in_place:
+        return replace(id_map, keeps_ids=True, uuids={}, paths=_encode_paths(paths))
+    agent_ids = [_agent_id(file.path) for file in files.with_role("agent") if not file.path.is_relative_to(folder)]
+    slugs = [file.path.stem for file in files.with_role("plan")]
+    new_slugs = {slug: f"{slug}-{ids.derive_uuid(seed, slug)[:6]}" for slug in slugs}
+    paths += [(f"/plans/{old}.md", f"/plans/{new}.md") for old, new in new_slugs.items()]
+    paths += [
+        (f"/{name}/{source}/", f"/{name}/{session}/") for role, name in CONFIG_FOLDERS.items() if files.with_role(role)
+    ]
+    new_agents = {id: ids.derive_agent_id(seed, id) for id in agent_ids}
+    return replace(id_map, agents=new_agents, slugs=new_slugs, paths=_encode_paths(paths))
 
 
-def new_slugs(slugs: Iterable[str], seed: bytes) -> dict[str, str]:
-    """Return new names for plans."""
-    return {slug: f"{slug}-{made(seed, slug)[:6]}" for slug in slugs}
+def copy_side_files(
+    prepared: PreparedEdit, files: SessionFiles, destination: Destination, seed: bytes
+) -> Iterator[FileChange]:
+    """Yield the side files of a new session."""
+    id_map = prepared.plan.id_map
+    assert id_map is not None
+    removed = _find_removed_agents(prepared, files)
+    for file in files.files:
+        if file.path in removed:
+            continue
+        if file.role == "index":
+            yield from _extend_index(file, id_map, destination)
+            continue
+        target = _target_path(file, files, destination, id_map)
+        if file.role in ("agent", "lines"):
+            data = ids.rewrite_agent_lines(read_agent_lines(file.path, id_map.source), id_map, seed)
+            yield FileChange("create", target, data=data)
+        else:
+            yield FileChange("create", target, source=file.path)
 
 
-def in_json(path: str) -> bytes:
-    """Return a piece of a path as it stands in JSON."""
-    return encode(path)[1:-1]
+def move_side_files(
+    prepared: PreparedEdit, files: SessionFiles, destination: Destination, seed: bytes
+) -> Iterator[FileChange]:
+    """Yield what happens to the side files when a session moves to another project: those in the project move too."""
+    id_map = prepared.plan.id_map
+    assert id_map is not None
+    project = files.path.parent
+    for file in files.files:
+        if not file.path.is_relative_to(project) or file.role == "index":
+            continue
+        target = destination.path.parent / file.path.relative_to(project)
+        if file.role in ("agent", "lines"):
+            text = parse_session_text(file.path.stem, read_file(file.path))
+            yield FileChange("create", target, data=ids.rewrite_agent_lines(text, id_map, seed))
+        else:
+            yield FileChange("create", target, source=file.path)
+        yield FileChange("remove", file.path)
 
 
-def todo_name(name: str, new: Identity) -> str:
-    """Return the name of a todo list: `<session>-agent-<agent>.json`."""
-    session, _, rest = name.partition("-agent-")
-    agent = rest.removesuffix(".json")
-    changed = new.session if agent == session else new.agents.get(agent, agent)
-    return f"{new.session}-agent-{changed}.json"
+def _encode_paths(paths: list[tuple[str, str]]) -> tuple[tuple[bytes, bytes], ...]:
+    """Return parts of paths as they stand in JSON, without the quotes."""
+    return tuple((encode_json(old)[1:-1], encode_json(new)[1:-1]) for old, new in paths)
 
 
-def index_with(document: bytes, new: Identity, path: str, modified: int) -> bytes | None:
-    """Return an index with one more entry, like that of the source; None if the source has none."""
+def _agent_id(path: Path) -> str:
+    return path.stem.removeprefix("agent-")
+
+
+def _target_path(file: SideFile, files: SessionFiles, destination: Destination, id_map: IdMap) -> Path:
+    folder = files.path.with_suffix("")
+    if file.path.is_relative_to(folder):
+        return destination.path.with_suffix("") / file.path.relative_to(folder)
+    if file.role == "agent":
+        return destination.path.parent / f"agent-{id_map.agents[_agent_id(file.path)]}.jsonl"
+    assert files.config is not None
+    if file.role == "todos":
+        return file.path.with_name(ids.new_todo_name(file.path.name, id_map))
+    if file.role == "plan":
+        return file.path.with_name(f"{id_map.slugs[file.path.stem]}.md")
+    home = files.config / CONFIG_FOLDERS[file.role]
+    return home / id_map.session / file.path.relative_to(home / id_map.source)
+
+
+def _extend_index(file: SideFile, id_map: IdMap, destination: Destination) -> Iterator[FileChange]:
+    if destination.path.parent != file.path.parent:
+        return  # another project has its own index, or none
+    document = read_file(file.path)
+    data = ids.add_index_entry(document, id_map, str(destination.path), destination.modified)
+    if data is not None:
+        yield FileChange("replace", file.path, data=data, base=document)
+
+
+def _find_removed_agents(prepared: PreparedEdit, files: SessionFiles) -> set[Path]:
+    """Return the files of agents whose calls are in the source and not in the result, and of those they started."""
+    gone = _call_ids(prepared.source) - _call_ids(prepared.result)
+    agent_files = files.with_role("agent")
+    if not gone or not agent_files:
+        return set()
+    texts = {file.path: read_agent_lines(file.path, prepared.source.id) for file in agent_files}
+    paths = {_agent_id(path): path for path in texts}
+    known = [AgentFile(id=id, entries=texts[path].entries, meta=_read_meta(path)) for id, path in paths.items()]
+    linked = {paths[agent.id]: agent.call.id for agent in link_agents(prepared.source.entries, known) if agent.call}
+    found: set[Path] = set()
+    # Agents start agents: each that is found may be the caller of more.
+    while more := {path for path in texts if linked.get(path) in gone} - found:
+        found |= more
+        gone |= {call for path in more for call in _call_ids(texts[path])}
+    return found | {path.with_suffix(".meta.json") for path in found}
+
+
+def _read_meta(path: Path) -> AgentMeta | None:
+    """Read the meta file beside an agent's file."""
     try:
-        value = msgspec.json.decode(document)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+        return parse_agent_meta(read_file(path.with_suffix(".meta.json")))
+    except (UnspoolError, msgspec.DecodeError):
         return None
-    entries: Any = value.get("entries") if isinstance(value, dict) else None
-    if not isinstance(entries, list):
-        return None
-    own = next((one for one in entries if isinstance(one, dict) and one.get("sessionId") == new.source), None)
-    if own is None:
-        return None
-    entry = {**own, "sessionId": new.session, "fullPath": path, "fileMtime": modified}
-    try:
-        return patch(document, {("entries", len(entries)): entry})
-    except Refused:
-        return None
+
+
+def _call_ids(text: SessionText) -> set[str]:
+    return {id for entry in text.entries for id in tool_use_ids(entry)}

@@ -1,1 +1,46 @@
-"""Sessions for other eyes: plain data, counts, the story as steps, Markdown."""
+"""Exports sessions: as JSON data, counts, a sequence of steps, Markdown, and the versions of the files they changed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from unspool._lazy import lazy_door
+
+# fmt: off
+if TYPE_CHECKING:
+    from unspool.export import counts, describe_calls, describe_lines, file_versions, json_data, outline
+    from unspool.export.block_text import blocks_to_text, image_size
+    from unspool.export.depth import DEPTH_NAMES, Depth, parse_depth
+    from unspool.export.describe_calls import CallState, diff_lines, parse_exit_code
+    from unspool.export.file_versions import (
+        FileHistoryVersion, diff_versions, find_versions, read_version, version_label, version_to_json,
+    )
+    from unspool.export.json_data import decode_line
+    from unspool.export.markdown import render_markdown
+    from unspool.export.outline import Branch, Section, build_branch_tree, number_sections, parse_turn_range
+    from unspool.export.story import (
+        AnswerStep, EventKind, EventStep, PromptStep, SidechainStep, Step, Story, StoryContext, ThinkingStep,
+        ToolCallStep, build_story_context,
+    )
+
+__all__ = [
+    "DEPTH_NAMES", "AnswerStep", "Branch", "CallState", "Depth", "EventKind", "EventStep", "FileHistoryVersion",
+    "PromptStep", "Section", "SidechainStep", "Step", "Story", "StoryContext", "ThinkingStep", "ToolCallStep",
+    "blocks_to_text", "build_branch_tree", "build_story_context", "counts", "decode_line", "describe_calls",
+    "describe_lines", "diff_lines", "diff_versions", "file_versions", "find_versions", "image_size", "json_data",
+    "number_sections", "outline", "parse_depth", "parse_exit_code", "parse_turn_range", "read_version",
+    "render_markdown", "version_label", "version_to_json",
+]
+
+__getattr__ = lazy_door(__name__, {
+    "block_text": "blocks_to_text image_size",
+    "depth": "DEPTH_NAMES Depth parse_depth",
+    "describe_calls": "CallState diff_lines parse_exit_code",
+    "file_versions": "FileHistoryVersion diff_versions find_versions read_version version_label version_to_json",
+    "json_data": "decode_line",
+    "markdown": "render_markdown",
+    "outline": "Branch Section build_branch_tree number_sections parse_turn_range",
+    "story":
+        "AnswerStep EventKind EventStep PromptStep SidechainStep Step Story StoryContext ThinkingStep "
+        "ToolCallStep build_story_context",
+})

@@ -1,9 +1,9 @@
-"""Sessions in numbers: what `unspool ls` and `unspool stats` tell.
+"""Counts the lines, blocks, messages and tool calls of sessions for `unspool ls` and `unspool stats`.
 
 Rules
   1. Lines are entries and bad lines, as for `unspool doctor`. Entries, stop reasons and blocks are counted by the line,
      messages, calls and results by their ids.
-  2. A prompt that is a plain string is no block: the file has none there.
+  2. A prompt that is a plain string counts as no block: the file has none there.
 """
 
 from __future__ import annotations
@@ -12,17 +12,16 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias
 
-from unspool.format.blocks import AnyBlock, ToolResult, ToolUse
-from unspool.format.entry import BadLine, Entry
-from unspool.format.records import Assistant, User
+from unspool.format import AnyBlock, Assistant, BadLine, Entry, User
+from unspool.graph.tool_calls import collect_uses_and_results
 from unspool.home import Session
-from unspool.read.survey import kind_of
+from unspool.read import kind_of
 
 Json: TypeAlias = dict[str, Any]
 
 STOP_REASONS = ("end_turn", "tool_use", "stop_sequence", "null")
-BLOCKS = ("text", "tool_use", "tool_result", "thinking")
-"""What always has a column, found or not."""
+BLOCK_KINDS = ("text", "tool_use", "tool_result", "thinking")
+"""What always has a column, even if no session has it."""
 
 _COLUMNS = {
     "file_history": "file-history-snapshot",
@@ -32,8 +31,8 @@ _COLUMNS = {
 }
 
 
-def row(session: Session) -> Json:
-    """Return what a list of sessions tells of one, and what it is filtered by."""
+def session_row(session: Session) -> Json:
+    """Return the row of a session in a list: what it shows and what it is filtered by."""
     facts = session.facts
     return {
         "id": session.id,
@@ -61,17 +60,17 @@ def row(session: Session) -> Json:
     }
 
 
-def counts(session: Session) -> Json:
-    """Return the counts of a session's own file."""
+def count_session(session: Session) -> Json:
+    """Return the counts of a session's own file, without those of its agents."""
     entries = session.entries
-    uses, results = _ids(entries)
+    uses, results = (found.keys() for found in collect_uses_and_results(entries))
     return {
         "lines": len(entries) + sum(isinstance(item, BadLine) for item in session.items),
         "bytes": sum(item.length for item in session.items),
         "versions": dict(Counter(entry.record.version for entry in entries if entry.record.version)),
-        "entries": _by_size(kind_of(entry)[0].partition("/")[0] for entry in entries),
-        "stop_reasons": _by_size(_stop_reasons(entries)),
-        "blocks": _by_size(_blocks(entries)),
+        "entries": _count_by_frequency(kind_of(entry)[0].partition("/")[0] for entry in entries),
+        "stop_reasons": _count_by_frequency(_stop_reasons(entries)),
+        "blocks": _count_by_frequency(_block_kinds(entries)),
         "messages": len(session.messages),
         "tool_calls": len(uses),
         "tool_results": len(results),
@@ -85,15 +84,17 @@ def counts(session: Session) -> Json:
     }
 
 
-def tables(counted: Iterable[tuple[str, Json]]) -> dict[str, list[Json]]:
+def build_tables(counted: Iterable[tuple[str, Json]]) -> dict[str, list[Json]]:
     """Return counts of many sessions, by id, as three tables: an inventory, stop reasons, content blocks."""
-    given = list(counted)
-    reasons = _columns(STOP_REASONS, (counts["stop_reasons"] for _, counts in given))
-    kinds = _columns(BLOCKS, (counts["blocks"] for _, counts in given))
+    sessions = list(counted)
+    reasons = _columns(STOP_REASONS, (counts["stop_reasons"] for _, counts in sessions))
+    kinds = _columns(BLOCK_KINDS, (counts["blocks"] for _, counts in sessions))
     return {
-        "sessions": [_inventory(id, counts) for id, counts in given],
-        "stop_reasons": [{"id": id, **{name: c["stop_reasons"].get(name, 0) for name in reasons}} for id, c in given],
-        "blocks": [{"id": id, **{name: c["blocks"].get(name, 0) for name in kinds}} for id, c in given],
+        "sessions": [_inventory(id, counts) for id, counts in sessions],
+        "stop_reasons": [
+            {"id": id, **{name: c["stop_reasons"].get(name, 0) for name in reasons}} for id, c in sessions
+        ],
+        "blocks": [{"id": id, **{name: c["blocks"].get(name, 0) for name in kinds}} for id, c in sessions],
     }
 
 
@@ -111,12 +112,12 @@ def _inventory(id: str, counts: Json) -> Json:
     }
 
 
-def _columns(always: Sequence[str], found: Iterable[Json]) -> list[str]:
-    others = {name for counts in found for name in counts} - set(always)
+def _columns(always: Sequence[str], counted: Iterable[Json]) -> list[str]:
+    others = {name for counts in counted for name in counts} - set(always)
     return [*always, *sorted(others)]
 
 
-def _by_size(names: Iterable[str]) -> dict[str, int]:
+def _count_by_frequency(names: Iterable[str]) -> dict[str, int]:
     return dict(Counter(names).most_common())
 
 
@@ -124,32 +125,16 @@ def _stop_reasons(entries: Iterable[Entry]) -> Iterable[str]:
     return (entry.record.message.stop_reason or "null" for entry in entries if isinstance(entry.record, Assistant))
 
 
-def _blocks(entries: Iterable[Entry]) -> Iterable[str]:
+def _block_kinds(entries: Iterable[Entry]) -> Iterable[str]:
     for entry in entries:
         record = entry.record
         if isinstance(record, User | Assistant) and not isinstance(record.message.content, str):
-            yield from map(_type, record.message.content)
+            yield from map(_block_kind, record.message.content)
 
 
-def _type(block: AnyBlock) -> str:
+def _block_kind(block: AnyBlock) -> str:
     tag = type(block).__struct_config__.tag
     return tag if isinstance(tag, str) else getattr(block, "type", None) or "(no type)"
-
-
-def _ids(entries: Iterable[Entry]) -> tuple[set[str], set[str]]:
-    uses: set[str] = set()
-    results: set[str] = set()
-    for entry in entries:
-        if isinstance(entry.record, User | Assistant):
-            for block in entry.record.message.blocks:
-                match block:
-                    case ToolUse(id=id):
-                        uses.add(id)
-                    case ToolResult(tool_use_id=id):
-                        results.add(id)
-                    case _:
-                        pass
-    return uses, results
 
 
 def _is_string_prompt(entry: Entry) -> bool:

@@ -1,4 +1,4 @@
-"""How much of a session is told, in a terminal, a page or a file."""
+"""Names the levels of detail at which a terminal, a page or a file shows a session."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import IntEnum
 
 
 class Depth(IntEnum):
-    """How much is told: each tells what those before it tell, and more."""
+    """A level of detail: each shows what those before it show, and more."""
 
     PROMPTS = 0
     ANSWERS = 1
@@ -15,17 +15,17 @@ class Depth(IntEnum):
 
     @property
     def word(self) -> str:
-        """Its name as people write it."""
+        """The name, as `--depth` takes it."""
         return self.name.lower()
 
 
-WORDS = tuple(depth.word for depth in Depth)
+DEPTH_NAMES = tuple(depth.word for depth in Depth)
 
 
-def depth_of(word: str | None, default: Depth = Depth.STEPS) -> Depth:
-    """Return the depth a person means; the default for what is none.
+def parse_depth(word: str | None, default: Depth = Depth.STEPS) -> Depth:
+    """Return the level with this name; the default for what is none.
 
-    >>> depth_of("all").name, depth_of("deeper").name
+    >>> parse_depth("all").name, parse_depth("deeper").name
     ('ALL', 'STEPS')
     """
-    return Depth[word.upper()] if word in WORDS else default
+    return Depth[word.upper()] if word in DEPTH_NAMES else default

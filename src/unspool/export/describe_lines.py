@@ -1,8 +1,8 @@
-"""What `Story` leaves out: lines that are no part of the conversation, in a few words. A line in, a `Noted` out.
+"""Describes the lines that are no step of the conversation (`story.py`) in a few words.
 
 Rules
-  1. Every line says something, if only at the greatest depth: nothing in a file is invisible on its page.
-  2. What a person may have to act on, or nobody has described yet, is told with the steps.
+  1. Every line has a description, if only at the greatest depth: nothing in a file is invisible on its page.
+  2. What a person may have to act on, and what is unknown, is shown with the steps.
 """
 
 from __future__ import annotations
@@ -10,19 +10,27 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any, NamedTuple
 
-from unspool.display.units import amount, duration, tokens
+from unspool.display import amount, duration, tokens
 from unspool.export.depth import Depth
-from unspool.export.describe_calls import first_line
-from unspool.format import attachments, meta_records, progress
-from unspool.format.blocks import Other, as_blocks
-from unspool.format.entry import Entry
-from unspool.format.envelope import Unknown
-from unspool.format.records import SYSTEM_SUBTYPES, Attachment, Progress, System, User
-from unspool.graph.turns import text_of
+from unspool.format import (
+    SYSTEM_SUBTYPES,
+    Attachment,
+    Entry,
+    Other,
+    Progress,
+    System,
+    Unknown,
+    User,
+    as_blocks,
+    attachments,
+    meta_records,
+    records,
+)
+from unspool.graph import first_line, join_text
 
 
-class Noted(NamedTuple):
-    """What a line says."""
+class LineDescription(NamedTuple):
+    """What a line says, and the depth at which it is shown."""
 
     kind: str
     """`hook`, `queue`, `pull request`, `unknown`, `progress`, `attached`, `note`, …"""
@@ -32,86 +40,93 @@ class Noted(NamedTuple):
     url: str | None = None
 
 
-def noted(entry: Entry) -> Noted:
-    """Return what a line says that is no step of the conversation."""
+def describe_line(entry: Entry) -> LineDescription:
+    """Return the description of a line that is no step of the conversation."""
     match entry.record:
         case Unknown(type=kind):
-            return Noted("unknown", f"record `{kind}`" if kind else "record without a type", Depth.STEPS)
+            return LineDescription("unknown", f"record `{kind}`" if kind else "record without a type", Depth.STEPS)
         case System() as record:
-            return _system(record)
+            return _describe_system(record)
         case Attachment(attachment=attachment):
-            return _attachment(attachment)
+            return _describe_attachment(attachment)
         case Progress(data=data):
-            return _progress(data)
+            return _describe_progress(data)
         case User() as record:
-            return Noted("note to the model", text_of(record.message.blocks))
+            return LineDescription("note to the model", join_text(record.message.blocks))
         case meta_records.QueueOperation(operation=operation, content=content):
-            said = text_of(as_blocks(content)) if content else ""
-            return Noted("queue", f"{operation or 'operation'}{f': {said}' if said else ''}", Depth.STEPS)
+            text = join_text(as_blocks(content)) if content else ""
+            return LineDescription("queue", f"{operation or 'operation'}{f': {text}' if text else ''}", Depth.STEPS)
         case record:
-            return _note(record)
+            return _describe_meta_record(record)
 
 
-def _note(record: Any) -> Noted:
+def _describe_meta_record(record: Any) -> LineDescription:
     match record:
         case meta_records.PrLink(pr_number=number, pr_url=url, pr_repository=repository):
             parts = [f"#{number}" if number is not None else "", repository or "", url or ""]
-            return Noted("pull request", " ".join(part for part in parts if part), Depth.STEPS, url=url)
+            return LineDescription("pull request", " ".join(part for part in parts if part), Depth.STEPS, url=url)
         case meta_records.FrameLink(title=title, path=path, frame_url=url):
-            return Noted("artifact", title or path or url or "", Depth.STEPS, url=url)
+            return LineDescription("artifact", title or path or url or "", Depth.STEPS, url=url)
         case meta_records.Relocated(relocated_cwd=folder):
-            return Noted("moved", f"to {folder}", Depth.STEPS)
+            return LineDescription("moved", f"to {folder}", Depth.STEPS)
         case meta_records.WorktreeState(worktree_session=state):
-            return Noted("worktree", "entered" if state else "left", Depth.STEPS)
+            return LineDescription("worktree", "entered" if state else "left", Depth.STEPS)
         case meta_records.ContentReplacement(replacements=replaced):
-            return Noted("shortened", f"{amount(len(replaced), 'tool result')} in what the model sees", Depth.STEPS)
+            return LineDescription(
+                "shortened", f"{amount(len(replaced), 'tool result')} in what the model sees", Depth.STEPS
+            )
         case meta_records.ContinuedIn(continued_in_session_id=id):
-            return Noted("continued", f"in session {id}", Depth.STEPS)
+            return LineDescription("continued", f"in session {id}", Depth.STEPS)
         case meta_records.EndedByModel():
-            return Noted("ended", "by the model", Depth.STEPS)
+            return LineDescription("ended", "by the model", Depth.STEPS)
         case meta_records.ContextCollapse(summary=summary):
-            return Noted("collapsed", summary or "a stretch of the conversation", Depth.STEPS)
+            return LineDescription("collapsed", summary or "a stretch of the conversation", Depth.STEPS)
         case meta_records.CustomTitle(custom_title=words) | meta_records.AiTitle(ai_title=words):
-            return Noted("title", words or "")
+            return LineDescription("title", words or "")
         case meta_records.Summary(summary=words) | meta_records.TaskSummary(summary=words):
-            return Noted("title", words)
+            return LineDescription("title", words)
         case meta_records.PermissionMode(permission_mode=mode) | meta_records.Mode(mode=mode):
-            return Noted("mode", mode or "")
+            return LineDescription("mode", mode or "")
         case meta_records.LastPrompt(last_prompt=words):
-            return Noted("last prompt", words or "")
+            return LineDescription("last prompt", words or "")
         case meta_records.FileHistorySnapshot(snapshot=history):
-            return Noted("snapshot", amount(len(history.tracked_file_backups), "file"))
+            return LineDescription("snapshot", amount(len(history.tracked_file_backups), "file"))
         case meta_records.FileHistoryDelta(tracking_path=path):
-            return Noted("snapshot", path or "")
+            return LineDescription("snapshot", path or "")
         case _:
             tag = type(record).__struct_config__.tag
-            return Noted("note", tag if isinstance(tag, str) else "")
+            return LineDescription("note", tag if isinstance(tag, str) else "")
 
 
-def _system(record: System) -> Noted:
+def _describe_system(record: System) -> LineDescription:
     match record.subtype:
         case "stop_hook_summary":
-            return _stop_hooks(record)
+            return _describe_stop_hooks(record)
         case "turn_duration":
+            # Bounded: `timedelta` raises for a number that a file may well hold.
             took = record.duration_ms
-            return Noted("turn took", duration(timedelta(milliseconds=min(took, 1e12))) if took is not None else "")
+            return LineDescription(
+                "turn took", duration(timedelta(milliseconds=min(took, 1e12))) if took is not None else ""
+            )
         case "microcompact_boundary":
             saved = record.microcompact_metadata.tokens_saved if record.microcompact_metadata else None
             words = f"{tokens(saved)} tokens of old tool results" if saved is not None else "old tool results"
-            return Noted("cleared", words, Depth.STEPS)
+            return LineDescription("cleared", words, Depth.STEPS)
         case "model_refusal_fallback":
             words = " to ".join(model for model in (record.original_model, record.fallback_model) if model)
-            return Noted("other model", words or record.content or "", Depth.STEPS)
+            return LineDescription("other model", words or record.content or "", Depth.STEPS)
         case "error":
-            return Noted("error", record.content or "", Depth.STEPS, failed=True)
+            return LineDescription("error", record.content or "", Depth.STEPS, failed=True)
         case subtype if subtype in SYSTEM_SUBTYPES:
-            return Noted("program", record.content or subtype or "", Depth.STEPS if record.content else Depth.ALL)
+            return LineDescription(
+                "program", record.content or subtype or "", Depth.STEPS if record.content else Depth.ALL
+            )
         case subtype:
             words = f"system line `{subtype}`" + (f": {record.content}" if record.content else "")
-            return Noted("unknown", words, Depth.STEPS)
+            return LineDescription("unknown", words, Depth.STEPS)
 
 
-def _stop_hooks(record: System) -> Noted:
+def _describe_stop_hooks(record: System) -> LineDescription:
     commands = [info.command or info.prompt_text or "" for info in record.hook_infos]
     errors = [first_line(str(error)) for error in record.hook_errors]
     count = record.hook_count if record.hook_count is not None else len(commands)
@@ -119,89 +134,93 @@ def _stop_hooks(record: System) -> Noted:
     if record.prevented_continuation:
         words.append("stopped it")
     words += [first_line(command) for command in commands if command][:1]
-    return Noted("hook", " · ".join(words), Depth.STEPS, failed=bool(errors))
+    return LineDescription("hook", " · ".join(words), Depth.STEPS, failed=bool(errors))
 
 
-def _progress(data: Any) -> Noted:
+def _describe_progress(data: Any) -> LineDescription:
     match data:
-        case progress.HookProgress(hook_event=event, hook_name=name, command=command):
+        case records.HookProgress(hook_event=event, hook_name=name, command=command):
             words = " ".join(part for part in (name or event or "", first_line(command or "")) if part)
-            return Noted("hook", words, Depth.STEPS)
+            return LineDescription("hook", words, Depth.STEPS)
         case Other(type=kind):
-            return Noted("unknown", f"progress `{kind}`", Depth.STEPS)
-        case progress.BashProgress(elapsed_time_seconds=seconds, total_lines=lines):
+            return LineDescription("unknown", f"progress `{kind}`", Depth.STEPS)
+        case records.BashProgress(elapsed_time_seconds=seconds, total_lines=lines):
             took = f"{seconds:.0f} s" if seconds is not None else ""
-            return Noted("progress", " · ".join(part for part in (took, amount(lines or 0, "line")) if part))
-        case progress.AgentProgress(agent_id=id):
-            return Noted("progress", f"agent {id}" if id else "agent")
-        case progress.McpProgress(server_name=server, tool_name=tool, status=status):
-            return Noted("progress", " ".join(part for part in (server, tool, status) if part))
-        case progress.QueryUpdate(query=query) | progress.SearchResultsReceived(query=query):
-            return Noted("progress", query or "")
-        case progress.WaitingForTask(task_description=words):
-            return Noted("progress", f"waiting for {words or 'a task'}")
+            return LineDescription("progress", " · ".join(part for part in (took, amount(lines or 0, "line")) if part))
+        case records.AgentProgress(agent_id=id):
+            return LineDescription("progress", f"agent {id}" if id else "agent")
+        case records.McpProgress(server_name=server, tool_name=tool, status=status):
+            return LineDescription("progress", " ".join(part for part in (server, tool, status) if part))
+        case records.QueryUpdate(query=query) | records.SearchResultsReceived(query=query):
+            return LineDescription("progress", query or "")
+        case records.WaitingForTask(task_description=words):
+            return LineDescription("progress", f"waiting for {words or 'a task'}")
         case _:
-            return Noted("progress", "")
+            return LineDescription("progress", "")
 
 
-def _attachment(data: Any) -> Noted:
+def _describe_attachment(data: Any) -> LineDescription:
     match data:
-        case attachments.Hook():
-            return _hook(data)
+        case attachments.HookAttachment():
+            return _describe_hook(data)
         case Other(type=kind):
-            return Noted("unknown", f"attachment `{kind}`", Depth.STEPS)
+            return LineDescription("unknown", f"attachment `{kind}`", Depth.STEPS)
         case (
-            attachments.File(filename=name, display_path=shown)
+            attachments.FileMention(filename=name, display_path=shown)
             | attachments.CompactFileReference(filename=name, display_path=shown)
         ):
-            return Noted("attached", shown or name or "a file", Depth.STEPS)
+            return LineDescription("attached", shown or name or "a file", Depth.STEPS)
         case attachments.Directory(path=path, display_path=shown):
-            return Noted("attached", shown or path or "a folder", Depth.STEPS)
+            return LineDescription("attached", shown or path or "a folder", Depth.STEPS)
         case attachments.EditedTextFile(filename=name, display_path=shown):
-            return Noted("changed elsewhere", shown or name or "a file", Depth.STEPS)
+            return LineDescription("changed elsewhere", shown or name or "a file", Depth.STEPS)
         case attachments.NestedMemory(path=path, display_path=shown):
-            return Noted("memory", shown or path or "", Depth.STEPS)
+            return LineDescription("memory", shown or path or "", Depth.STEPS)
         case attachments.TaskStatus(description=words, status=status, task_id=id):
-            return Noted("task", f"{words or id or ''} {status or ''}".strip(), Depth.STEPS)
+            return LineDescription("task", f"{words or id or ''} {status or ''}".strip(), Depth.STEPS)
         case attachments.GoalStatus(met=met, condition=condition):
-            return Noted("goal", f"{'met' if met else 'not met'}: {condition or ''}", Depth.STEPS)
-        case attachments.MaxTurnsReached(max_turns=most):
-            return Noted("limit", f"{most} turns reached", Depth.STEPS, failed=True)
+            return LineDescription("goal", f"{'met' if met else 'not met'}: {condition or ''}", Depth.STEPS)
+        case attachments.MaxTurnsReached(max_turns=limit):
+            return LineDescription("limit", f"{limit} turns reached", Depth.STEPS, failed=True)
         case attachments.PlanMode():
-            return Noted("plan mode", "on", Depth.STEPS)
+            return LineDescription("plan mode", "on", Depth.STEPS)
         case attachments.PlanModeExit():
-            return Noted("plan mode", "over", Depth.STEPS)
+            return LineDescription("plan mode", "over", Depth.STEPS)
         case attachments.Reminder(text=text):
-            return Noted("note to the model", text or "")
+            return LineDescription("note to the model", text or "")
         case None:
-            return Noted("unknown", "attachment without content", Depth.STEPS)
+            return LineDescription("unknown", "attachment without content", Depth.STEPS)
         case _:
             tag = type(data).__struct_config__.tag
-            return Noted("attached", tag.replace("_", " ") if isinstance(tag, str) else "")
+            return LineDescription("attached", tag.replace("_", " ") if isinstance(tag, str) else "")
 
 
-def _hook(data: attachments.Hook) -> Noted:
+def _describe_hook(data: attachments.HookAttachment) -> LineDescription:
     name = data.hook_name or data.hook_event or "hook"
     match data:
         case attachments.HookSuccess(content=content, stdout=stdout, stderr=stderr):
-            said = first_line(content or stdout or stderr or "")
-            return Noted("hook", f"{name}{f': {said}' if said else ''}", Depth.STEPS if said else Depth.ALL)
+            output = first_line(content or stdout or stderr or "")
+            return LineDescription(
+                "hook", f"{name}{f': {output}' if output else ''}", Depth.STEPS if output else Depth.ALL
+            )
         case attachments.HookNonBlockingError(stderr=stderr, stdout=stdout, exit_code=code):
             words = [name, f"exit {code}" if code is not None else "", first_line(stderr or stdout or "")]
-            return Noted("hook", " · ".join(word for word in words if word), Depth.STEPS, failed=True)
+            return LineDescription("hook", " · ".join(word for word in words if word), Depth.STEPS, failed=True)
         case attachments.HookBlockingError(blocking_error=error):
             reason = error.get("blockingError") if isinstance(error, dict) else error
-            return Noted("hook", f"{name} said no: {first_line(str(reason or ''))}", Depth.STEPS, failed=True)
+            return LineDescription("hook", f"{name} said no: {first_line(str(reason or ''))}", Depth.STEPS, failed=True)
         case attachments.HookErrorDuringExecution(content=content):
-            return Noted("hook", f"{name} could not be run: {first_line(content or '')}", Depth.STEPS, failed=True)
+            return LineDescription(
+                "hook", f"{name} could not be run: {first_line(content or '')}", Depth.STEPS, failed=True
+            )
         case attachments.HookCancelled():
-            return Noted("hook", f"{name} was stopped", Depth.STEPS, failed=True)
+            return LineDescription("hook", f"{name} was stopped", Depth.STEPS, failed=True)
         case attachments.HookStoppedContinuation(message=message):
-            return Noted("hook", f"{name} ended the turn: {first_line(message or '')}", Depth.STEPS)
+            return LineDescription("hook", f"{name} ended the turn: {first_line(message or '')}", Depth.STEPS)
         case attachments.HookSystemMessage(content=content):
-            return Noted("hook", f"{name}: {first_line(content or '')}", Depth.STEPS)
+            return LineDescription("hook", f"{name}: {first_line(content or '')}", Depth.STEPS)
         case attachments.HookAdditionalContext(content=content):
-            said = first_line("\n".join(map(str, content)))
-            return Noted("hook", f"{name} told the model: {said}", Depth.STEPS)
+            text = first_line("\n".join(map(str, content)))
+            return LineDescription("hook", f"{name} told the model: {text}", Depth.STEPS)
         case _:
-            return Noted("hook", name, Depth.STEPS)
+            return LineDescription("hook", name, Depth.STEPS)

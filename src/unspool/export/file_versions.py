@@ -1,13 +1,13 @@
-"""Versions of files: a session in, each file it changed as it was before, version by version, out.
+"""Finds and reads the versions of files that Claude Code kept before a session changed them.
 
 At each prompt, and before a file is changed for the first time, Claude Code keeps a copy of it in
-`<config>/file-history/<session>/` and says so in the session's file. Every such line repeats what was said before.
+`<config>/file-history/<session>/` and writes a line about it. Every such line repeats the versions before.
 
 Rules
-  1. The lines say which versions there are; the copies may be gone all the same.
-  2. Names and ids came out of a file: each becomes part of a path only as a plain name (`paths.inside`), and links are
-     not followed.
-  3. A session that was resumed or forked may name copies of the session it came from: its own folder is looked at
+  1. The lines name the versions; the copies may be gone all the same.
+  2. Names and ids come from a file: each becomes part of a path only as a plain name (`paths.join_names`), and links
+     are not followed.
+  3. A session that was resumed or forked may name copies of the session it came from: its own folder is searched
      first, then those of the sessions whose ids its lines carry.
 """
 
@@ -20,80 +20,81 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from unspool.display.safe import clean_line
+from unspool.display import clean_line
 from unspool.errors import NotFound, Refused, Unreadable
-from unspool.files.open import MAX_SIDE_FILE, read_whole
-from unspool.format.meta_records import Backup, FileHistoryDelta, FileHistorySnapshot
+from unspool.files import MAX_SIDE_FILE, read_whole
+from unspool.format import Backup, FileHistoryDelta, FileHistorySnapshot
 from unspool.home import Session
-from unspool.paths import inside
+from unspool.paths import join_names
 
-LARGEST = 8 * 1024 * 1024
-"""Bytes of a version that is still compared: the time it takes grows faster than the file."""
+MAX_COMPARED_BYTES = 8 * 1024 * 1024
+"""Larger versions are not compared: the time it takes grows faster than the file."""
 
+# Not `splitlines`: a form feed or U+2028 ends no line of a diff.
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 _NUMBERED = re.compile(r".*@v([0-9]{1,9})", re.DOTALL)
 
 
-class Version(NamedTuple):
-    """A file as it was at some time."""
+class FileHistoryVersion(NamedTuple):
+    """One version of a file that a session changed."""
 
     path: str
-    """As the session names it: mostly relative to the folder it worked in."""
+    """As the session names it: mostly relative to its working folder."""
     number: int
     name: str | None
     """The name of the copy; None: the file did not exist."""
     time: str | None
 
 
-def versions(session: Session) -> dict[str, list[Version]]:
+def find_versions(session: Session) -> dict[str, list[FileHistoryVersion]]:
     """Return the versions of each file, by number; the files in the order in which they were first changed."""
-    found: dict[str, dict[tuple[int, str | None], Version]] = {}
+    by_path: dict[str, dict[tuple[int, str | None], FileHistoryVersion]] = {}
     for path, backup in _backups(session):
-        number = _number(backup)
+        number = _version_number(backup)
         if number is not None:
-            version = Version(path, number, backup.backup_file_name, backup.backup_time)
-            found.setdefault(path, {}).setdefault((number, version.name), version)
-    return {path: sorted(known.values(), key=lambda version: version.number) for path, known in found.items()}
+            version = FileHistoryVersion(path, number, backup.backup_file_name, backup.backup_time)
+            by_path.setdefault(path, {}).setdefault((number, version.name), version)
+    return {path: sorted(known.values(), key=lambda version: version.number) for path, known in by_path.items()}
 
 
-def backup_path(session: Session, version: Version) -> Path | None:
-    """Return where the copy of a version lies; None if it is gone or there never was one."""
+def find_backup(session: Session, version: FileHistoryVersion) -> Path | None:
+    """Return the path of the copy of a version; None if it is gone or there never was one."""
     if version.name is None:
         return None
-    paths = (inside(folder, version.name) for folder in _folders(session))
+    paths = (join_names(folder, version.name) for folder in _find_folders(session))
     return next((path for path in paths if os.path.lexists(path)), None)
 
 
-def size(session: Session, version: Version) -> int | None:
+def version_size(session: Session, version: FileHistoryVersion) -> int | None:
     """Return how many bytes a version has; None if there is no copy that can be read."""
     try:
-        path = backup_path(session, version)
+        path = find_backup(session, version)
         status = path.lstat() if path else None
     except (Refused, OSError):  # not a plain name; gone since it was found
         return None
     return status.st_size if status and stat.S_ISREG(status.st_mode) else None
 
 
-def content(session: Session, version: Version) -> bytes:
+def read_version(session: Session, version: FileHistoryVersion) -> bytes:
     """Return the bytes of a version."""
-    label = f"`{version.path}@v{version.number}`"
+    label = f"`{version_label(version)}`"
     if version.name is None:
         raise NotFound(f"the file did not exist then: {label}", hint="a later version may have something in it")
-    path = backup_path(session, version)
+    path = find_backup(session, version)
     if path is None:
         hint = "Claude Code removes old ones; `--file` without a version tells which are left"
         raise NotFound(f"the copy is gone: {label}", hint=hint)
     return read_whole(path, MAX_SIDE_FILE)
 
 
-def label(version: Version) -> str:
-    """Return what a version is called."""
+def version_label(version: FileHistoryVersion) -> str:
+    """Return the name of a version, as `--file` takes it."""
     return f"{version.path}@v{version.number}"
 
 
-def about(session: Session, version: Version) -> dict[str, Any]:
-    """Return what is known of a version, as JSON has it."""
-    length = size(session, version)
+def version_to_json(session: Session, version: FileHistoryVersion) -> dict[str, Any]:
+    """Return a version as JSON data."""
+    length = version_size(session, version)
     return {
         "file": version.path,
         "version": version.number,
@@ -104,25 +105,25 @@ def about(session: Session, version: Version) -> dict[str, Any]:
     }
 
 
-def difference(session: Session, old: Version, new: Version) -> str:
+def diff_versions(session: Session, old: FileHistoryVersion, new: FileHistoryVersion) -> str:
     """Return a unified diff, empty if there is none; a file that did not exist is empty.
 
     Bytes that are no text are kept as surrogates.
     """
-    import difflib
+    import difflib  # start-up: only a comparison needs it
 
-    texts = [b"" if version.name is None else content(session, version) for version in (old, new)]
-    names = [clean_line(label(version)) for version in (old, new)]
+    texts = [b"" if version.name is None else read_version(session, version) for version in (old, new)]
+    names = [clean_line(version_label(version)) for version in (old, new)]
     if texts[0] == texts[1]:
         return ""
     if any(b"\0" in text for text in texts):
         return f"binary files {names[0]} and {names[1]} differ\n"
-    if max(map(len, texts)) > LARGEST:
+    if max(map(len, texts)) > MAX_COMPARED_BYTES:
         raise Unreadable(f"too large to compare: `{new.path}`", hint="`-o FILE` writes a version, for another program")
     before, after = (_LINE.findall(text.decode("utf-8", "surrogateescape")) for text in texts)
     times = [clean_line(version.time or "") for version in (old, new)]
-    told = difflib.unified_diff(before, after, names[0], names[1], times[0], times[1])
-    return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in told)
+    lines = difflib.unified_diff(before, after, names[0], names[1], times[0], times[1])
+    return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
 
 
 def _backups(session: Session) -> Iterator[tuple[str, Backup]]:
@@ -136,29 +137,29 @@ def _backups(session: Session) -> Iterator[tuple[str, Backup]]:
                 pass
 
 
-def _number(backup: Backup) -> int | None:
+def _version_number(backup: Backup) -> int | None:
     if backup.version is not None:
         return backup.version
     match = _NUMBERED.fullmatch(backup.backup_file_name or "")
     return int(match[1]) if match else None
 
 
-def _folders(session: Session) -> Iterator[Path]:
-    """Yield where the copies of a session may lie, its own folder first; none if it is in no config folder."""
+def _find_folders(session: Session) -> Iterator[Path]:
+    """Yield the folders that may have the copies, the session's own first; none outside a config folder."""
     projects = next((folder for folder in session.path.parents if folder.name == "projects"), None)
     if projects is None:
         return
-    place = projects.parent / "file-history"
+    history = projects.parent / "file-history"
     own = session.source.session_id or session.id
-    if _is_folder(place, own):
-        yield place / own
+    if _is_folder(history, own):
+        yield history / own
     for id in dict.fromkeys(entry.record.session_id for entry in session.entries):
-        if id is not None and id != own and _is_folder(place, id):
-            yield place / id
+        if id is not None and id != own and _is_folder(history, id):
+            yield history / id
 
 
-def _is_folder(place: Path, name: str) -> bool:
+def _is_folder(parent: Path, name: str) -> bool:
     try:
-        return all(stat.S_ISDIR(one.lstat().st_mode) for one in (place, inside(place, name)))
+        return all(stat.S_ISDIR(path.lstat().st_mode) for path in (parent, join_names(parent, name)))
     except (Refused, OSError, ValueError):  # not a plain name, or no such folder
         return False

@@ -1,7 +1,7 @@
-"""A session as Markdown: a transcript to read, to keep in a repository, to send.
+"""Renders a session as a Markdown transcript.
 
 Rules
-  1. Words of the model are Markdown already and stay as they are. All else is quoted, or fenced with a fence longer
+  1. Texts of the model are Markdown already and stay as they are. All else is quoted, or fenced with a fence longer
      than any inside it, so that nothing in a file or result ends its own fence.
   2. Thinking and agents are folded; a file's change is a `diff` block.
 """
@@ -9,33 +9,42 @@ Rules
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import tzinfo
-from functools import partial
 
-from unspool.display import units
-from unspool.display.safe import clean_line
+from unspool.display import clean_line, units
 from unspool.export import describe_calls
 from unspool.export.depth import Depth
-from unspool.export.outline import NestedAgent, Section, by_call, sections
-from unspool.export.story import Answer, Call, Inside, Mark, MarkKind, Prompt, Step, Story, Thought
+from unspool.export.outline import NestedAgent, Section, group_agents_by_call, number_sections
+from unspool.export.story import (
+    AnswerStep,
+    EventKind,
+    EventStep,
+    PromptStep,
+    SidechainStep,
+    Step,
+    Story,
+    ThinkingStep,
+    ToolCallStep,
+)
+from unspool.format import Entry
 from unspool.home import Session
 
-_MOST_LINES = 200
-"""Of an error or a diff; a page with more is not read."""
+_MAX_LINES = 200
+"""Of an error or a diff: nobody reads more."""
 _MARKUP = re.compile(r"([\\`*_\[\]<>#|])")
 
 
-def markdown(
+def render_markdown(
     session: Session, zone: tzinfo | None = None, *, depth: Depth = Depth.STEPS, turns: range | None = None
 ) -> str:
-    """Return a session as Markdown, times in a zone: the machine's own if none is given; some turns, or all."""
-    return "\n".join([*_head(session, zone), *_body(session, zone, depth, turns)]).rstrip() + "\n"
+    """Return a session as Markdown, all turns or some; times are in the machine's own zone unless one is given."""
+    return "\n".join([*_render_head(session, zone), *_render_body(session, zone, depth, turns)]).rstrip() + "\n"
 
 
-def _head(session: Session, zone: tzinfo | None) -> Iterator[str]:
+def _render_head(session: Session, zone: tzinfo | None) -> Iterator[str]:
     facts = session.facts
-    when = units.span(units.moment(facts.started, zone), units.moment(facts.last, zone))
+    when = units.span(units.local_time(facts.started, zone), units.local_time(facts.last, zone))
     lines = {
         "session": session.id,
         "project": session.cwd or session.project,
@@ -50,83 +59,84 @@ def _head(session: Session, zone: tzinfo | None) -> Iterator[str]:
     yield ""
 
 
-def _body(session: Session, zone: tzinfo | None, depth: Depth, turns: range | None) -> Iterator[str]:
+def _render_body(session: Session, zone: tzinfo | None, depth: Depth, turns: range | None) -> Iterator[str]:
     story = Story(session.entries)
-    agents = by_call(session) if session.agent_sources and depth >= Depth.STEPS else {}
-    for section in sections(session):
+    agents = group_agents_by_call(session) if session.agent_sources and depth >= Depth.STEPS else {}
+    for section in number_sections(session):
         if turns is not None and section.number not in turns:
             continue
-        yield from _title(section, zone)
+        yield from _render_heading(section, zone)
         for step in story.steps(section.entries):
-            if _least(step) <= depth:
-                yield from _step(step, session.cwd, agents)
-                if depth is Depth.ALL and isinstance(step, Call) and not step.call.failed:
+            if _min_depth(step) <= depth:
+                yield from _render_step(step, session.cwd, agents)
+                if depth is Depth.ALL and isinstance(step, ToolCallStep) and not step.call.failed:
                     yield from _folded("result", _fenced(describe_calls.result_text(step.call)))
 
 
-def _least(step: Step) -> Depth:
-    """Return the least depth at which a step is told, as on a terminal."""
+def _min_depth(step: Step) -> Depth:
+    """Return the least depth at which a step is shown, as on a terminal."""
     match step:
-        case Prompt() | Mark(kind=MarkKind.COMPACTION | MarkKind.INTERRUPT | MarkKind.API_ERROR):
+        case PromptStep() | EventStep(kind=EventKind.COMPACTION | EventKind.INTERRUPT | EventKind.API_ERROR):
             return Depth.PROMPTS
-        case Answer():
+        case AnswerStep():
             return Depth.ANSWERS
         case _:
             return Depth.STEPS
 
 
-def _title(section: Section, zone: tzinfo | None) -> Iterator[str]:
+def _render_heading(section: Section, zone: tzinfo | None) -> Iterator[str]:
     if section.turn is None:
         return
-    time = units.moment(section.turn.prompt.record.timestamp, zone)
+    time = units.local_time(section.turn.prompt.record.timestamp, zone)
     branch = " (on a branch that was left)" if section.left else ""
     yield f"## {section.number}{f' · {time:%Y-%m-%d %H:%M}' if time else ''}{branch}"
     yield ""
 
 
-def _step(step: Step, cwd: str | None, agents: dict[str, list[NestedAgent]]) -> Iterator[str]:
+def _render_step(step: Step, cwd: str | None, agents: dict[str, list[NestedAgent]]) -> Iterator[str]:
     match step:
-        case Prompt(text=text, queued=queued):
+        case PromptStep(text=text, queued=queued):
             yield from ["*queued while the model worked:*", ""] if queued else []
             yield from _quoted(text)
-        case Answer(text=text):
+        case AnswerStep(text=text):
             yield from [text.strip("\n"), ""]
-        case Thought(text=text) if text.strip():
+        case ThinkingStep(text=text) if text.strip():
             yield from _folded(f"thinking, {len(text):,} characters", _fenced(text))
-        case Thought():
+        case ThinkingStep():
             yield from ["*thinking, withheld*", ""]
-        case Call():
-            yield from _call(step, cwd, agents)
-        case Mark(kind=MarkKind.COMPACTION, text=text):
+        case ToolCallStep():
+            yield from _render_call(step, cwd, agents)
+        case EventStep(kind=EventKind.COMPACTION, text=text):
             yield from ["---", "", f"*compacted{f': {text}' if text else ''}*", ""]
-        case Mark(kind=MarkKind.SUMMARY, text=text):
+        case EventStep(kind=EventKind.SUMMARY, text=text):
             yield from _folded("summary of what came before", _quoted(text))
-        case Mark(kind=kind, text=text):
+        case EventStep(kind=kind, text=text):
             yield from [f"*{kind.value}*", "", *_quoted(text)]
-        case Inside(entries=entries):
-            story = Story(entries)
-            inner = [line for one in story.steps(entries) for line in _step(one, cwd, agents)]
-            yield from _folded("an agent", inner)
+        case SidechainStep(entries=entries):
+            yield from _folded("an agent", _render_steps(entries, cwd, agents))
 
 
-def _call(step: Call, cwd: str | None, agents: dict[str, list[NestedAgent]]) -> Iterator[str]:
+def _render_call(step: ToolCallStep, cwd: str | None, agents: dict[str, list[NestedAgent]]) -> Iterator[str]:
     call = step.call
-    patch = describe_calls.diff(call)
+    patch = describe_calls.diff_lines(call)
     sign = "…" if call.result is None else "✗" if call.failed else "✓"
-    notes = [describe_calls.changes(patch), units.duration(call.duration) if call.duration is not None else ""]
+    notes = [describe_calls.count_changes(patch), units.duration(call.duration) if call.duration is not None else ""]
     notes += ["no result"] if call.result is None else []
-    aim = describe_calls.target(call, cwd)
-    told = ", ".join(note for note in notes if note)
-    yield f"{sign} **{_escaped(call.name)}**{f' {_code(aim)}' if aim else ''}{f' ({told})' if told else ''}"
+    target = describe_calls.describe_call_target(call, cwd)
+    summary = ", ".join(note for note in notes if note)
+    yield f"{sign} **{_escaped(call.name)}**{f' {_code(target)}' if target else ''}{f' ({summary})' if summary else ''}"
     yield ""
     if call.failed:
-        yield from _fenced(describe_calls.error(call))
+        yield from _fenced(describe_calls.error_text(call))
     if patch:
         yield from _fenced("\n".join(patch), "diff")
     for nested in agents.get(call.id, []):
-        entries = nested.entries
-        steps = partial(_step, cwd=cwd, agents={**agents, call.id: []})
-        yield from _folded(nested.words, [line for one in Story(entries).steps(entries) for line in steps(one)])
+        # Without the agents of this very call: an agent's file may repeat the call that started it.
+        yield from _folded(nested.words, _render_steps(nested.entries, cwd, {**agents, call.id: []}))
+
+
+def _render_steps(entries: Sequence[Entry], cwd: str | None, agents: dict[str, list[NestedAgent]]) -> list[str]:
+    return [line for step in Story(entries).steps(entries) for line in _render_step(step, cwd, agents)]
 
 
 def _folded(title: str, lines: Iterator[str] | list[str]) -> Iterator[str]:
@@ -141,9 +151,9 @@ def _quoted(text: str) -> Iterator[str]:
 
 def _fenced(text: str, language: str = "") -> Iterator[str]:
     lines = text.rstrip("\n").splitlines()
-    rest = len(lines) - _MOST_LINES
+    rest = len(lines) - _MAX_LINES
     fence = "`" * max(3, _longest_run(text) + 1)
-    yield from [f"{fence}{language or 'text'}", *lines[:_MOST_LINES], fence]
+    yield from [f"{fence}{language or 'text'}", *lines[:_MAX_LINES], fence]
     yield from [f"*… {units.amount(rest, 'more line')}*"] if rest > 0 else []
     yield ""
 

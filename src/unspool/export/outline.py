@@ -1,10 +1,8 @@
-"""The shape of a session: its turns by number, which branch each is on, and the tree they form.
+"""Numbers the turns of a session, finds the branch of each and the tree they form, and its agents by their calls.
 
 Rules
   1. Turns are numbered in file order from 1, whichever branch they are on. What comes before the first is number 0.
   2. A turn whose prompt is not part of the graph (queued, before 2.1.100) is on the branch of the turn before it.
-
-[merged: nested.py] The agents of a session under the calls that started them.
 """
 
 from __future__ import annotations
@@ -13,29 +11,27 @@ from collections.abc import Sequence
 
 import msgspec
 
-from unspool.display.units import amount
-from unspool.export.story import Call, Story
-from unspool.format.entry import Entry
-from unspool.graph.agents import Agent, AgentClass
-from unspool.graph.threads import Thread, is_boundary
-from unspool.graph.turns import Turn
+from unspool.display import amount
+from unspool.export.story import Story, ToolCallStep
+from unspool.format import Entry
+from unspool.graph import Agent, AgentClass, Thread, Turn, is_boundary
 from unspool.home import Session
 
 
 class Section(msgspec.Struct, frozen=True):
-    """A turn and where it stands."""
+    """A turn, its number and its branch."""
 
     number: int
     entries: tuple[Entry, ...]
     """The prompt's line first, but for number 0, which has none."""
     turn: Turn | None = None
     left: bool = False
-    """On a branch that was left: a resumed session does not go on from here."""
+    """On an abandoned branch: a resumed session does not continue from here."""
     starts_branch: bool = False
 
 
 class Branch(msgspec.Struct, frozen=True):
-    """Turns that follow one another, and what follows the last of them."""
+    """Turns that follow one another, and the branches after the last of them."""
 
     sections: tuple[Section, ...]
     branches: tuple[Branch, ...] = ()
@@ -43,45 +39,46 @@ class Branch(msgspec.Struct, frozen=True):
     @property
     def compacted(self) -> tuple[int, ...]:
         """The numbers of the turns in which the conversation was compacted."""
-        return tuple(one.number for one in self.sections if any(map(is_boundary, one.entries)))
+        return tuple(section.number for section in self.sections if any(map(is_boundary, section.entries)))
 
 
-def sections(session: Session) -> list[Section]:
+def number_sections(session: Session) -> list[Section]:
     """Return the turns of a session with their numbers; number 0 only if something comes before the first."""
-    found = []
+    sections = []
     first = session.turns[0].prompt.offset if session.turns else None
     before = tuple(entry for entry in session.entries if first is None or entry.offset < first)
     if before:
-        found.append(Section(0, before))
+        sections.append(Section(0, before))
     active = _offsets(session.thread)
     known = {offset for thread in session.threads for offset in _offsets(thread)}
     forks = {thread.fork.offset for thread in session.threads if thread.fork is not None}
     left = False
     for number, turn in enumerate(session.turns, 1):
         offset = turn.prompt.offset
+        # A queued prompt before 2.1.100 is no node of the graph (rule 2).
         left = offset not in active if offset in known else left
         entries = (turn.prompt, *turn.entries)
-        found.append(Section(number, entries, turn, left, any(entry.offset in forks for entry in entries[:1])))
-    return found
+        sections.append(Section(number, entries, turn, left, starts_branch=offset in forks))
+    return sections
 
 
-def tree(session: Session) -> tuple[Branch, ...]:
+def build_branch_tree(session: Session) -> tuple[Branch, ...]:
     """Return the turns as the tree their branches form: normally one branch with all of them."""
-    numbered = [section for section in sections(session) if section.turn is not None]
-    ways = [_way(numbered, session.threads, thread) for thread in session.threads] or [numbered]
-    return _grown([way for way in ways if way])
+    numbered = [section for section in number_sections(session) if section.turn is not None]
+    paths = [_thread_sections(numbered, session.threads, thread) for thread in session.threads] or [numbered]
+    return _merge_paths([path for path in paths if path])
 
 
-def chosen(wanted: str, count: int) -> range | None:
-    """Return the turns a person means by `3`, `-1`, `2..5`, `4..` or `..3`; None if it is none of these.
+def parse_turn_range(text: str, count: int) -> range | None:
+    """Return the numbers of the turns that `3`, `-1`, `2..5`, `4..` or `..3` selects; None for any other text.
 
-    >>> chosen("2..", 5), chosen("-1", 5)
+    >>> parse_turn_range("2..", 5), parse_turn_range("-1", 5)
     (range(2, 6), range(5, 6))
     """
-    first, dots, last = wanted.partition("..")
+    first, dots, last = text.partition("..")
     try:
-        start = _number(first, count) if first else 1
-        stop = (_number(last, count) if last else count) if dots else start
+        start = _parse_number(first, count) if first else 1
+        stop = (_parse_number(last, count) if last else count) if dots else start
     except ValueError:
         return None
     if not first and not dots:
@@ -89,7 +86,7 @@ def chosen(wanted: str, count: int) -> range | None:
     return range(max(start, 0), min(stop, count) + 1)
 
 
-def _number(text: str, count: int) -> int:
+def _parse_number(text: str, count: int) -> int:
     number = int(text)
     return count + 1 + number if number < 0 else number
 
@@ -98,32 +95,32 @@ def _offsets(thread: Thread | None) -> set[int]:
     return {entry.offset for entry in thread.entries} if thread else set()
 
 
-def _way(numbered: Sequence[Section], threads: Sequence[Thread], thread: Thread) -> list[Section]:
-    """Return the turns of a thread; one that no thread has goes where the turn before it goes."""
+def _thread_sections(numbered: Sequence[Section], threads: Sequence[Thread], thread: Thread) -> list[Section]:
+    """Return the turns of a thread; one that is on no thread belongs to the thread of the turn before it."""
     own = _offsets(thread)
-    known = {offset for one in threads for offset in _offsets(one)}
-    way: list[Section] = []
+    known = {offset for other in threads for offset in _offsets(other)}
+    path: list[Section] = []
     for section in numbered:
         offset = section.entries[0].offset
-        follows = section.number == 1 or (way and way[-1].number == section.number - 1)
+        follows = section.number == 1 or (path and path[-1].number == section.number - 1)
         if offset in own or (offset not in known and follows):
-            way.append(section)
-    return way
+            path.append(section)
+    return path
 
 
-def _grown(ways: list[list[Section]]) -> tuple[Branch, ...]:
-    """Join ways by what they have in common at their start."""
+def _merge_paths(paths: list[list[Section]]) -> tuple[Branch, ...]:
+    """Merge paths by the turns they have in common at their start."""
     groups: dict[int, list[list[Section]]] = {}
-    for way in ways:
-        groups.setdefault(way[0].number, []).append(way)
+    for path in paths:
+        groups.setdefault(path[0].number, []).append(path)
     branches = []
     for group in groups.values():
         shared = 0
         shortest = min(group, key=len)
-        while shared < len(shortest) and all(way[shared].number == shortest[shared].number for way in group):
+        while shared < len(shortest) and all(path[shared].number == shortest[shared].number for path in group):
             shared += 1
-        rest = [way[shared:] for way in group if way[shared:]]
-        branches.append(Branch(tuple(shortest[:shared]), _grown(rest)))
+        rest = [path[shared:] for path in group if path[shared:]]
+        branches.append(Branch(tuple(shortest[:shared]), _merge_paths(rest)))
     return tuple(branches)
 
 
@@ -135,22 +132,22 @@ class NestedAgent(msgspec.Struct, frozen=True):
 
     @property
     def words(self) -> str:
-        """What it is, on one line."""
+        """The id and the type of the agent, on one line."""
         kind = self.agent.type or (self.agent.kind.value if self.agent.kind is not AgentClass.TASK else "")
         return " ".join(part for part in (f"agent {self.agent.id}", f"({kind})" if kind else "") if part)
 
 
-def by_call(session: Session) -> dict[str, list[NestedAgent]]:
-    """Return the agents of a session by the call that started each."""
-    found: dict[str, list[NestedAgent]] = {}
+def group_agents_by_call(session: Session) -> dict[str, list[NestedAgent]]:
+    """Return the agents of a session by the id of the call that started each."""
+    by_call: dict[str, list[NestedAgent]] = {}
     for agent, file in zip(session.agents, session.agent_files, strict=True):
         if agent.call is not None:
-            found.setdefault(agent.call.id, []).append(NestedAgent(agent, file.entries))
-    return found
+            by_call.setdefault(agent.call.id, []).append(NestedAgent(agent, file.entries))
+    return by_call
 
 
-def did(entries: Sequence[Entry]) -> str:
-    """Say how much an agent did: `12 calls, 1 failed`."""
-    calls = [step.call for step in Story(entries).steps(entries) if isinstance(step, Call)]
+def summarize_calls(entries: Sequence[Entry]) -> str:
+    """Return how many tool calls some entries have: `12 calls, 1 failed`."""
+    calls = [step.call for step in Story(entries).steps(entries) if isinstance(step, ToolCallStep)]
     failed = sum(call.failed for call in calls)
     return amount(len(calls), "call") + (f", {failed:,} failed" if failed else "")

@@ -1,9 +1,9 @@
-"""What happened, in order: the lines of a session in, steps out that a page or a terminal can show.
+"""Turns the lines of a session into steps (prompts, answers, tool calls, events) that a page or a terminal shows.
 
 Rules
-  1. Steps stand in file order. A line that was written again is not told again, nor is a call or its result.
-  2. A result is told with its call. A result without a call is told where it stands.
-  3. What is written in the user's name is told as what it is: prompt, command, output, notification, interrupt.
+  1. Steps are in file order. A line that was written again makes no second step, nor does a call or its result.
+  2. A result is part of its call. A result without a call is a step at its own line.
+  3. User lines are shown as what they are: prompt, command, output, notification, interrupt.
   4. Lines of a sub-agent inside a session's own file (1.0.x) are one step, which holds them.
 """
 
@@ -15,22 +15,40 @@ from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
-from unspool.display.units import amount
+from unspool.display import amount
 from unspool.export import block_text
-from unspool.export.block_text import words_of
-from unspool.format.attachments import QueuedCommand
-from unspool.format.blocks import RedactedThinking, Text, Thinking, ToolResult, ToolUse, as_blocks
-from unspool.format.entry import Entry
-from unspool.format.meta_records import QueueOperation
-from unspool.format.records import Assistant, Attachment, System, User
-from unspool.graph.messages import messages
-from unspool.graph.threads import is_boundary
-from unspool.graph.tool_calls import ToolCall, results_without_call, tool_calls
-from unspool.graph.turns import Speaker, prompts, speaker, text_of
+from unspool.export.block_text import blocks_to_text
+from unspool.format import (
+    Assistant,
+    Attachment,
+    Entry,
+    QueuedCommand,
+    QueueOperation,
+    RedactedThinking,
+    System,
+    Text,
+    Thinking,
+    ToolResult,
+    ToolUse,
+    User,
+    as_blocks,
+)
+from unspool.graph import (
+    Speaker,
+    ToolCall,
+    classify_user_record,
+    find_orphan_results,
+    find_prompts,
+    find_tool_calls,
+    group_messages,
+    is_boundary,
+    is_message,
+    join_text,
+)
 
 
-class Prompt(msgspec.Struct, frozen=True):
-    """What a person, or the one who started an agent, asked."""
+class PromptStep(msgspec.Struct, frozen=True):
+    """A prompt of a person, or of the agent that started this one."""
 
     text: str
     entry: Entry
@@ -38,21 +56,21 @@ class Prompt(msgspec.Struct, frozen=True):
     by_agent: bool = False
 
 
-class Answer(msgspec.Struct, frozen=True):
-    """Words of the model."""
+class AnswerStep(msgspec.Struct, frozen=True):
+    """A text of the model."""
 
     text: str
     entry: Entry
 
 
-class Thought(msgspec.Struct, frozen=True):
-    """The model's reasoning; the text may be withheld."""
+class ThinkingStep(msgspec.Struct, frozen=True):
+    """The model's thinking; the text is empty if it was redacted."""
 
     text: str
     entry: Entry
 
 
-class Call(msgspec.Struct, frozen=True):
+class ToolCallStep(msgspec.Struct, frozen=True):
     """A tool call with its result."""
 
     call: ToolCall
@@ -63,8 +81,8 @@ class Call(msgspec.Struct, frozen=True):
         return self.call.use_entry
 
 
-class MarkKind(Enum):
-    """What a mark tells."""
+class EventKind(Enum):
+    """What happened; the values are shown to people."""
 
     COMPACTION = "compacted"
     INTERRUPT = "interrupted"
@@ -77,15 +95,15 @@ class MarkKind(Enum):
     OTHER = "block"
 
 
-class Mark(msgspec.Struct, frozen=True):
-    """Something that happened between question and answer."""
+class EventStep(msgspec.Struct, frozen=True):
+    """Something that happened besides prompts, answers and tool calls."""
 
-    kind: MarkKind
+    kind: EventKind
     text: str
     entry: Entry
 
 
-class Inside(msgspec.Struct, frozen=True):
+class SidechainStep(msgspec.Struct, frozen=True):
     """The lines of a sub-agent, written into the session's own file (1.0.x)."""
 
     entries: tuple[Entry, ...]
@@ -96,164 +114,163 @@ class Inside(msgspec.Struct, frozen=True):
         return self.entries[0]
 
 
-Step: TypeAlias = Prompt | Answer | Thought | Call | Mark | Inside
+Step: TypeAlias = PromptStep | AnswerStep | ThinkingStep | ToolCallStep | EventStep | SidechainStep
 
-_MARKS = {
-    Speaker.COMMAND: MarkKind.COMMAND,
-    Speaker.OUTPUT: MarkKind.OUTPUT,
-    Speaker.NOTIFICATION: MarkKind.NOTIFICATION,
-    Speaker.SUMMARY: MarkKind.SUMMARY,
-    Speaker.INTERRUPT: MarkKind.INTERRUPT,
+_EVENT_KINDS = {
+    Speaker.COMMAND: EventKind.COMMAND,
+    Speaker.OUTPUT: EventKind.OUTPUT,
+    Speaker.NOTIFICATION: EventKind.NOTIFICATION,
+    Speaker.SUMMARY: EventKind.SUMMARY,
+    Speaker.INTERRUPT: EventKind.INTERRUPT,
 }
-_LEFT_OUT = (Speaker.META, Speaker.WARMUP)
+_NOT_SHOWN = (Speaker.META, Speaker.WARMUP)
 
 
-class Known(NamedTuple):
-    """What is known of a whole file, to tell a stretch of it."""
+class StoryContext(NamedTuple):
+    """What must be known of a whole file to turn a part of it into steps."""
 
     calls: Mapping[str, ToolCall]
-    """Those of the stretch at least, by id."""
+    """Those of the part at least, by id."""
     orphans: Mapping[str, int]
-    """Where the results stand whose call is not in the file."""
+    """The offsets of results whose call is not in the file, by the id of the call."""
     queued: Container[int]
-    """Where prompts stand that waited in the queue."""
+    """The offsets of prompts that waited in the queue."""
     repeated: Container[int]
-    """Where messages stand that were written before."""
+    """The offsets of messages that were written before."""
     is_main: bool
     """Whether the file is a session's own, and lines of agents in it are none of its own."""
 
 
-def known_of(entries: Sequence[Entry]) -> Known:
-    """Return what there is to know of a file."""
-    told = {entry.offset for message in messages(entries) for entry in message.entries}
-    return Known(
-        calls={call.id: call for call in tool_calls(entries)},
-        orphans={result.tool_use_id: entry.offset for result, entry in results_without_call(entries)},
-        queued={entry.offset for entry, who, _ in prompts(entries) if who is Speaker.QUEUED},
-        repeated={entry.offset for entry in entries if _is_message(entry) and entry.offset not in told},
-        is_main=any(_is_message(entry) and not entry.record.is_sidechain for entry in entries),
+def build_story_context(entries: Sequence[Entry]) -> StoryContext:
+    """Return the context of a whole file."""
+    kept = {entry.offset for message in group_messages(entries) for entry in message.entries}
+    return StoryContext(
+        calls={call.id: call for call in find_tool_calls(entries)},
+        orphans={result.tool_use_id: entry.offset for result, entry in find_orphan_results(entries)},
+        queued={entry.offset for entry, speaker, _ in find_prompts(entries) if speaker is Speaker.QUEUED},
+        repeated={entry.offset for entry in entries if is_message(entry) and entry.offset not in kept},
+        is_main=any(is_message(entry) and not entry.record.is_sidechain for entry in entries),
     )
 
 
 class Story:
-    """A file's lines, ready to be told a stretch at a time."""
+    """Turns the lines of a file into steps, any part of it at a time."""
 
-    def __init__(self, entries: Sequence[Entry], known: Known | None = None) -> None:
-        self.calls, self._orphans, self._queued, self._repeated, self._is_main = known or known_of(entries)
+    def __init__(self, entries: Sequence[Entry], context: StoryContext | None = None) -> None:
+        self.calls, self._orphans, self._queued, self._repeated, self._is_main = context or build_story_context(entries)
 
     def steps(self, entries: Iterable[Entry]) -> Iterator[Step]:
-        """Yield what some of the lines tell."""
-        inside: list[Entry] = []
+        """Yield the steps of some of the lines."""
+        sidechain: list[Entry] = []
         for entry in entries:
             if self._is_main and entry.record.is_sidechain:
-                inside.append(entry)
+                sidechain.append(entry)
                 continue
-            if inside and _is_message(entry):
-                yield Inside(tuple(inside))
-                inside = []
-            yield from self._of(entry)
-        if inside:
-            yield Inside(tuple(inside))
+            if sidechain and is_message(entry):
+                yield SidechainStep(tuple(sidechain))
+                sidechain = []
+            yield from self._entry_steps(entry)
+        if sidechain:
+            yield SidechainStep(tuple(sidechain))
 
-    def _of(self, entry: Entry) -> Iterator[Step]:
+    def _entry_steps(self, entry: Entry) -> Iterator[Step]:
         match entry.record:
             case User() as record if entry.offset not in self._repeated:
-                yield from self._user(record, entry)
+                yield from self._user_steps(record, entry)
             case Assistant() as record if entry.offset not in self._repeated:
-                yield from self._assistant(record, entry)
+                yield from self._assistant_steps(record, entry)
             case System():
-                yield from _system(entry, entry.record)
+                yield from _system_steps(entry, entry.record)
             case Attachment(attachment=QueuedCommand(prompt=prompt)):
-                said = words_of(as_blocks(prompt))
-                typed = entry.offset in self._queued
-                yield from [Prompt(said, entry, queued=True)] if typed else _mark(MarkKind.NOTIFICATION, said, entry)
+                text = blocks_to_text(as_blocks(prompt))
+                if entry.offset in self._queued:
+                    yield PromptStep(text, entry, queued=True)
+                else:
+                    yield from _event_steps(EventKind.NOTIFICATION, text, entry)
             case QueueOperation(content=content) if content and entry.offset in self._queued:
-                yield Prompt(words_of(as_blocks(content)), entry, queued=True)
+                yield PromptStep(blocks_to_text(as_blocks(content)), entry, queued=True)
             case _:
                 pass
 
-    def _user(self, record: User, entry: Entry) -> Iterator[Step]:
-        who = speaker(record)
-        if who in (Speaker.HUMAN, Speaker.AGENT):
-            yield Prompt(words_of(record.message.blocks), entry, by_agent=who is Speaker.AGENT)
-        elif who is Speaker.RESULT:
-            yield from self._results(record, entry)
-        elif who not in _LEFT_OUT:
-            yield from _mark(_MARKS[who], text_of(record.message.blocks), entry)
+    def _user_steps(self, record: User, entry: Entry) -> Iterator[Step]:
+        speaker = classify_user_record(record)
+        if speaker in (Speaker.HUMAN, Speaker.AGENT):
+            yield PromptStep(blocks_to_text(record.message.blocks), entry, by_agent=speaker is Speaker.AGENT)
+        elif speaker is Speaker.RESULT:
+            yield from self._orphan_steps(record, entry)
+        elif speaker not in _NOT_SHOWN:
+            yield from _event_steps(_EVENT_KINDS[speaker], join_text(record.message.blocks), entry)
 
-    def _results(self, record: User | Assistant, entry: Entry) -> Iterator[Step]:
+    def _orphan_steps(self, record: User | Assistant, entry: Entry) -> Iterator[Step]:
         for block in record.message.blocks:
             if isinstance(block, ToolResult) and self._orphans.get(block.tool_use_id) == entry.offset:
-                yield Mark(MarkKind.RESULT, words_of(block.blocks), entry)
+                yield EventStep(EventKind.RESULT, blocks_to_text(block.blocks), entry)
 
-    def _assistant(self, record: Assistant, entry: Entry) -> Iterator[Step]:
+    def _assistant_steps(self, record: Assistant, entry: Entry) -> Iterator[Step]:
         if record.is_api_error_message:
-            yield Mark(MarkKind.API_ERROR, text_of(record.message.blocks), entry)
+            yield EventStep(EventKind.API_ERROR, join_text(record.message.blocks), entry)
             return
         for block in record.message.blocks:
             match block:
                 case Text(text=text):
                     if text.strip():
-                        yield Answer(text, entry)
+                        yield AnswerStep(text, entry)
                 case Thinking(thinking=text):
-                    yield Thought(text, entry)
+                    yield ThinkingStep(text, entry)
                 case RedactedThinking():
-                    yield Thought("", entry)
+                    yield ThinkingStep("", entry)
                 case ToolUse(id=id):
+                    # A call that was written again is a step at its first line only.
                     if self.calls[id].use_entry.offset == entry.offset:
-                        yield Call(self.calls[id])
+                        yield ToolCallStep(self.calls[id])
                 case ToolResult():
-                    yield from self._results(record, entry)
+                    yield from self._orphan_steps(record, entry)
                 case other:
-                    yield Mark(MarkKind.OTHER, words_of([other]), entry)
+                    yield EventStep(EventKind.OTHER, blocks_to_text([other]), entry)
 
 
-def compaction(record: System) -> str:
-    """Say what a compaction did."""
-    done = record.compact_metadata
-    if done is None:
+def describe_compaction(record: System) -> str:
+    """Return what a compaction did: its trigger, tokens before and after, lines kept."""
+    metadata = record.compact_metadata
+    if metadata is None:
         return ""
-    tokens = f"{done.pre_tokens:,} tokens" if done.pre_tokens is not None else ""
-    tokens += f" to {done.post_tokens:,}" if tokens and done.post_tokens is not None else ""
-    kept = done.preserved_messages
+    tokens = f"{metadata.pre_tokens:,} tokens" if metadata.pre_tokens is not None else ""
+    tokens += f" to {metadata.post_tokens:,}" if tokens and metadata.post_tokens is not None else ""
+    kept = metadata.preserved_messages
     lines = f"{amount(len(kept.all_uuids or kept.uuids), 'line')} kept" if kept else ""
-    return ", ".join(part for part in (done.trigger or "", tokens, lines) if part)
+    return ", ".join(part for part in (metadata.trigger or "", tokens, lines) if part)
 
 
-def _mark(kind: MarkKind, text: str, entry: Entry) -> Iterator[Mark]:
-    """Yield a mark in plain words; none for output that says nothing."""
+def _event_steps(kind: EventKind, text: str, entry: Entry) -> Iterator[EventStep]:
+    """Yield an event without the tags of its text; none for empty output."""
     match kind:
-        case MarkKind.COMMAND:
-            text = block_text.command(text)
-        case MarkKind.NOTIFICATION:
-            text = block_text.notification(text)
-        case MarkKind.OUTPUT:
-            text = block_text.untagged(text)
+        case EventKind.COMMAND:
+            text = block_text.command_text(text)
+        case EventKind.NOTIFICATION:
+            text = block_text.notification_summary(text)
+        case EventKind.OUTPUT:
+            text = block_text.strip_tags(text)
         case _:
             pass
-    if text or kind is not MarkKind.OUTPUT:
-        yield Mark(kind, text, entry)
+    if text or kind is not EventKind.OUTPUT:
+        yield EventStep(kind, text, entry)
 
 
-def _system(entry: Entry, record: System) -> Iterator[Step]:
+def _system_steps(entry: Entry, record: System) -> Iterator[Step]:
     if is_boundary(entry):
-        yield Mark(MarkKind.COMPACTION, compaction(record), entry)
+        yield EventStep(EventKind.COMPACTION, describe_compaction(record), entry)
     elif record.subtype in ("api_error", "api_refusal"):
-        yield Mark(MarkKind.API_ERROR, record.content or _error(record.error), entry)
+        yield EventStep(EventKind.API_ERROR, record.content or _find_error_message(record.error), entry)
     elif record.subtype == "local_command" and record.content:
         is_output = record.content.lstrip().startswith("<local-command-")
-        yield from _mark(MarkKind.OUTPUT if is_output else MarkKind.COMMAND, record.content, entry)
+        yield from _event_steps(EventKind.OUTPUT if is_output else EventKind.COMMAND, record.content, entry)
 
 
-def _error(error: Any) -> str:
-    """Return the message of an error, however deep it lies."""
+def _find_error_message(error: Any) -> str:
+    """Return the message of an error, however deeply it is nested."""
     while isinstance(error, dict):
         message = error.get("message")
         if isinstance(message, str) and message:
             return message
         error = error.get("error") or error.get("status") or error.get("cause")
     return "" if error is None else str(error)
-
-
-def _is_message(entry: Entry) -> bool:
-    return isinstance(entry.record, User | Assistant)

@@ -1,13 +1,12 @@
-"""The only place that writes inside a config folder.
+"""Creates, replaces and removes files atomically. The only place that writes inside a config folder.
 
 Rules
   1. A file appears whole or not at all: it is written beside its place, flushed, and then given its name.
-  2. A new file is never written over one that is there: its name is given only if nobody has it (`link`, which fails
-     then).
+  2. A new file never overwrites one that is there: its name is given with `link`, which fails then.
   3. Files and folders are for the user alone (0600, 0700). No link on the way is followed out of the folder.
-  4. A file is replaced, or taken away, only if it still holds the bytes that its reader saw. It keeps its rights, and
-     what it held before can be kept beside it. A link that a person has put in its place stays: what it leads to is
-     replaced, if the caller was asked for that.
+  4. A file is replaced or removed only if it still holds the bytes that its reader saw. It keeps its permissions, and
+     what it held before can be kept beside it. A link that the user has put in its place stays: what it leads to is
+     replaced, if the user confirmed that to the caller.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from unspool.files.open import open_regular
 
 
 def write_new(path: Path, pieces: Iterable[bytes], *, within: Path) -> int:
-    """Write a file that is not there yet, and the folders it lies in; return how many bytes it has."""
+    """Write a file that does not exist yet, and its folders; return its number of bytes."""
     if os.path.lexists(path):
         raise Refused(f"`{path}` is there already", hint="nothing was written; move it away first if it is another one")
     try:
@@ -37,31 +36,31 @@ def write_new(path: Path, pieces: Iterable[bytes], *, within: Path) -> int:
         raise Unwritable(f"cannot write `{path}`: {(error.strerror or 'no reason given').lower()}") from None
 
 
-class Current(NamedTuple):
-    """A file as its reader saw it."""
+class FileSnapshot(NamedTuple):
+    """A file as its reader saw it: real path and bytes."""
 
     path: Path
-    """Where it really lies: links are resolved."""
+    """Its path with links resolved."""
     data: bytes | None
-    """Nothing if there is none."""
+    """None if there is no file."""
     is_link: bool = False
-    """Whether the way to it leads out of the folder."""
+    """Whether links on the way lead out of the folder."""
 
 
-def current(path: Path, *, within: Path, limit: int = 16 * 1024 * 1024) -> Current:
-    """Return a file that may be replaced: what it holds, and where it really lies."""
+def read_current(path: Path, *, within: Path, limit: int = 16 * 1024 * 1024) -> FileSnapshot:
+    """Read a file that may be replaced later: its bytes, and its real path."""
     try:
         place = path.resolve(strict=os.path.lexists(path))
         is_link = not place.is_relative_to(within.resolve())
-        data = _bytes_of(place, limit) if place.exists() else None
+        data = _read_bytes(place, limit) if place.exists() else None
     except (OSError, RuntimeError) as error:
         reason = (getattr(error, "strerror", None) or "a link that leads nowhere").lower()
         raise Unreadable(f"cannot read `{path}`: {reason}") from None
-    return Current(place, data, is_link)
+    return FileSnapshot(place, data, is_link)
 
 
-def replace(before: Current, data: bytes, *, backup: Path | None = None) -> None:
-    """Put other bytes in the place of a file that is as it was; keep what it held in `backup`, if there is none yet."""
+def replace_file(before: FileSnapshot, data: bytes, *, backup: Path | None = None) -> None:
+    """Replace the bytes of a file that is unchanged; keep the old ones in `backup`, if there is none yet."""
     path = before.path
     try:
         _make_folder(path.parent)
@@ -73,6 +72,7 @@ def replace(before: Current, data: bytes, *, backup: Path | None = None) -> None
             _write(backup, [before.data], mode)
         beside = _write_beside(path, [data], mode)[0]
         try:
+            # As late as possible: somebody may change the file while the new one is written.
             _assert_unchanged(before)
             beside.replace(path)
         finally:
@@ -82,8 +82,8 @@ def replace(before: Current, data: bytes, *, backup: Path | None = None) -> None
         raise Unwritable(f"cannot write `{path}`: {(error.strerror or 'no reason given').lower()}") from None
 
 
-def remove(before: Current) -> None:
-    """Take a file away that is as it was."""
+def remove_file(before: FileSnapshot) -> None:
+    """Remove a file that is unchanged."""
     try:
         _assert_unchanged(before)
         before.path.unlink()
@@ -92,13 +92,13 @@ def remove(before: Current) -> None:
         raise Unwritable(f"cannot remove `{before.path}`: {(error.strerror or 'no reason given').lower()}") from None
 
 
-def _assert_unchanged(before: Current) -> None:
-    if before.data is None or _bytes_of(before.path, len(before.data) + 1) != before.data:
+def _assert_unchanged(before: FileSnapshot) -> None:
+    if before.data is None or _read_bytes(before.path, len(before.data) + 1) != before.data:
         raise Refused(f"`{before.path}` has changed meanwhile", hint="nothing was written; try again")
 
 
-def _bytes_of(path: Path, limit: int) -> bytes:
-    """Return what a regular file holds; what is too much of it is no concern of ours."""
+def _read_bytes(path: Path, limit: int) -> bytes:
+    """Return the bytes of a regular file; more than `limit` are refused."""
     with open_regular(path) as file:
         data = b""
         while len(data) <= limit and (piece := os.pread(file, limit + 1 - len(data), len(data))):
@@ -109,7 +109,8 @@ def _bytes_of(path: Path, limit: int) -> bytes:
 
 
 def _make_folder(folder: Path) -> None:
-    """Make a folder and those it lies in, each for the user alone: `parents=True` would not do that."""
+    """Make a folder and its parents, each for the user alone."""
+    # Not `parents=True`: that gives the mode to the last folder only.
     if not folder.is_dir():
         _make_folder(folder.parent)
         folder.mkdir(mode=0o700)
@@ -118,7 +119,7 @@ def _make_folder(folder: Path) -> None:
 def _write(path: Path, pieces: Iterable[bytes], mode: int = 0o600) -> int:
     beside, written = _write_beside(path, pieces, mode)
     try:
-        os.link(beside, path)
+        os.link(beside, path)  # not `replace`, which would overwrite
     except FileExistsError:
         raise Refused(f"`{path}` has come to be meanwhile", hint="nothing was written over") from None
     finally:
@@ -129,10 +130,10 @@ def _write(path: Path, pieces: Iterable[bytes], mode: int = 0o600) -> int:
 
 
 def _write_beside(path: Path, pieces: Iterable[bytes], mode: int) -> tuple[Path, int]:
-    """Write a file beside a place, flushed, with the rights it is to have; return it and how many bytes it has."""
+    """Write a flushed temporary file beside a path, with its final mode; return its path and number of bytes."""
     beside = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0)
-    descriptor = os.open(beside, flags, 0o600)
+    descriptor = os.open(beside, flags, 0o600)  # private until `fchmod`, whatever its final mode is
     written, is_whole = 0, False
     try:
         try:
@@ -153,7 +154,7 @@ def _write_beside(path: Path, pieces: Iterable[bytes], mode: int) -> tuple[Path,
 
 
 def _flush_folder(folder: Path) -> None:
-    """Make the name as durable as the bytes, where a folder can be opened."""
+    """Flush a folder, so that a new name in it is as durable as the bytes, where it can be opened."""
     with suppress(PermissionError):
         descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
         try:

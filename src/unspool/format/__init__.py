@@ -1,1 +1,71 @@
-"""What a line means: records, blocks, tool inputs and results, side files, and the codec for them."""
+"""The format of Claude Code's files: bytes in, typed records out. Pure: no files, no clock."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from unspool._lazy import lazy_door
+
+# fmt: off
+if TYPE_CHECKING:
+    from unspool.format import attachments, blocks, json_edit, meta_records, records
+    from unspool.format.attachments import MaxTurnsReached, QueuedCommand
+    from unspool.format.base import ABSENT, DECODE_ERRORS, BilledUsage, Buffer, CamelShape, Shape, Usage, encode_json
+    from unspool.format.blocks import (
+        AnyBlock, Document, Image, MediaSource, Message, Other, RedactedThinking, Text, Thinking, ToolReference,
+        ToolResult, ToolUse, as_blocks,
+    )
+    from unspool.format.codec import HISTORY, SESSION, decode
+    from unspool.format.envelope import Envelope, Unknown
+    from unspool.format.image_header import parse_image_header
+    from unspool.format.json_edit import REMOVE, JsonPath, patch, repair_text
+    from unspool.format.meta_records import (
+        AiTitle, Backup, ContentReplacement, CustomTitle, FileHistoryDelta, FileHistorySnapshot, LastPrompt,
+        PermissionMode, PrLink, QueueOperation, Summary, Tag,
+    )
+    from unspool.format.plain_lines import Json, decode_plain, decode_spoken_fields
+    from unspool.format.projections import FileChangeResult, Glance, GlanceBlock, decode_file_change, decode_glance
+    from unspool.format.raw_json import RawJson, cut_raw_json, structured_result_text
+    from unspool.format.records import (
+        SYSTEM_SUBTYPES, AgentProgress, AnyRecord, Assistant, Attachment, BadLine, Blank, CompactMetadata, Dialect,
+        Entry, HookProgress, Item, PreservedSegment, Progress, System, User,
+    )
+    from unspool.format.recover import recover_items
+    from unspool.format.timestamps import parse_timestamp
+
+__all__ = [
+    "ABSENT", "DECODE_ERRORS", "HISTORY", "REMOVE", "SESSION", "SYSTEM_SUBTYPES", "AgentProgress", "AiTitle",
+    "AnyBlock", "AnyRecord", "Assistant", "Attachment", "Backup", "BadLine", "BilledUsage", "Blank", "Buffer",
+    "CamelShape", "CompactMetadata", "ContentReplacement", "CustomTitle", "Dialect", "Document", "Entry", "Envelope",
+    "FileChangeResult", "FileHistoryDelta", "FileHistorySnapshot", "Glance", "GlanceBlock", "HookProgress", "Image",
+    "Item", "Json", "JsonPath", "LastPrompt", "MaxTurnsReached", "MediaSource", "Message", "Other", "PermissionMode",
+    "PrLink", "PreservedSegment", "Progress", "QueueOperation", "QueuedCommand", "RawJson", "RedactedThinking",
+    "Shape", "Summary", "System", "Tag", "Text", "Thinking", "ToolReference", "ToolResult", "ToolUse", "Unknown",
+    "Usage", "User", "as_blocks", "attachments", "blocks", "cut_raw_json", "decode", "decode_file_change",
+    "decode_glance", "decode_plain", "decode_spoken_fields", "encode_json", "json_edit", "meta_records",
+    "parse_image_header", "parse_timestamp", "patch", "records", "recover_items", "repair_text",
+    "structured_result_text",
+]
+
+__getattr__ = lazy_door(__name__, {
+    "attachments": "MaxTurnsReached QueuedCommand",
+    "base": "ABSENT DECODE_ERRORS BilledUsage Buffer CamelShape Shape Usage encode_json",
+    "blocks":
+        "AnyBlock Document Image MediaSource Message Other RedactedThinking Text Thinking ToolReference "
+        "ToolResult ToolUse as_blocks",
+    "codec": "HISTORY SESSION decode",
+    "envelope": "Envelope Unknown",
+    "image_header": "parse_image_header",
+    "json_edit": "REMOVE JsonPath patch repair_text",
+    "meta_records":
+        "AiTitle Backup ContentReplacement CustomTitle FileHistoryDelta FileHistorySnapshot LastPrompt "
+        "PermissionMode PrLink QueueOperation Summary Tag",
+    "plain_lines": "Json decode_plain decode_spoken_fields",
+    "projections": "FileChangeResult Glance GlanceBlock decode_file_change decode_glance",
+    "raw_json": "RawJson cut_raw_json structured_result_text",
+    "records":
+        "SYSTEM_SUBTYPES AgentProgress AnyRecord Assistant Attachment BadLine Blank CompactMetadata "
+        "Dialect Entry HookProgress Item PreservedSegment Progress System User",
+    "recover": "recover_items",
+    "timestamps": "parse_timestamp",
+})

@@ -1,4 +1,4 @@
-"""Attachments: what the program puts beside the conversation (from 2.1.92 on), by kind.
+"""Attachments: the kinds of context that Claude Code adds to the conversation (from 2.1.92 on).
 
 The set is open and grows with every version: a kind not listed here is an `Other` that keeps its value.
 """
@@ -12,42 +12,42 @@ from unspool.format.blocks import AnyBlock, Other
 
 
 class AttachmentData(CamelShape, frozen=True, tag_field="type"):
-    """Any attachment."""
+    """Base of an attachment."""
 
 
 class Environment(AttachmentData, frozen=True, tag="environment"):
-    """Folder, platform, shell."""
+    """Working folder, platform and shell."""
 
     snapshot: Any = None
 
 
-class Model(AttachmentData, frozen=True, tag="model"):
-    """Which model answers."""
+class ModelIdentity(AttachmentData, frozen=True, tag="model"):
+    """The model that answers."""
 
     identity: Any = None
     text: str | None = None
 
 
 class Date(AttachmentData, frozen=True, tag="date"):
-    """Today."""
+    """The current date."""
 
     date: str | None = None
 
 
 class DateChange(AttachmentData, frozen=True, tag="date_change"):
-    """Midnight passed."""
+    """The date changed during the session."""
 
     new_date: str | None = None
 
 
 class SessionContext(AttachmentData, frozen=True, tag="session_context"):
-    """Git status and memory files at the start."""
+    """Git status and memory files at the start of the session."""
 
     context: Any = None
 
 
 class PromptSnapshot(AttachmentData, frozen=True, tag="prompt_snapshot"):
-    """The program's system prompt and tools, whole: the largest part of a short session since 2.1.290."""
+    """The whole system prompt and all tools: the largest part of a short session since 2.1.290."""
 
     system_prompt: tuple[Any, ...] = ()
     tools: tuple[Any, ...] = ()
@@ -73,7 +73,7 @@ class RemoteSessionChange(AttachmentData, frozen=True, tag="remote_session_chang
 
 
 class SkillListing(AttachmentData, frozen=True, tag="skill_listing"):
-    """The skills there are."""
+    """The available skills."""
 
     content: str | None = None
     skill_count: int | None = None
@@ -91,13 +91,13 @@ class DynamicSkill(AttachmentData, frozen=True, tag="dynamic_skill"):
 
 
 class InvokedSkills(AttachmentData, frozen=True, tag="invoked_skills"):
-    """Skills in use, said again after a compaction."""
+    """The skills in use, repeated after a compaction."""
 
     skills: tuple[Any, ...] = ()
 
 
 class AgentListingDelta(AttachmentData, frozen=True, tag="agent_listing_delta"):
-    """Sub-agent types that came or went."""
+    """Sub-agent types that were added or removed."""
 
     added_types: tuple[str, ...] = ()
     added_lines: tuple[str, ...] = ()
@@ -109,7 +109,7 @@ class AgentListingDelta(AttachmentData, frozen=True, tag="agent_listing_delta"):
 
 
 class DeferredToolsDelta(AttachmentData, frozen=True, tag="deferred_tools_delta"):
-    """Tools to be found with `ToolSearch` that came or went."""
+    """Tools behind `ToolSearch` that were added or removed."""
 
     added_names: tuple[str, ...] = ()
     added_lines: tuple[str, ...] = ()
@@ -122,7 +122,7 @@ class DeferredToolsDelta(AttachmentData, frozen=True, tag="deferred_tools_delta"
 
 
 class McpInstructionsDelta(AttachmentData, frozen=True, tag="mcp_instructions_delta"):
-    """Instructions of MCP servers that came or went."""
+    """Instructions of MCP servers that were added or removed."""
 
     added_names: tuple[str, ...] = ()
     added_blocks: tuple[str, ...] = ()
@@ -130,14 +130,15 @@ class McpInstructionsDelta(AttachmentData, frozen=True, tag="mcp_instructions_de
 
 
 class CommandPermissions(AttachmentData, frozen=True, tag="command_permissions"):
-    """Tools a slash command may use."""
+    """The tools that a slash command may use."""
 
     allowed_tools: tuple[str, ...] = ()
     model: str | None = None
 
 
+# Up to 2.1.63 such a prompt is only in a `queue-operation` line; who lists prompts must look at both.
 class QueuedCommand(AttachmentData, frozen=True, tag="queued_command"):
-    """A prompt that was typed while the model worked and taken in mid-turn; it has no user line."""
+    """A prompt that was typed while the model worked and inserted during the turn; it has no user line."""
 
     prompt: str | tuple[AnyBlock, ...] = ""
     command_mode: str | None = None
@@ -152,7 +153,7 @@ class QueuedCommand(AttachmentData, frozen=True, tag="queued_command"):
     image_paste_ids: tuple[Any, ...] = ()
 
 
-class File(AttachmentData, frozen=True, tag="file"):
+class FileMention(AttachmentData, frozen=True, tag="file"):
     """A file mentioned with `@`, or read again after a compaction."""
 
     filename: str | None = None
@@ -170,7 +171,7 @@ class CompactFileReference(AttachmentData, frozen=True, tag="compact_file_refere
 
 
 class EditedTextFile(AttachmentData, frozen=True, tag="edited_text_file"):
-    """A file that changed under the model's hands."""
+    """A file that somebody else changed after the model read it."""
 
     filename: str | None = None
     snippet: str | None = None
@@ -194,7 +195,7 @@ class NestedMemory(AttachmentData, frozen=True, tag="nested_memory"):
 
 
 class ReadTruncationNotice(AttachmentData, frozen=True, tag="read_truncation_notice"):
-    """A read was cut short."""
+    """A file was read only in part."""
 
     banner: str | None = None
     tool_use_id: str | None = field(default=None, name="toolUseID")
@@ -210,14 +211,14 @@ class PlanMode(AttachmentData, frozen=True, tag="plan_mode"):
 
 
 class PlanModeExit(AttachmentData, frozen=True, tag="plan_mode_exit"):
-    """Plan mode is over."""
+    """Plan mode ended."""
 
     plan_file_path: str | None = None
     plan_exists: bool | None = None
 
 
 class PlanFileReference(AttachmentData, frozen=True, tag="plan_file_reference"):
-    """The plan, said again after a compaction."""
+    """The plan, repeated after a compaction."""
 
     plan_file_path: str | None = None
     plan_content: str | None = None
@@ -233,25 +234,25 @@ class AutoMode(AttachmentData, frozen=True, tag="auto_mode"):
 
 
 class AutoModeExit(AttachmentData, frozen=True, tag="auto_mode_exit"):
-    """Automatic permission mode is over."""
+    """Automatic permission mode ended."""
 
 
 class TaskReminder(AttachmentData, frozen=True, tag="task_reminder"):
-    """The task list, said again."""
+    """The task list, repeated for the model."""
 
     content: tuple[Any, ...] = ()
     item_count: int | None = None
 
 
 class TodoReminder(AttachmentData, frozen=True, tag="todo_reminder"):
-    """The todo list, said again."""
+    """The todo list, repeated for the model."""
 
     content: tuple[Any, ...] = ()
     item_count: int | None = None
 
 
 class TaskStatus(AttachmentData, frozen=True, tag="task_status"):
-    """How a background task is doing."""
+    """The status of a background task."""
 
     task_id: str | None = None
     task_type: str | None = None
@@ -262,7 +263,7 @@ class TaskStatus(AttachmentData, frozen=True, tag="task_status"):
 
 
 class GoalStatus(AttachmentData, frozen=True, tag="goal_status"):
-    """Whether the goal that was set is met."""
+    """Whether the goal of the session is met."""
 
     met: bool | None = None
     condition: str | None = None
@@ -274,27 +275,27 @@ class GoalStatus(AttachmentData, frozen=True, tag="goal_status"):
 
 
 class Reminder(AttachmentData, frozen=True):
-    """A sentence for the model."""
+    """Base of a reminder to the model."""
 
     text: str | None = None
 
 
 class SilentTurnReminder(Reminder, frozen=True, tag="silent_turn_reminder"):
-    """The user has not heard anything for long."""
+    """The model has not written to the user for long."""
 
 
 class TotalTokensReminder(Reminder, frozen=True, tag="total_tokens_reminder"):
-    """How many tokens are left."""
+    """The number of tokens left."""
 
 
 class BatchingReminderSent(Reminder, frozen=True, tag="batching_reminder_sent"):
-    """Calls could be made together."""
+    """Tool calls could be made in parallel."""
 
     model: str | None = None
 
 
 class BudgetUsd(AttachmentData, frozen=True, tag="budget_usd"):
-    """How much money is left."""
+    """The money spent and left."""
 
     used: float | None = None
     total: float | None = None
@@ -302,7 +303,7 @@ class BudgetUsd(AttachmentData, frozen=True, tag="budget_usd"):
 
 
 class MaxTurnsReached(AttachmentData, frozen=True, tag="max_turns_reached"):
-    """A limit of turns was reached."""
+    """The limit of turns was reached."""
 
     max_turns: int | None = None
     turn_count: int | None = None
@@ -310,17 +311,17 @@ class MaxTurnsReached(AttachmentData, frozen=True, tag="max_turns_reached"):
 
 
 class UltraEffortEnter(AttachmentData, frozen=True, tag="ultra_effort_enter"):
-    """Highest effort is on."""
+    """The highest effort level is on."""
 
     reminder_type: str | None = None
 
 
 class UltraEffortExit(AttachmentData, frozen=True, tag="ultra_effort_exit"):
-    """Highest effort is over."""
+    """The highest effort level ended."""
 
 
-class Hook(AttachmentData, frozen=True):
-    """What a hook said or did."""
+class HookAttachment(AttachmentData, frozen=True):
+    """Base of the outcome of a hook."""
 
     hook_name: str | None = None
     hook_event: str | None = None
@@ -329,8 +330,8 @@ class Hook(AttachmentData, frozen=True):
     duration_ms: float | None = None
 
 
-class HookSuccess(Hook, frozen=True, tag="hook_success"):
-    """It ran."""
+class HookSuccess(HookAttachment, frozen=True, tag="hook_success"):
+    """A hook ran."""
 
     content: str | None = None
     stdout: str | None = None
@@ -338,52 +339,53 @@ class HookSuccess(Hook, frozen=True, tag="hook_success"):
     exit_code: int | None = None
 
 
-class HookNonBlockingError(Hook, frozen=True, tag="hook_non_blocking_error"):
-    """It failed, and the turn went on."""
+class HookNonBlockingError(HookAttachment, frozen=True, tag="hook_non_blocking_error"):
+    """A hook failed, and the turn continued."""
 
     stdout: str | None = None
     stderr: str | None = None
     exit_code: int | None = None
 
 
-class HookBlockingError(Hook, frozen=True, tag="hook_blocking_error"):
-    """It said no."""
+class HookBlockingError(HookAttachment, frozen=True, tag="hook_blocking_error"):
+    """A hook blocked the action."""
 
     blocking_error: Any = None
 
 
-class HookErrorDuringExecution(Hook, frozen=True, tag="hook_error_during_execution"):
-    """It could not be run."""
+class HookErrorDuringExecution(HookAttachment, frozen=True, tag="hook_error_during_execution"):
+    """A hook could not be run."""
 
     content: str | None = None
 
 
-class HookCancelled(Hook, frozen=True, tag="hook_cancelled"):
-    """It was stopped."""
+class HookCancelled(HookAttachment, frozen=True, tag="hook_cancelled"):
+    """A hook was cancelled."""
 
 
-class HookStoppedContinuation(Hook, frozen=True, tag="hook_stopped_continuation"):
-    """It ended the turn."""
+class HookStoppedContinuation(HookAttachment, frozen=True, tag="hook_stopped_continuation"):
+    """A hook ended the turn."""
 
     message: str | None = None
 
 
-class HookSystemMessage(Hook, frozen=True, tag="hook_system_message"):
-    """It has a word for the user."""
+class HookSystemMessage(HookAttachment, frozen=True, tag="hook_system_message"):
+    """A hook sent a message to the user."""
 
     content: str | None = None
 
 
-class HookAdditionalContext(Hook, frozen=True, tag="hook_additional_context"):
-    """It has a word for the model."""
+class HookAdditionalContext(HookAttachment, frozen=True, tag="hook_additional_context"):
+    """A hook added context for the model."""
 
     content: tuple[Any, ...] = ()
 
 
+# As with blocks, the decoder sees the known kinds only; `recover` puts an `Other` where they do not fit.
 KnownAttachment: TypeAlias = (
-    Environment | Model | Date | DateChange | SessionContext | PromptSnapshot | RemoteSessionChange
+    Environment | ModelIdentity | Date | DateChange | SessionContext | PromptSnapshot | RemoteSessionChange
     | SkillListing | DynamicSkill | InvokedSkills | AgentListingDelta | DeferredToolsDelta
-    | McpInstructionsDelta | CommandPermissions | QueuedCommand | File | CompactFileReference
+    | McpInstructionsDelta | CommandPermissions | QueuedCommand | FileMention | CompactFileReference
     | EditedTextFile | Directory | NestedMemory | ReadTruncationNotice | PlanMode | PlanModeExit
     | PlanFileReference | AutoMode | AutoModeExit | TaskReminder | TodoReminder | TaskStatus | GoalStatus
     | SilentTurnReminder | TotalTokensReminder | BatchingReminderSent | BudgetUsd | MaxTurnsReached

@@ -1,57 +1,86 @@
-"""What the API says that a response used. Apart from `message.py`: who only adds up needs no blocks.
+"""What every type of the format is built from: the struct bases, decoding errors, JSON encoding and token usage.
 
-[merged: shape.py] The two kinds of structs the format is made of, what they are decoded from, and what that raises.
+Loads no types of lines: who only adds up usage needs no more than this.
 
 Rules
-  1. Every field has a default: a line that lacks one is still a line. What should have been there is
-     `unspool doctor`'s business.
+  1. Every field has a default: a line that lacks one is still a line. `unspool doctor` reports what should have been
+     there.
   2. Unknown fields are ignored here and kept in the bytes; nothing is refused because it is new.
-  3. Python names are the file's own names in snake case; where that rule does not give the file's
-     spelling back (`toolUseID`), the field carries it as `name=`.
-  4. A struct is part of a tree and never of a cycle, so the garbage collector need not look at it (`gc=False`): it
-     would look at every line of a file again and again.
-  5. Annotations are types and not text (no `from __future__ import annotations` in this folder): msgspec would have to
-     evaluate each, a quarter of the time that loading the codec takes.
+  3. Python names are the file's own names in snake case; where that rule does not give the file's spelling back
+     (`toolUseID`), the field carries it as `name=`.
 """
 
+# No `from __future__ import annotations` in this folder: msgspec would have to evaluate each annotation as text, for
+# every type that inherits it, which was a quarter of the time that loading the codec takes.
 from typing import Any, TypeAlias
 
 import msgspec
 
 Buffer: TypeAlias = bytes | memoryview
 
-UNDECODABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
-"""All that a decoder raises."""
+DECODE_ERRORS = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+"""Every exception that a decoder raises for bad data."""
 
 
+# A struct is part of a tree and never of a cycle, so the garbage collector need not track it (`gc=False`): it would
+# walk over every line of a file again and again.
 class Shape(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """An object whose keys are written in snake case, as the Messages API does."""
+    """Base of an object whose keys are in snake case, as the Messages API writes them."""
 
 
 class CamelShape(msgspec.Struct, frozen=True, kw_only=True, rename="camel", gc=False):
-    """An object whose keys are written in camel case, as Claude Code does."""
+    """Base of an object whose keys are in camel case, as Claude Code writes them."""
 
 
 ABSENT = msgspec.Raw(b"")
-"""What a `Raw` field holds when the line does not have it."""
+"""The value of a `Raw` field that the line does not have."""
+
+
+_SURROGATE = "[\ud800-\udfff]"
+
+
+def encode_json(value: object) -> bytes:
+    """Encode a value as the compact JSON that JavaScript's `JSON.stringify` writes."""
+    try:
+        return msgspec.json.encode(value)
+    except UnicodeEncodeError:  # a lone surrogate: legal in JSON as an escape, not in UTF-8
+        return _encode_by_hand(value)
+
+
+def _encode_by_hand(value: object) -> bytes:
+    import re  # here, because almost no value has a lone surrogate
+
+    match value:
+        case str():
+            clean = re.split(_SURROGATE, value)
+            marks = [f"\\u{ord(mark):04x}".encode() for mark in re.findall(_SURROGATE, value)] + [b""]
+            pieces = [msgspec.json.encode(piece)[1:-1] + mark for piece, mark in zip(clean, marks, strict=True)]
+            return b'"' + b"".join(pieces) + b'"'
+        case dict():
+            inner = (_encode_by_hand(key) + b":" + _encode_by_hand(item) for key, item in value.items())
+            return b"{" + b",".join(inner) + b"}"
+        case list() | tuple():
+            return b"[" + b",".join(map(_encode_by_hand, value)) + b"]"
+        case _:
+            return msgspec.json.encode(value)
 
 
 class CacheCreation(Shape, frozen=True):
-    """Tokens written to the prompt cache, by how long they live."""
+    """Tokens written to the prompt cache, by their time to live."""
 
     ephemeral_5m_input_tokens: int = 0
     ephemeral_1h_input_tokens: int = 0
 
 
 class ServerToolUsage(Shape, frozen=True):
-    """Requests to tools that the API bills by the piece."""
+    """Requests to server tools, which the API bills per request."""
 
     web_search_requests: int = 0
     web_fetch_requests: int = 0
 
 
 class OutputDetails(Shape, frozen=True):
-    """What the output tokens were spent on."""
+    """Breakdown of the output tokens."""
 
     thinking_tokens: int = 0
 
@@ -60,6 +89,7 @@ class Usage(Shape, frozen=True):
     """Tokens of one API response. Every line of the response repeats it: count it once per `message.id`."""
 
     input_tokens: int = 0
+    # Up to 2.1.63, without a stop reason, this is a count from early in the stream and far too low.
     output_tokens: int = 0
     cache_creation_input_tokens: int = 0
     cache_read_input_tokens: int = 0
@@ -74,7 +104,7 @@ class Usage(Shape, frozen=True):
 
 
 class BilledUsage(Shape, frozen=True):
-    """The part of it that is billed."""
+    """The fields of `Usage` that are billed."""
 
     input_tokens: int = 0
     output_tokens: int = 0

@@ -1,28 +1,26 @@
-"""Content blocks: what a message is made of.
+"""Messages and their content blocks, as the Messages API defines them.
 
-A decoded message holds `AnyBlock`s. The set is open: a block of a type not listed here, and anything in a
-content list that is not an object, is an `Other` that keeps its value.
-
-[merged: message.py] The Messages API's part of a line: role, content and what was used.
+A decoded message holds `AnyBlock`s. The set is open: a block of a type not listed here, and anything in a content list
+that is not an object, is an `Other` that keeps its value.
 """
 
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
-from unspool.format.base import ABSENT, Shape, Usage
-from unspool.format.repair_text import mend
+from unspool.format.base import ABSENT, DECODE_ERRORS, Shape, Usage
+from unspool.format.json_edit import repair_text
 
 
 class Block(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", gc=False):
-    """Any content block."""
+    """Base of a content block."""
 
     cache_control: Any = None
     """Only in requests and in what was copied from them (`api-request-blob`)."""
 
 
 class Text(Block, frozen=True, tag="text"):
-    """Words."""
+    """Text."""
 
     text: str = ""
     citations: Any = None
@@ -36,13 +34,13 @@ class Thinking(Block, frozen=True, tag="thinking"):
 
 
 class RedactedThinking(Block, frozen=True, tag="redacted_thinking"):
-    """Reasoning that only the API can read."""
+    """The model's reasoning, encrypted by the API."""
 
     data: str = ""
 
 
 class ToolUse(Block, frozen=True, tag="tool_use"):
-    """The model asks for a tool. `unspool.format.tools.parse` gives the input its type."""
+    """A tool call. `unspool.format.tools.parse` gives the input its type."""
 
     id: str = ""
     name: str = ""
@@ -50,8 +48,8 @@ class ToolUse(Block, frozen=True, tag="tool_use"):
     caller: Any = None
 
 
-class Source(Shape, frozen=True):
-    """Where the bytes of an image or document are."""
+class MediaSource(Shape, frozen=True):
+    """The bytes of an image or document, or where they are."""
 
     type: str = ""
     """`base64`, `text`, `url`, `file` or `content`."""
@@ -63,15 +61,15 @@ class Source(Shape, frozen=True):
 
 
 class Image(Block, frozen=True, tag="image"):
-    """A picture, in a prompt or in a tool result."""
+    """An image, in a prompt or in a tool result."""
 
-    source: Source = Source()
+    source: MediaSource = MediaSource()
 
 
 class Document(Block, frozen=True, tag="document"):
-    """A PDF or a text, in a prompt or in a tool result."""
+    """A PDF or a text document, in a prompt or in a tool result."""
 
-    source: Source = Source()
+    source: MediaSource = MediaSource()
     title: str | None = None
     context: str | None = None
     citations: Any = None
@@ -93,17 +91,17 @@ class SearchResult(Block, frozen=True, tag="search_result"):
 
 
 class ToolResult(Block, frozen=True, tag="tool_result"):
-    """What a tool gave back. Normally in user lines; some other vendors' servers put it in assistant lines."""
+    """The result of a tool call. Normally in user lines; some other vendors' servers put it in assistant lines."""
 
     tool_use_id: str = ""
     encoded_content: msgspec.Raw = msgspec.field(default=ABSENT, name="content")
-    """Left encoded: a third of all bytes are in here, and few readers look."""
+    """Left encoded: it is a third of all bytes, and few readers need it."""
     is_error: bool | None = None
 
     @property
     def content(self) -> "str | tuple[AnyBlock, ...]":
         """The text, or blocks. Decoded each time."""
-        return _content(self.encoded_content)
+        return _decode_content(self.encoded_content)
 
     @property
     def blocks(self) -> "tuple[AnyBlock, ...]":
@@ -117,7 +115,7 @@ class ToolResult(Block, frozen=True, tag="tool_result"):
 
 
 class ServerToolUse(Block, frozen=True, tag="server_tool_use"):
-    """A tool that runs on the API's side: web search, code execution."""
+    """A call of a tool that runs on the API's side: web search, code execution."""
 
     id: str = ""
     name: str = ""
@@ -126,7 +124,7 @@ class ServerToolUse(Block, frozen=True, tag="server_tool_use"):
 
 
 class ServerToolResult(Block, frozen=True):
-    """What a tool on the API's side gave back. Pairs with `ServerToolUse` or `McpToolUse` by id."""
+    """Base of the result of a tool on the API's side. Pairs with `ServerToolUse` or `McpToolUse` by id."""
 
     tool_use_id: str = ""
     content: Any = None
@@ -135,11 +133,11 @@ class ServerToolResult(Block, frozen=True):
 
 
 class WebSearchToolResult(ServerToolResult, frozen=True, tag="web_search_tool_result"):
-    """Pages that were found."""
+    """Result of a web search on the API's side."""
 
 
 class WebFetchToolResult(ServerToolResult, frozen=True, tag="web_fetch_tool_result"):
-    """A page that was fetched."""
+    """A page that was fetched on the API's side."""
 
 
 class CodeExecutionToolResult(ServerToolResult, frozen=True, tag="code_execution_tool_result"):
@@ -163,7 +161,7 @@ class AdvisorToolResult(ServerToolResult, frozen=True, tag="advisor_tool_result"
 
 
 class McpToolUse(Block, frozen=True, tag="mcp_tool_use"):
-    """A tool of an MCP server that the API itself calls."""
+    """A call of an MCP server's tool that the API itself makes."""
 
     id: str = ""
     name: str = ""
@@ -172,17 +170,17 @@ class McpToolUse(Block, frozen=True, tag="mcp_tool_use"):
 
 
 class McpToolResult(ServerToolResult, frozen=True, tag="mcp_tool_result"):
-    """What that MCP server gave back."""
+    """The result of a call that the API made to an MCP server."""
 
 
 class ContainerUpload(Block, frozen=True, tag="container_upload"):
-    """A file put into a code-execution container."""
+    """A file that was put into a code-execution container."""
 
     file_id: str = ""
 
 
 class Compaction(Block, frozen=True, tag="compaction"):
-    """A summary that the API made of what came before."""
+    """A summary that the API made of the messages before it."""
 
     content: Any = None
 
@@ -195,7 +193,7 @@ class Fallback(Block, frozen=True, tag="fallback"):
 
 
 class Other(Shape, frozen=True):
-    """A block of a type nobody has described yet, kept as it is."""
+    """A block of a type that is not described yet, kept as it is."""
 
     type: str | None = None
     value: Any = None
@@ -226,8 +224,8 @@ KnownBlock: TypeAlias = (
     | Fallback
 )
 
-# msgspec cannot decode into an untagged member, so the decoder sees the known ones only; `codec` puts an
-# `Other` where they do not fit.
+# msgspec cannot decode into an untagged member, so the decoder sees the known ones only; `recover` puts
+# an `Other` where they do not fit.
 if TYPE_CHECKING:
     AnyBlock: TypeAlias = KnownBlock | Other
 else:
@@ -241,24 +239,25 @@ def as_blocks(content: str | tuple[AnyBlock, ...]) -> tuple[AnyBlock, ...]:
     return content
 
 
-def _content(raw: msgspec.Raw) -> str | tuple[AnyBlock, ...]:
-    """Return encoded content, whatever it is: a block that does not fit is an `Other`, no JSON is no content."""
+def _decode_content(raw: msgspec.Raw) -> str | tuple[AnyBlock, ...]:
+    """Decode content of any form: a block that does not fit is an `Other`; what is not JSON is no content."""
     if not memoryview(raw).nbytes:
         return ""
     try:
         return _CONTENT.decode(raw)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except DECODE_ERRORS:
         pass
+    # The slow way, block by block: one unknown block must not cost the others.
     try:
-        value = msgspec.json.decode(mend(bytes(raw))[0])
+        value = msgspec.json.decode(repair_text(bytes(raw))[0])
     except (msgspec.DecodeError, RecursionError):
         return ""
     if value is None or isinstance(value, str):
         return value or ""
-    return tuple(_block(item) for item in (value if isinstance(value, list) else [value]))
+    return tuple(_convert_block(item) for item in (value if isinstance(value, list) else [value]))
 
 
-def _block(value: Any) -> AnyBlock:
+def _convert_block(value: Any) -> AnyBlock:
     try:
         block: AnyBlock = msgspec.convert(value, AnyBlock)
         return block
@@ -274,10 +273,12 @@ class Message(Shape, frozen=True):
     """The API's part of a user or assistant line. An assistant line normally holds one block of it."""
 
     role: str | None = None
+    # A string does not mean that a human wrote it (26 % are written by Claude Code), nor does a list mean the opposite.
     content: str | tuple[AnyBlock, ...] = ""
     id: str | None = None
     type: str | None = None
     model: str | None = None
+    # Null is the normal final state of old data: in 86 % of the messages seen it is null on every line.
     stop_reason: str | None = None
     """Null on every line of most messages before 2.1.64; on all lines from 2.1.100 on."""
     stop_sequence: str | None = None

@@ -1,11 +1,9 @@
-"""What lines of all types share.
+"""The fields that lines of all types share, and the record of a line of an unknown type.
 
 Rules
-  1. Nothing is required (`shape.py`, rule 1). Lines outside the conversation graph (titles, modes, queue
-     operations, snapshots) have no uuid and often no timestamp.
-  2. The set of types is open. A line of a type nobody has described is an `Unknown` with the envelope it has.
-  3. Annotations here are objects, not strings (no `from __future__ import annotations`): sixty types inherit them, and
-     the decoder would read each string again for each type, a fifth of the time it takes to load.
+  1. Nothing is required. Lines outside the conversation graph (titles, modes, queue operations, snapshots) have no uuid
+     and often no timestamp.
+  2. The set of types is open. A line of a type that is not described here is an `Unknown` with the envelope it has.
 """
 
 from msgspec import field
@@ -14,7 +12,7 @@ from unspool.format.base import CamelShape
 
 
 class Envelope(CamelShape, frozen=True):
-    """Any line: the fields that any type may have."""
+    """The fields that a line of any type may have."""
 
     uuid: str | None = None
     parent_uuid: str | None = None
@@ -33,14 +31,14 @@ class Envelope(CamelShape, frozen=True):
     forked_from: object = None
     session_kind: str | None = None
     session_id_again: str | None = field(default=None, name="session_id")
-    """The same id once more, as newer versions write it on some lines."""
+    """The session id again, as newer versions write it on some lines."""
 
 
 class Record(Envelope, frozen=True, tag_field="type"):
-    """A line of a known type; its class is the type."""
+    """Base of a line of a known type; the class says which."""
 
 
 class Unknown(Envelope, frozen=True):
-    """A line of a type nobody has described yet. Its envelope is read; its bytes hold the rest."""
+    """A line of a type that is not described yet: only its envelope is decoded, its bytes hold the rest."""
 
     type: str | None = None

@@ -1,20 +1,15 @@
-"""Change a line without touching the rest of it.
+"""JSON as text: finds values by their bytes, changes one without touching the rest, repairs characters.
 
 Rules
-  1. Bytes outside the changed values stay as they are: key order, white space, escapes, the text of numbers,
-     unknown fields, whatever stands before and after the document.
+  1. A change keeps every byte outside the changed values: key order, white space, escapes, the text of numbers, unknown
+     fields, whatever stands before and after the document.
   2. Where a key is written twice the last one counts, as it does for every reader.
   3. A new key goes to the end of its object, a new element to the end of its list.
-
-[merged: json_text.py] JSON as text: where documents, members and values begin and end in bytes.
-
-Rules
-  1. Nothing is decoded and nothing recurses: any depth and any bytes will do.
-  2. Only bracket depth and strings are looked at. What lies between the ends may still be malformed; the
-     decoder says so.
-  3. Time is linear in the bytes passed over.
-
-[merged: stringify.py] Values as JSON text, as JavaScript writes it.
+  4. Finding a value decodes nothing and does not recurse: any depth and any bytes will do. Only bracket depth and
+     strings are looked at, in time linear in the bytes passed over. What lies between the ends may still be malformed;
+     the decoder reports that.
+  5. JavaScript writes a lone surrogate as an escape, and a crash can leave half of a UTF-8 sequence. `repair_text`
+     shows both as U+FFFD; the bytes they came from are kept by whoever holds the line.
 """
 
 import re
@@ -24,6 +19,7 @@ from typing import Final, NamedTuple, TypeAlias
 import msgspec
 
 from unspool.errors import Refused
+from unspool.format.base import encode_json
 
 # Possessive, so that a string of a hundred megabytes leaves no trail of places to come back to.
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
@@ -45,7 +41,7 @@ class Slot(NamedTuple):
 
 
 def skip_space(data: bytes, at: int) -> int:
-    """Return the first place at or after `at` that is not white space."""
+    """Return the first offset at or after `at` that is not white space."""
     match = _SPACE.match(data, at)
     return match.end() if match else at
 
@@ -65,7 +61,8 @@ def container_end(data: bytes, start: int) -> int | None:
             return at
 
 
-def depth(data: bytes, start: int = 0, end: int | None = None) -> int:
+# The decoder recurses and gives up at a depth that depends on the stack, so the depth is counted before it is called.
+def nesting_depth(data: bytes, start: int = 0, end: int | None = None) -> int:
     """Return how deeply containers are nested in this stretch of text."""
     deepest = level = 0
     at, end = start, len(data) if end is None else end
@@ -88,8 +85,8 @@ def value_end(data: bytes, start: int) -> int | None:
     return match.end() if match else None
 
 
-def slots(data: bytes, start: int) -> Iterator[Slot]:
-    """Yield what the object or list that begins at `start` holds, up to its end or to where the text breaks."""
+def iter_slots(data: bytes, start: int) -> Iterator[Slot]:
+    """Yield the slots of the object or list that begins at `start`, up to its end or to where the text breaks."""
     keyed = data[start : start + 1] == b"{"
     at = skip_space(data, start + 1)
     while True:
@@ -118,39 +115,8 @@ def _key(text: bytes) -> str:
     return text[1:-1].decode(errors="replace")
 
 
-_SURROGATE = "[\ud800-\udfff]"
-
-
-def encode(value: object) -> bytes:
-    """Return a value as the compact JSON that JavaScript's `JSON.stringify` writes."""
-    try:
-        return msgspec.json.encode(value)
-    except UnicodeEncodeError:  # a lone surrogate: legal in JSON as an escape, not in UTF-8
-        return _encode_by_hand(value)
-
-
-def _encode_by_hand(value: object) -> bytes:
-    import re
-
-    match value:
-        case str():
-            clean = re.split(_SURROGATE, value)
-            marks = [f"\\u{ord(mark):04x}".encode() for mark in re.findall(_SURROGATE, value)] + [b""]
-            pieces = [msgspec.json.encode(piece)[1:-1] + mark for piece, mark in zip(clean, marks, strict=True)]
-            return b'"' + b"".join(pieces) + b'"'
-        case dict():
-            inner = (_encode_by_hand(key) + b":" + _encode_by_hand(item) for key, item in value.items())
-            return b"{" + b",".join(inner) + b"}"
-        case list() | tuple():
-            return b"[" + b",".join(map(_encode_by_hand, value)) + b"]"
-        case _:
-            return msgspec.json.encode(value)
-
-
-__all__ = ["REMOVE", "Path", "Remove", "encode", "patch"]
-
-Path: TypeAlias = tuple[str | int, ...]
-"""The way to a value: `("message", "content", 0, "text")`."""
+JsonPath: TypeAlias = tuple[str | int, ...]
+"""The keys and indexes that lead to a value: `("message", "content", 0, "text")`."""
 
 
 class Remove(msgspec.Struct, frozen=True):
@@ -158,78 +124,90 @@ class Remove(msgspec.Struct, frozen=True):
 
 
 REMOVE: Final = Remove()
-"""Given as a value: the member or element goes."""
+"""As a new value: removes the member or element."""
 
 
-def patch(line: bytes, changes: Mapping[Path, object]) -> bytes:
-    """Return the line with these values changed, one after the other."""
+def patch(line: bytes, changes: Mapping[JsonPath, object]) -> bytes:
+    """Change these values in a line, one after the other."""
     for path, value in changes.items():
         line = _change(line, path, value)
     return line
 
 
-def _change(line: bytes, path: Path, value: object) -> bytes:
+def _change(line: bytes, path: JsonPath, value: object) -> bytes:
     if not path:
         raise Refused("cannot patch a whole line", hint="give the path of a value in it")
-    *way, last = path
-    start = _document(line)
-    for step in way:
-        slots = _slots(line, start, step, path)
-        index = _index(slots, step)
-        if index is None:
-            raise _missing(path)
-        start = slots[index].value_start
-    slots = _slots(line, start, last, path)
-    index = _index(slots, last)
-    if value is not REMOVE:
-        text = encode(value)
-        return _append(line, start, slots, last, text) if index is None else _replace(line, slots[index], text)
-    if index is None:
-        raise _missing(path)
-    return _remove(line, slots, index)
-
-
-def _document(line: bytes) -> int:
     start = line.find(b"{")
     if start < 0 or container_end(line, start) is None:
         raise Refused("cannot patch a line that is not a whole JSON object")
-    return start
+    *parents, last = path
+    for step in parents:
+        slots, index = _find_slot(line, start, step, path)
+        if index is None:
+            raise _missing(path)
+        start = slots[index].value_start
+    slots, index = _find_slot(line, start, last, path)
+    if value is REMOVE:
+        if index is None:
+            raise _missing(path)
+        return _remove(line, slots, index)
+    text = encode_json(value)
+    if index is None:
+        return _append(line, start, slots, last, text)
+    return line[: slots[index].value_start] + text + line[slots[index].end :]
 
 
-def _slots(line: bytes, start: int, step: str | int, path: Path) -> list[Slot]:
-    """Return the places in a container: members if the step is a key, elements if it is a number."""
-    opening = b"{" if isinstance(step, str) else b"["
-    if line[start : start + 1] != opening:
+def _find_slot(line: bytes, start: int, step: str | int, path: JsonPath) -> tuple[list[Slot], int | None]:
+    """Return the slots of a container and the index of the one that the step names, None if it is not there yet."""
+    if line[start : start + 1] != (b"{" if isinstance(step, str) else b"["):
         raise _missing(path)
-    found = list(slots(line, start))
-    if isinstance(step, int) and not 0 <= step <= len(found):
+    slots = list(iter_slots(line, start))
+    if isinstance(step, str):
+        # The last of two equal keys is the one that every reader sees.
+        return slots, max((index for index, slot in enumerate(slots) if slot.key == step), default=None)
+    if not 0 <= step <= len(slots):
         raise _missing(path)
-    return found
-
-
-def _index(slots: list[Slot], step: str | int) -> int | None:
-    if isinstance(step, int):
-        return step if step < len(slots) else None
-    return max((index for index, slot in enumerate(slots) if slot.key == step), default=None)
-
-
-def _replace(line: bytes, slot: Slot, text: bytes) -> bytes:
-    return line[: slot.value_start] + text + line[slot.end :]
+    return slots, step if step < len(slots) else None
 
 
 def _append(line: bytes, start: int, slots: list[Slot], step: str | int, text: bytes) -> bytes:
     at = slots[-1].end if slots else start + 1
-    text = encode(step) + b":" + text if isinstance(step, str) else text
+    text = encode_json(step) + b":" + text if isinstance(step, str) else text
     return line[:at] + (b"," if slots else b"") + text + line[at:]
 
 
 def _remove(line: bytes, slots: list[Slot], index: int) -> bytes:
-    """A comma goes too: the one after it, or the one before if it is the last."""
+    """Remove a slot with a comma: the one after it, or the one before if it is the last."""
     if index + 1 < len(slots):
         return line[: slots[index].start] + line[slots[index + 1].start :]
     start = slots[index - 1].end if index else slots[index].start
     return line[:start] + line[slots[index].end :]
 
 
-def _missing(path: Path) -> Refused:
+def _missing(path: JsonPath) -> Refused:
     return Refused(f"no such value in the line: `{'.'.join(map(str, path))}`")
+
+
+_SURROGATES = re.compile(
+    rb"\\\\|(\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})|\\u[dD][89a-fA-F][0-9a-fA-F]{2}"
+)
+"""Matches lone surrogates; also escaped backslashes and true pairs, only to skip them."""
+
+
+def repair_text(text: bytes) -> tuple[bytes, tuple[str, ...]]:
+    """Return JSON text that decoders accept, and what was replaced by U+FFFD in it."""
+    flaws = []
+    try:
+        text.decode()
+    except UnicodeDecodeError:
+        text = text.decode(errors="replace").encode()
+        flaws.append("invalid UTF-8")
+    repaired = _SURROGATES.sub(_replace_surrogate, text)
+    if repaired != text:
+        flaws.append("lone surrogate")
+    return repaired, tuple(flaws)
+
+
+def _replace_surrogate(match: re.Match[bytes]) -> bytes:
+    escape = match[0]
+    return escape if match[1] or escape == rb"\\" else rb"\ufffd"

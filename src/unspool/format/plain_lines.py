@@ -1,9 +1,9 @@
-"""Lines as plain data, for those who look for texts in them and not for what they mean.
+"""Decodes lines into plain dicts, for code that searches text and does not need typed records.
 
 Rules
   1. A line gives the same items, at the same offsets, as `codec.decode` makes of it; a record is a dict here.
-  2. `spoken` leaves out what nobody wrote and nobody said: a tool's own result, progress, snapshots. That is most of
-     the bytes.
+  2. `decode_spoken_fields` leaves out what nobody wrote as text: a tool's structured result, progress, snapshots. That
+     is most of the bytes.
 """
 
 from collections.abc import Callable, Iterator
@@ -11,17 +11,16 @@ from typing import Any, TypeAlias, TypedDict
 
 import msgspec
 
-from unspool.format import recover
-from unspool.format import recover as loose
-from unspool.format.base import UNDECODABLE, Buffer
+from unspool.format.base import DECODE_ERRORS, Buffer
 from unspool.format.codec import SESSION
-from unspool.format.entry import BadLine, Blank, Dialect
+from unspool.format.records import BadLine, Blank, Dialect
+from unspool.format.recover import convert_record, recover_items
 
 Json: TypeAlias = dict[str, Any]
 
 
 class _Spoken(TypedDict, total=False):
-    """Anything fits: nothing is refused for its type."""
+    """The fields that may hold text. Any type fits, so that no line is refused for one."""
 
     type: Any
     subtype: Any
@@ -46,36 +45,36 @@ _decode_spoken: Callable[[Buffer], Any] = msgspec.json.Decoder(_Spoken).decode
 _decode_whole: Callable[[Buffer], Any] = msgspec.json.Decoder(dict[str, Any]).decode
 
 
-def _stands_alone(value: Json) -> bool:
-    return SESSION.stands_alone(loose.record(value)[0])
+def _is_line(value: Json) -> bool:
+    return SESSION.is_line(convert_record(value)[0])
 
 
-_SPOKEN = Dialect(_decode_spoken, lambda value: (value, []), _stands_alone)
-_WHOLE = Dialect(_decode_whole, lambda value: (value, []), _stands_alone)
+_SPOKEN = Dialect(_decode_spoken, lambda value: (value, []), _is_line)
+_WHOLE = Dialect(_decode_whole, lambda value: (value, []), _is_line)
 
 
-def spoken(line: Buffer, offset: int = 0) -> Iterator[tuple[int, Json]]:
-    """Yield the objects of a line with their offsets, without what was not said."""
+def decode_spoken_fields(line: Buffer, offset: int = 0) -> Iterator[tuple[int, Json]]:
+    """Yield the objects of a line with their offsets, only with the fields that may hold text."""
     try:
         yield offset, _decode_spoken(line)
-    except UNDECODABLE:
-        yield from ((at, value) for at, value in _recovered(line, offset, _SPOKEN) if isinstance(value, dict))
+    except DECODE_ERRORS:
+        yield from ((at, value) for at, value in _recover(line, offset, _SPOKEN) if isinstance(value, dict))
 
 
-def whole(line: Buffer, offset: int = 0) -> Iterator[tuple[int, Json | BadLine]]:
-    """Yield the objects of a line with their offsets, and what is no object."""
+def decode_plain(line: Buffer, offset: int = 0) -> Iterator[tuple[int, Json | BadLine]]:
+    """Yield the objects of a line with their offsets and all their fields, and its bad parts."""
     try:
         yield offset, _decode_whole(line)
-    except UNDECODABLE:
-        yield from _recovered(line, offset, _WHOLE)
+    except DECODE_ERRORS:
+        yield from _recover(line, offset, _WHOLE)
 
 
-def _recovered(line: Buffer, offset: int, dialect: Dialect) -> Iterator[tuple[int, Json | BadLine]]:
-    for item in recover.items(bytes(line), offset, dialect):
+def _recover(line: Buffer, offset: int, dialect: Dialect) -> Iterator[tuple[int, Json | BadLine]]:
+    for item in recover_items(bytes(line), offset, dialect):
         match item:
             case Blank():
                 pass
             case BadLine():
                 yield item.offset, item
             case entry:
-                yield entry.offset, entry.record  # type: ignore[misc] # a dict, as the dialect says
+                yield entry.offset, entry.record  # type: ignore[misc] # the dialects here make dicts

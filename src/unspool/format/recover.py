@@ -1,4 +1,4 @@
-"""Lines the typed decoder refuses: find the documents in them, mend what can be mended, name the rest.
+"""Recovers entries from lines that the typed decoder refuses.
 
 | found                                  | becomes                                                                |
 |----------------------------------------|------------------------------------------------------------------------|
@@ -13,11 +13,9 @@
 | a key written twice                    | an entry; the last one counts                                          |
 | nothing but white space                | a blank                                                                |
 
-[merged: loose.py] The slow path into typed records: what fits goes in, what does not is named and left out.
-
-The fast decoder refuses a whole line for one field of an unexpected type, one unknown block or one unknown
-attachment. Here such a line still gives a record: an unknown block is an `Other`, a misfit field keeps its
-default, and the caller learns which.
+The typed decoder refuses a whole line for one field of an unexpected type, one unknown block or one unknown attachment.
+`convert_record` makes a record of such a line all the same: an unknown block is an `Other`, a misfit field keeps its
+default, and its path is returned.
 """
 
 import re
@@ -27,95 +25,94 @@ from typing import Any, Final, NamedTuple, TypeVar, get_args
 import msgspec
 from msgspec import inspect
 
-from unspool.format import json_edit as json_text
-from unspool.format.base import UNDECODABLE
+from unspool.format.base import DECODE_ERRORS, encode_json
 from unspool.format.blocks import Other
-from unspool.format.entry import BadLine, Blank, Dialect, Entry, Item
 from unspool.format.envelope import Unknown
-from unspool.format.json_edit import encode
-from unspool.format.records import AnyRecord, KnownRecord
-from unspool.format.repair_text import mend
+from unspool.format.json_edit import container_end, iter_slots, nesting_depth, repair_text
+from unspool.format.records import AnyRecord, BadLine, Blank, Dialect, Entry, Item, KnownRecord
 
 MAX_DEPTH = 500
-"""Deeper values are left out of a record. Fixed, so that the outcome does not depend on who calls."""
+"""Values nested deeper are left out of a record. Fixed, so that the result does not depend on the caller's stack."""
 
-_WORK = 16
-"""How many times its own length a torn line may be searched for a whole document."""
+_MAX_SEARCH = 16
+"""How many times its own length a torn line may be searched for a whole document; else that would be quadratic."""
 
 _BOM = b"\xef\xbb\xbf"
 _PADDING = re.compile(rb"(?:[ \t\r\n\x00]++|\xef\xbb\xbf)*+")
-_START = b'{"'
+# As `JSON.stringify` writes an object that has members.
+_DOCUMENT_START = b'{"'
 
 
-class Document(NamedTuple):
-    """What could be made of one JSON document."""
+class RecoveredDocument(NamedTuple):
+    """The record of one JSON document, or the reason why there is none."""
 
     record: Any = None
     flaws: tuple[str, ...] = ()
     reason: str = ""
-    """Why there is no record."""
 
 
-def items(line: bytes, offset: int, dialect: Dialect) -> list[Item]:
-    """Return what a refused line holds; the items cover it."""
+def recover_items(line: bytes, offset: int, dialect: Dialect) -> list[Item]:
+    """Return the items of a line that the typed decoder refused; they cover it without gap."""
     if not line.strip(b" \t\r\n"):
         return [Blank(offset, len(line))]
-    found: list[Item] = []
+    items: list[Item] = []
+    # Of 610,673 real lines seven were refused: six held two documents, one began with the torn end of a record.
     at = 0
     while at < len(line):
         start = _skip_padding(line, at)
         stop, document = _document_at(line, start, dialect)
         if document.record is None:
             end = _next_document(line, start + 1, dialect)
-            found.append(BadLine(offset + at, end - at, document.reason))
+            items.append(BadLine(offset + at, end - at, document.reason))
         else:
             end = _skip_padding(line, stop)
             flaws = _padding_flaws(line[at:start] + line[stop:end]) + document.flaws
-            found.append(Entry(offset + at, line[at:end], document.record, flaws))
+            items.append(Entry(offset + at, line[at:end], document.record, flaws))
         at = end
-    return found
+    return items
 
 
-def _document_at(line: bytes, start: int, dialect: Dialect) -> tuple[int, Document]:
-    """Return the end of the document that begins here, and what it is."""
+def _document_at(line: bytes, start: int, dialect: Dialect) -> tuple[int, RecoveredDocument]:
+    """Return the end of the document that begins at `start`, and the document."""
     if line[start : start + 1] != b"{":
-        return start, Document(reason=_not_an_object(line, start))
-    end = json_text.container_end(line, start)
+        return start, RecoveredDocument(reason=_not_an_object(line, start))
+    end = container_end(line, start)
     if end is None:
-        return start, Document(reason="torn: the object has no end")
+        return start, RecoveredDocument(reason="torn: the object has no end")
     return end, _decode(line[start:end], dialect)
 
 
-def _decode(text: bytes, dialect: Dialect) -> Document:
+def _decode(text: bytes, dialect: Dialect) -> RecoveredDocument:
     try:
-        return Document(dialect.decode(text))
-    except UNDECODABLE:
-        text, flaws = mend(text)
-    if json_text.depth(text) > MAX_DEPTH:
+        return RecoveredDocument(dialect.decode(text))  # one of several documents on a line may be sound
+    except DECODE_ERRORS:
+        text, flaws = repair_text(text)
+    if nesting_depth(text) > MAX_DEPTH:
         text, left_out = _without_depth(text)
         flaws += tuple(f"nested too deeply: {key}" for key in left_out)
     try:
         try:
-            return Document(dialect.decode(text), flaws)
+            return RecoveredDocument(dialect.decode(text), flaws)
         except msgspec.ValidationError:
-            record, misfits = dialect.loosen(msgspec.json.decode(text))
-            return Document(record, flaws + tuple(f"unexpected type: {path}" for path in misfits))
+            record, misfits = dialect.convert(msgspec.json.decode(text))
+            return RecoveredDocument(record, flaws + tuple(f"unexpected type: {path}" for path in misfits))
     except msgspec.DecodeError as error:
-        return Document(reason=f"malformed JSON: {str(error).removeprefix('JSON is malformed: ')}")
+        return RecoveredDocument(reason=f"malformed JSON: {str(error).removeprefix('JSON is malformed: ')}")
 
 
 def _next_document(line: bytes, start: int, dialect: Dialect) -> int:
-    """Return where the next whole document begins from which on the line can be read to its end."""
-    work = _WORK * len(line)
-    at = line.find(_START, start)
-    while at >= 0 and work > 0:
+    """Return where the next whole document begins that is followed by another one or by the end of the line."""
+    budget = _MAX_SEARCH * len(line)
+    at = line.find(_DOCUMENT_START, start)
+    while at >= 0 and budget > 0:
         end, document = _document_at(line, at, dialect)
         rest = _skip_padding(line, end)
+        # A whole object that something else follows is a nested one that is left of a torn record.
         ends_well = rest == len(line) or line[rest : rest + 1] == b"{"
-        if document.record is not None and ends_well and dialect.stands_alone(document.record):
+        if document.record is not None and ends_well and dialect.is_line(document.record):
             return at
-        work -= (end - at) or (len(line) - at)
-        at = line.find(_START, at + 1)
+        budget -= (end - at) or (len(line) - at)
+        at = line.find(_DOCUMENT_START, at + 1)
     return len(line)
 
 
@@ -134,8 +131,8 @@ def _not_an_object(line: bytes, start: int) -> str:
     if not rest:
         return "NUL padding" if b"\0" in line else "byte order mark"
     try:
-        value = msgspec.json.decode(mend(rest)[0])
-    except RecursionError:
+        value = msgspec.json.decode(repair_text(rest)[0])
+    except RecursionError:  # only a list: what begins as an object does not get here
         return "not an object: a list"
     except msgspec.DecodeError:
         return "torn: not the start of an object"
@@ -146,10 +143,10 @@ _KINDS: dict[type, str] = {list: "a list", str: "a string", bool: "a boolean", t
 
 
 def _without_depth(text: bytes) -> tuple[bytes, list[str | None]]:
-    """Return the object without the members that are nested too deeply, and their keys."""
+    """Return the object without the members that are nested too deeply, and the keys of those."""
     kept, left_out = [], []
-    for slot in json_text.slots(text, 0):
-        if json_text.depth(text, slot.value_start, slot.end) > MAX_DEPTH - 1:
+    for slot in iter_slots(text, 0):
+        if nesting_depth(text, slot.value_start, slot.end) > MAX_DEPTH - 1:
             left_out.append(slot.key)
         else:
             kept.append(text[slot.start : slot.end])
@@ -161,17 +158,17 @@ S = TypeVar("S", bound=msgspec.Struct)
 _MISFIT: Final = object()
 
 
-def record(value: dict[str, Any]) -> tuple[AnyRecord, list[str]]:
-    """Return the record that an object means, and the paths of the fields that did not fit."""
+def convert_record(value: dict[str, Any]) -> tuple[AnyRecord, list[str]]:
+    """Convert an object to a record; return it with the paths of the fields that did not fit."""
     misfits: list[str] = []
     kind = value.get("type")
-    known, unknown = _infos()
+    known, unknown = _record_types()
     info = known.get(kind, unknown) if isinstance(kind, str) else unknown
     return _struct(value, info, "", misfits), misfits
 
 
-def shaped(value: dict[str, Any], struct: type[S]) -> tuple[S, list[str]]:
-    """Return the struct that an object means, and the paths of the fields that did not fit."""
+def convert_struct(value: dict[str, Any], struct: type[S]) -> tuple[S, list[str]]:
+    """Convert an object to a struct; return it with the paths of the fields that did not fit."""
     misfits: list[str] = []
     info = inspect.type_info(struct)
     assert isinstance(info, inspect.StructType)
@@ -179,8 +176,8 @@ def shaped(value: dict[str, Any], struct: type[S]) -> tuple[S, list[str]]:
 
 
 @cache
-def _infos() -> tuple[dict[str, inspect.StructType], inspect.StructType]:
-    """Describe the known types of lines by name, and the unknown one."""
+def _record_types() -> tuple[dict[str, inspect.StructType], inspect.StructType]:
+    """Return msgspec's descriptions of the known record types by tag, and of `Unknown`."""
     unknown, *known = inspect.multi_type_info([Unknown, *get_args(KnownRecord)])
     assert isinstance(unknown, inspect.StructType)
     return {str(info.tag): info for info in known if isinstance(info, inspect.StructType)}, unknown
@@ -189,6 +186,7 @@ def _infos() -> tuple[dict[str, inspect.StructType], inspect.StructType]:
 def _struct(value: dict[str, Any], info: inspect.StructType, path: str, misfits: list[str]) -> Any:
     fields = {}
     for field in info.fields:
+        # A null is never a misfit: it means what an absent field means.
         if field.encode_name not in value or value[field.encode_name] is None:
             continue
         where = f"{path}.{field.encode_name}" if path else field.encode_name
@@ -201,12 +199,12 @@ def _struct(value: dict[str, Any], info: inspect.StructType, path: str, misfits:
 
 
 def _fit(value: Any, info: inspect.Type, path: str, misfits: list[str]) -> Any:
-    """Return the value as the type asks, or `_MISFIT`."""
+    """Return the value as the type requires it, or `_MISFIT`."""
     match info:
         case inspect.AnyType():
             return value
         case inspect.RawType():
-            return msgspec.Raw(encode(value))
+            return msgspec.Raw(encode_json(value))
         case inspect.StructType() if isinstance(value, dict):
             return _struct(value, info, path, misfits)
         case inspect.UnionType():
@@ -219,11 +217,13 @@ def _fit(value: Any, info: inspect.Type, path: str, misfits: list[str]) -> Any:
             return {key: item for key, item in fitted.items() if item is not _MISFIT}
         case inspect.StrType():
             return value if isinstance(value, str) else _MISFIT
+        # Before and apart from int: a Python bool is an int, a JSON one is not.
         case inspect.BoolType():
             return value if isinstance(value, bool) else _MISFIT
         case inspect.IntType():
-            whole = isinstance(value, float) and value.is_integer()
-            return int(value) if whole or (isinstance(value, int) and not isinstance(value, bool)) else _MISFIT
+            # 10.0 and 1e3 are counts too, although the strict decoder refuses them.
+            is_whole = isinstance(value, float) and value.is_integer()
+            return int(value) if is_whole or (isinstance(value, int) and not isinstance(value, bool)) else _MISFIT
         case inspect.FloatType():
             return value if isinstance(value, int | float) and not isinstance(value, bool) else _MISFIT
         case _:
@@ -258,4 +258,4 @@ def _fit_items(value: list[Any], info: inspect.VarTupleType, path: str, misfits:
 
 def _holds_blocks(info: inspect.VarTupleType) -> bool:
     item = info.item_type
-    return isinstance(item, inspect.UnionType) and any(isinstance(one, inspect.StructType) for one in item.types)
+    return isinstance(item, inspect.UnionType) and any(isinstance(member, inspect.StructType) for member in item.types)

@@ -1,12 +1,15 @@
-"""When a line was written: the text of a time in, a time out. Loads no types of lines: a warm report needs no more."""
+"""Parses the timestamps of lines.
+
+Apart from the other modules of the format, and without `msgspec`: a warm `unspool usage` needs no more of it than this.
+"""
 
 from datetime import UTC, datetime
 
 
-def moment(timestamp: str | None) -> datetime | None:
-    """Return a time; nothing for what is none. Without an offset it is taken as UTC.
+def parse_timestamp(timestamp: str | None) -> datetime | None:
+    """Parse an ISO timestamp, None for what is not one. Without an offset it is taken as UTC.
 
-    >>> str(moment("2026-01-05T09:00:00"))
+    >>> str(parse_timestamp("2026-01-05T09:00:00"))
     '2026-01-05 09:00:00+00:00'
     """
     try:

@@ -1,1 +1,60 @@
-"""Records to structure: messages, tool calls, threads, the context of a session, turns, agents. Pure functions."""
+"""Turns records into structure (messages, tool calls, threads, turns, agents, context) with pure functions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from unspool._lazy import lazy_door
+
+# fmt: off
+if TYPE_CHECKING:
+    from unspool.graph.agents import Agent, AgentClass, AgentFile, link_agents
+    from unspool.graph.branch_index import BranchIndex, BranchState
+    from unspool.graph.integrity import find_flaws
+    from unspool.graph.messages import WholeMessage, group_messages
+    from unspool.graph.search_text import (
+        PASSAGE_KINDS, Json, Passage, extract_passages, extract_text_passages, find_target_path, join_texts,
+    )
+    from unspool.graph.session_facts import FactsCollector, SessionFacts, is_special_fork
+    from unspool.graph.session_facts_from_entries import add_entry_facts, collect_facts
+    from unspool.graph.speakers import INTERRUPT_PREFIX, Speaker, is_typed_prompt
+    from unspool.graph.threads import (
+        SessionGraph, Thread, build_main_graph, find_leaf, find_leaf_by_oldest_rule, find_path_with_siblings,
+        find_thread_entries, find_thread_entries_in_graph, find_threads, is_boundary, is_message,
+    )
+    from unspool.graph.tool_calls import (
+        ToolCall, describe_target, elapsed_time, find_orphan_results, find_tool_calls, first_line,
+    )
+    from unspool.graph.turns import (
+        PromptTracker, Turn, classify_user_record, find_prompts, first_text, is_queued_prompt, join_text, split_turns,
+        typed_text,
+    )
+
+__all__ = [
+    "INTERRUPT_PREFIX", "PASSAGE_KINDS", "Agent", "AgentClass", "AgentFile", "BranchIndex", "BranchState",
+    "FactsCollector", "Json", "Passage", "PromptTracker", "SessionFacts", "SessionGraph", "Speaker", "Thread",
+    "ToolCall", "Turn", "WholeMessage", "add_entry_facts", "build_main_graph", "classify_user_record",
+    "collect_facts", "describe_target", "elapsed_time", "extract_passages", "extract_text_passages", "find_flaws",
+    "find_leaf", "find_leaf_by_oldest_rule", "find_orphan_results", "find_path_with_siblings", "find_prompts",
+    "find_target_path", "find_thread_entries", "find_thread_entries_in_graph", "find_threads", "find_tool_calls",
+    "first_line", "first_text", "group_messages", "is_boundary", "is_message", "is_queued_prompt", "is_special_fork",
+    "is_typed_prompt", "join_text", "join_texts", "link_agents", "split_turns", "typed_text",
+]
+
+__getattr__ = lazy_door(__name__, {
+    "agents": "Agent AgentClass AgentFile link_agents",
+    "branch_index": "BranchIndex BranchState",
+    "integrity": "find_flaws",
+    "messages": "WholeMessage group_messages",
+    "search_text": "PASSAGE_KINDS Json Passage extract_passages extract_text_passages find_target_path join_texts",
+    "session_facts": "FactsCollector SessionFacts is_special_fork",
+    "session_facts_from_entries": "add_entry_facts collect_facts",
+    "speakers": "INTERRUPT_PREFIX Speaker is_typed_prompt",
+    "threads":
+        "SessionGraph Thread build_main_graph find_leaf find_leaf_by_oldest_rule find_path_with_siblings "
+        "find_thread_entries find_thread_entries_in_graph find_threads is_boundary is_message",
+    "tool_calls": "ToolCall describe_target elapsed_time find_orphan_results find_tool_calls first_line",
+    "turns":
+        "PromptTracker Turn classify_user_record find_prompts first_text is_queued_prompt join_text "
+        "split_turns typed_text",
+})

@@ -1,12 +1,12 @@
-"""Sub-agents and the calls that started them.
+"""Links the sub-agents of a session to the tool calls that started them.
 
 Rules
-  1. An agent is known by its session and its id; the same id may be used again in another session.
-  2. A link is made by the surest sign there is: the meta file's `toolUseId`, the result's `agentId`, progress lines,
-     the exact prompt. (Of 1,751 agents whose parent file was there: 1,543 by result or progress, 144 by prompt.)
-  3. An agent may be started by another agent: the calls of all files of a session are looked at.
-  4. Warm-ups, forks the program makes for itself (`acompact-…`, `aprompt_suggestion-…`, …) and agents of workflows or
-     teams have no call to be linked to; their class says so.
+  1. An agent is identified by its session and its id; the same id may be used again in another session.
+  2. A link is made by the most certain sign there is: the meta file's `toolUseId`, the result's `agentId`, progress
+     lines, the exact prompt. (Of 1,751 agents whose parent file was there: 1,543 by result or progress, 144 by prompt.)
+  3. An agent may be started by another agent: the calls of all files of a session count.
+  4. Warm-ups, forks that Claude Code makes for itself (`acompact-…`, `aprompt_suggestion-…`, …) and agents of workflows
+     or teams have no call to be linked to; their class says so.
 """
 
 from __future__ import annotations
@@ -16,15 +16,13 @@ from enum import Enum
 
 import msgspec
 
-from unspool.format.entry import Entry
-from unspool.format.progress import AgentProgress
-from unspool.format.records import Progress, User
-from unspool.format.side_files.json import AgentMeta
-from unspool.format.tools.agents import AgentInput
-from unspool.format.tools.parse import parse_input
-from unspool.graph.session_facts_from_entries import is_special
-from unspool.graph.tool_calls import ToolCall, tool_calls
-from unspool.graph.turns import Speaker, speaker, text_of
+from unspool.format import AgentProgress, Entry, Progress, User
+from unspool.format.side_files import AgentMeta
+from unspool.format.tools import AgentInput, parse_input
+from unspool.graph.session_facts import is_special_fork
+from unspool.graph.speakers import Speaker
+from unspool.graph.tool_calls import ToolCall, find_tool_calls
+from unspool.graph.turns import classify_user_record, join_text
 
 
 class AgentClass(Enum):
@@ -36,11 +34,11 @@ class AgentClass(Enum):
     WORKFLOW = "workflow"
     TEAMMATE = "teammate"
     ORPHAN = "orphan"
-    """One assistant line and nothing to tell where it came from (2.0.5x)."""
+    """One assistant line and no sign of where it came from (2.0.5x)."""
 
 
 class AgentFile(msgspec.Struct, frozen=True):
-    """What is known of an agent before it is linked."""
+    """The file of an agent, before the agent is linked to a call."""
 
     id: str
     entries: Sequence[Entry]
@@ -63,121 +61,113 @@ class Agent(msgspec.Struct, frozen=True):
 
     @property
     def linkable(self) -> bool:
-        """Whether there should be a call for it."""
+        """Whether a tool call must have started it."""
         return self.kind is AgentClass.TASK
 
 
 _STARTERS = frozenset({"Task", "Agent"})
 
 
-def agents(main: Sequence[Entry], files: Sequence[AgentFile]) -> list[Agent]:
+def link_agents(main: Sequence[Entry], files: Sequence[AgentFile]) -> list[Agent]:
     """Return the agents of a session, linked to the calls that started them."""
     calls: dict[str, ToolCall] = {}
     for entries in (main, *(file.entries for file in files)):
-        for call in tool_calls(entries):
-            if call.id not in calls or (call.result and not calls[call.id].result):  # forks repeat calls, not results
+        for call in find_tool_calls(entries):
+            # The file of a forked agent repeats the calls before the fork without their results.
+            if call.id not in calls or (call.result and not calls[call.id].result):
                 calls[call.id] = call
     starters = [call for call in calls.values() if call.name in _STARTERS]
-    by_result = _by_result(starters)
-    by_progress = _by_progress(main, *(file.entries for file in files))
+    by_result = _index_by_result(starters)
+    by_progress = _index_by_progress(main, *(file.entries for file in files))
     by_prompt: dict[str, list[ToolCall]] = {}
     for call in starters:
-        by_prompt.setdefault(_prompt_of(call), []).append(call)
-    taken: set[str] = set()
-    found = [_linked(file, calls, by_result, by_progress) for file in files]
-    taken.update(agent.call.id for agent in found if agent.call)
-    return [_by_prompt(agent, by_prompt, taken) for agent in found]
+        input = parse_input(call.name, call.input)
+        prompt = (input.prompt or "").strip() if isinstance(input, AgentInput) else ""
+        by_prompt.setdefault(prompt, []).append(call)
+    # Certain links first: a call that has its agent must not be given to another with the same prompt.
+    agents = [_link_by_id(file, calls, by_result, by_progress) for file in files]
+    taken = {agent.call.id for agent in agents if agent.call}
+    return [_link_by_prompt(agent, by_prompt, taken) for agent in agents]
 
 
-def _linked(
+def _link_by_id(
     file: AgentFile, calls: Mapping[str, ToolCall], by_result: Mapping[str, ToolCall], by_progress: Mapping[str, str]
 ) -> Agent:
     meta = file.meta or AgentMeta()
-    kind = _class(file)
+    first = next((entry.record for entry in file.entries if isinstance(entry.record, User)), None)
+    agent = Agent(
+        id=file.id,
+        kind=_classify(file, first),
+        type=meta.agent_type or None,
+        description=meta.description or None,
+        prompt=join_text(first.message.blocks) if first else "",
+    )
     signs = [
         ("meta", calls.get(meta.tool_use_id or "")),
         ("result", by_result.get(file.id)),
         ("progress", calls.get(by_progress.get(file.id, ""))),
     ]
-    linked_by, call = next(((sign, call) for sign, call in signs if call), (None, None))
-    given = _input(call) if call else None
-    return Agent(
-        id=file.id,
-        kind=AgentClass.TASK if call else kind,
-        call=call,
-        linked_by=linked_by,
-        type=meta.agent_type or (given.subagent_type if given else None),
-        description=meta.description or (given.description if given else None),
-        prompt=_first_prompt(file.entries),
-    )
+    return next((_link(agent, call, sign) for sign, call in signs if call), agent)
 
 
-def _by_prompt(agent: Agent, by_prompt: Mapping[str, list[ToolCall]], taken: set[str]) -> Agent:
-    """Link an agent by its prompt, word for word, if nothing surer did; each call starts one agent."""
+def _link_by_prompt(agent: Agent, by_prompt: Mapping[str, list[ToolCall]], taken: set[str]) -> Agent:
+    """Link an agent by its prompt, word for word, if nothing more certain did; each call starts one agent."""
     if agent.call or agent.kind is not AgentClass.TASK or not agent.prompt.strip():
         return agent
     for call in by_prompt.get(agent.prompt.strip(), []):
         if call.id not in taken:
             taken.add(call.id)
-            given = _input(call)
-            return msgspec.structs.replace(
-                agent,
-                call=call,
-                linked_by="prompt",
-                type=agent.type or (given.subagent_type if given else None),
-                description=agent.description or (given.description if given else None),
-            )
+            return _link(agent, call, "prompt")
     return agent
 
 
-def _class(file: AgentFile) -> AgentClass:
+def _link(agent: Agent, call: ToolCall, linked_by: str) -> Agent:
+    input = parse_input(call.name, call.input)
+    known = input if isinstance(input, AgentInput) else None
+    return msgspec.structs.replace(
+        agent,
+        kind=AgentClass.TASK,
+        call=call,
+        linked_by=linked_by,
+        type=agent.type or (known.subagent_type if known else None),
+        description=agent.description or (known.description if known else None),
+    )
+
+
+def _classify(file: AgentFile, first: User | None) -> AgentClass:
     if file.in_workflow:
         return AgentClass.WORKFLOW
-    if is_special(file.id):
+    if is_special_fork(file.id):
         return AgentClass.SPECIAL
-    users = [entry.record for entry in file.entries if isinstance(entry.record, User)]
-    if any(speaker(record) is Speaker.WARMUP for record in users[:1]):
+    if first is None:
+        return AgentClass.ORPHAN
+    if classify_user_record(first) is Speaker.WARMUP:
         return AgentClass.WARMUP
-    if users and (users[0].team_name or text_of(users[0].message.blocks).startswith("<teammate-message")):
+    if first.team_name or join_text(first.message.blocks).startswith("<teammate-message"):
         return AgentClass.TEAMMATE
-    return AgentClass.TASK if users else AgentClass.ORPHAN
+    return AgentClass.TASK
 
 
-def _by_result(starters: Iterable[ToolCall]) -> dict[str, ToolCall]:
-    found: dict[str, ToolCall] = {}
+def _index_by_result(starters: Iterable[ToolCall]) -> dict[str, ToolCall]:
+    """Return the calls by the id of the agent that their result names."""
+    calls: dict[str, ToolCall] = {}
     for call in starters:
         structured = call.structured
         for name in ("agent_id", "teammate_id"):
             id = getattr(structured, name, None)
             if isinstance(id, str):
-                found.setdefault(id, call)
-    return found
+                calls.setdefault(id, call)
+    return calls
 
 
-def _by_progress(*files: Sequence[Entry]) -> dict[str, str]:
-    found: dict[str, str] = {}
+def _index_by_progress(*files: Sequence[Entry]) -> dict[str, str]:
+    """Return the ids of calls by the id of the agent that their progress lines name."""
+    call_ids: dict[str, str] = {}
     for entries in files:
         for entry in entries:
             match entry.record:
                 case Progress(data=AgentProgress(agent_id=str(agent)), parent_tool_use_id=str(call)):
-                    found.setdefault(agent, call)
+                    call_ids.setdefault(agent, call)
                 case _:
                     pass
-    return found
-
-
-def _input(call: ToolCall) -> AgentInput | None:
-    given = parse_input(call.name, call.input)
-    return given if isinstance(given, AgentInput) else None
-
-
-def _prompt_of(call: ToolCall) -> str:
-    given = _input(call)
-    return (given.prompt or "").strip() if given else ""
-
-
-def _first_prompt(entries: Sequence[Entry]) -> str:
-    for entry in entries:
-        if isinstance(entry.record, User):
-            return text_of(entry.record.message.blocks)
-    return ""
+    return call_ids

@@ -1,12 +1,13 @@
-"""Which prompts are on a branch that was left, while a file grows: lines in, places out.
+"""Finds which prompts are on an abandoned branch while a file grows: takes lines, returns offsets.
 
-The rules are those of `graph/threads.py` and `export/outline.py`, on numbers instead of entries: a session of 200 MB
-has a hundred thousand lines, and a page need not hold them to know its branches.
+The incremental counterpart of `threads.py` and `export/outline.py`. It keeps numbers instead of entries: a session of
+200 MB has a hundred thousand lines, and a page need not hold them to know its branches. The rules of leaves and
+branches are those of `branch_tree.py`.
 
 Rules
-  1. After all lines of a file the outcome is that of `outline.sections`, in however many goes the lines came.
-  2. The tree is walked again only after a line that can change it: a prompt, a `last-prompt`, or one that does not go
-     on from where the conversation was.
+  1. After all lines of a file the layout is that of `outline.number_sections`, in however many steps the lines came.
+  2. The tree is built again only after a line that can change it: a prompt, a `last-prompt`, or one that does not
+     continue from where the conversation was.
 """
 
 from __future__ import annotations
@@ -16,18 +17,17 @@ from typing import NamedTuple
 
 import msgspec
 
-from unspool.format.attachments import QueuedCommand
-from unspool.format.blocks import ToolResult
-from unspool.format.entry import Entry
-from unspool.format.meta_records import LastPrompt
-from unspool.format.records import Assistant, Attachment, System, User
+from unspool.format import Assistant, Attachment, Entry, LastPrompt, QueuedCommand, System, ToolResult, User
+from unspool.graph.branch_tree import BranchTree, cut_cycles
 
-_MESSAGE, _PROMPT, _SIDE, _DEAD, _QUEUED = 1, 2, 4, 8, 16
-"""Of the conversation itself; in the user's name and no result; of an agent; written again later; from the queue."""
+# The flags and the two numbers below are written to the page's index cache: changing one makes old caches wrong.
+_MESSAGE, _PROMPT, _SIDECHAIN, _REPLACED, _QUEUED = 1, 2, 4, 8, 16
+"""A user or assistant line; a user line without a result; of an agent; written again later; from the queue."""
+_NO_PARENT, _UNSEEN_PARENT = -1, -2
 
 
-class Ways(NamedTuple):
-    """Where prompts stand that some branch has, that the active one has, and that begin one."""
+class BranchLayout(NamedTuple):
+    """The offsets of prompts that are on any branch, on the active branch, and that begin a branch."""
 
     known: frozenset[int] = frozenset()
     active: frozenset[int] = frozenset()
@@ -35,7 +35,7 @@ class Ways(NamedTuple):
 
 
 class BranchState(msgspec.Struct, array_like=True):
-    """The lines of a file as a tree of numbers, written down."""
+    """The lines of a file as a tree of numbers, in the form that is stored. Fields are stored by position."""
 
     numbers: dict[str, int] = {}
     offsets: list[int] = []
@@ -46,217 +46,150 @@ class BranchState(msgspec.Struct, array_like=True):
     messages: dict[int, str | None] = {}
     """The message ids of answers."""
     moved: dict[int, int] = {}
-    """Lines that were written again, and where."""
+    """Lines that were written again, and the number of the later one."""
     under: list[int] = []
     """The nearest prompt above, or the line itself."""
     hint: str | None = None
     is_main: bool = False
 
 
-class Branches:
-    """The lines of a file as a tree of numbers."""
+class BranchIndex:
+    """The lines of a file as a tree of numbers that grows line by line."""
 
     def __init__(self, state: BranchState | None = None) -> None:
         state = state or BranchState()
         self._numbers, self._offsets, self._parents = state.numbers, state.offsets, state.parents
         self._flags = bytearray(state.flags)
-        self._wanted, self._messages, self._moved = state.wanted, state.messages, state.moved
-        self._under = state.under
+        self._unseen_parents, self._message_ids, self._replaced_by = state.wanted, state.messages, state.moved
+        self._prompts_above = state.under
         self._hint, self._is_main = state.hint, state.is_main
         self._leaf = -1
-        """Where the conversation goes on, if that is known."""
+        """The line the conversation continues from, if it is known."""
         self._is_stale = bool(self._offsets)
-        self._ways = Ways()
+        self._layout = BranchLayout()
 
     def state(self) -> BranchState:
-        """Return what is to be remembered."""
+        """Return what is to be stored."""
         return BranchState(
-            self._numbers, self._offsets, bytes(self._flags), self._parents, self._wanted, self._messages,
-            self._moved, self._under, self._hint, self._is_main,
+            self._numbers, self._offsets, bytes(self._flags), self._parents, self._unseen_parents, self._message_ids,
+            self._replaced_by, self._prompts_above, self._hint, self._is_main,
         )  # fmt: skip
 
-    def take(self, entry: Entry) -> None:
-        """Look at a line."""
+    def add(self, entry: Entry) -> None:
+        """Add the next line of the file."""
         record = entry.record
         if type(record) is LastPrompt:
             if record.leaf_uuid and record.leaf_uuid != self._hint:
                 self._hint, self._is_stale = record.leaf_uuid, True
         elif record.uuid is not None:
-            self._add(entry, record.uuid)
+            self._add_node(entry, record.uuid)
 
-    def _add(self, entry: Entry, uuid: str) -> None:
+    def _add_node(self, entry: Entry, uuid: str) -> None:
         record, number = entry.record, len(self._offsets)
-        flags = _SIDE if record.is_sidechain else 0
+        flags = _SIDECHAIN if record.is_sidechain else 0
         if type(record) is User:
             flags |= _MESSAGE if _has_result(record) else _MESSAGE | _PROMPT
         elif type(record) is Assistant:
             flags |= _MESSAGE
-            self._messages[number] = record.message.id
+            self._message_ids[number] = record.message.id
         elif type(record) is Attachment and isinstance(record.attachment, QueuedCommand):
             flags |= _QUEUED
         before = self._numbers.get(uuid)
         if before is not None:
-            self._flags[before] |= _DEAD
-            self._moved[before] = number
+            self._flags[before] |= _REPLACED
+            self._replaced_by[before] = number
             self._is_stale = True
-        wanted = record.parent_uuid
-        if wanted is None and type(record) is System and record.subtype == "compact_boundary":
-            wanted = record.logical_parent_uuid
-        parent = -1 if wanted is None else self._numbers.get(wanted, -2)
-        if parent == -2:
-            assert wanted is not None
-            self._wanted[number] = wanted
+        parent_uuid = record.parent_uuid
+        if parent_uuid is None and type(record) is System and record.subtype == "compact_boundary":
+            parent_uuid = record.logical_parent_uuid
+        parent = _NO_PARENT if parent_uuid is None else self._numbers.get(parent_uuid, _UNSEEN_PARENT)
+        if parent == _UNSEEN_PARENT:
+            assert parent_uuid is not None
+            self._unseen_parents[number] = parent_uuid
         self._numbers[uuid] = number
         self._offsets.append(entry.offset)
         self._flags.append(flags)
         self._parents.append(parent)
-        self._under.append(number if flags & _PROMPT or parent < 0 else self._under[parent])
-        self._look(number, flags, parent)
+        self._prompts_above.append(number if flags & _PROMPT or parent < 0 else self._prompts_above[parent])
+        self._update_leaf(number, flags, parent)
 
-    def _look(self, number: int, flags: int, parent: int) -> None:
-        """Tell whether the tree must be walked again (rule 2)."""
-        if flags & _MESSAGE and not flags & _SIDE and not self._is_main:
+    def _update_leaf(self, number: int, flags: int, parent: int) -> None:
+        """Move the leaf to a new line, or mark the layout as stale (rule 2)."""
+        # The first message of the main conversation decides that lines of agents are left out: all was built with them.
+        if flags & _MESSAGE and not flags & _SIDECHAIN and not self._is_main:
             self._is_main = self._is_stale = True
-        if self._is_stale or (flags & _SIDE and self._is_main):
+        if self._is_stale or (flags & _SIDECHAIN and self._is_main):
             return
-        goes_on = parent >= 0 and self._leaf >= 0 and self._under[number] == self._under[self._leaf]
-        if flags & (_PROMPT | _QUEUED) or not goes_on:
+        above = self._prompts_above
+        continues = parent >= 0 and self._leaf >= 0 and above[number] == above[self._leaf]
+        if flags & (_PROMPT | _QUEUED) or not continues:
             self._is_stale = True
         elif flags & _MESSAGE:
             self._leaf = number
 
-    def ways(self) -> Ways:
+    def layout(self) -> BranchLayout:
         """Return what is known of the branches now."""
         if self._is_stale:
-            self._ways, self._leaf = self._walked()
+            self._layout, self._leaf = self._build_layout()
             self._is_stale = False
-        return self._ways
+        return self._layout
 
-    def _walked(self) -> tuple[Ways, int]:
-        unwanted = _DEAD | (_SIDE if self._is_main else 0)
-        chosen = [number for number, flags in enumerate(self._flags) if not flags & unwanted]
-        places = {number: place for place, number in enumerate(chosen)}
-        parents = _without_cycles([self._parent(place, number, places) for place, number in enumerate(chosen)])
-        tree = _Tree(chosen, parents, self._flags, self._messages)
-        hint = places.get(self._numbers.get(self._hint or "", -1), -1)
-        leaf = tree.leaf(hint)
-        if leaf < 0:
-            return Ways(), -1
+    def _build_layout(self) -> tuple[BranchLayout, int]:
+        left_out = _REPLACED | (_SIDECHAIN if self._is_main else 0)
+        numbers = [number for number, flags in enumerate(self._flags) if not flags & left_out]
+        nodes = {number: node for node, number in enumerate(numbers)}
+        parents = cut_cycles([self._find_parent(node, number, nodes) for node, number in enumerate(numbers)])
+        tree = _NumberTree(parents, [self._flags[number] for number in numbers], numbers, self._message_ids)
+        leaf = tree.find_leaf(nodes.get(self._numbers.get(self._hint or "", -1)))
+        if leaf is None:
+            return BranchLayout(), -1
         known: set[int] = set()
         forks: set[int] = set()
-        tips = tree.tips(leaf)
-        for tip in tips:
-            way = tree.path(tip)
-            new = next((place for place in way if place not in known), None)
-            if known and new is not None:
-                forks.add(new)
-            known.update(way)
-        ways = [self._prompts(chosen, places) for places in (known, tree.path(leaf), forks)]
-        return Ways(*ways), chosen[leaf] if leaf == tips[-1] else -1
+        leaves = tree.find_branch_leaves(leaf)
+        for branch_leaf in leaves:
+            path = tree.path(branch_leaf)
+            first_own = next((node for node in path if node not in known), None)
+            if known and first_own is not None:
+                forks.add(first_own)
+            known.update(path)
+        layout = BranchLayout(*(self._prompt_offsets(numbers, part) for part in (known, tree.path(leaf), forks)))
+        # Only if the last leaf of the file is the active one does a new line below it leave the branches as they are.
+        return layout, numbers[leaf] if leaf == leaves[-1] else -1
 
-    def _prompts(self, chosen: list[int], places: Iterable[int]) -> frozenset[int]:
-        numbers = (chosen[place] for place in places)
-        return frozenset(self._offsets[number] for number in numbers if self._flags[number] & (_PROMPT | _QUEUED))
+    def _prompt_offsets(self, numbers: list[int], nodes: Iterable[int]) -> frozenset[int]:
+        among = (numbers[node] for node in nodes)
+        return frozenset(self._offsets[number] for number in among if self._flags[number] & (_PROMPT | _QUEUED))
 
-    def _parent(self, place: int, number: int, places: dict[int, int]) -> int:
-        """Return the place of a line's parent, healed if it was never written; -1 if it has none."""
+    def _find_parent(self, node: int, number: int, nodes: dict[int, int]) -> int | None:
+        """Return the node of a line's parent; the node before it if the parent was never written."""
         parent = self._parents[number]
-        if parent == -2:
-            parent = self._numbers.get(self._wanted[number], -2)
-        while parent in self._moved:
-            parent = self._moved[parent]
-        if parent == -1:
-            return -1
-        found = places.get(parent, -2)
-        if found == -2:
-            return place - 1
-        return found if found != place else -1
+        if parent == _UNSEEN_PARENT:
+            parent = self._numbers.get(self._unseen_parents[number], _UNSEEN_PARENT)
+        while parent in self._replaced_by:
+            parent = self._replaced_by[parent]
+        if parent == _NO_PARENT:
+            return None
+        found = nodes.get(parent, node - 1)
+        return found if 0 <= found != node else None
 
 
-class _Tree:
-    """The chosen lines by their place, with their parents."""
+class _NumberTree(BranchTree):
+    """The lines that count, by their index among them (`node`); `numbers` has their numbers in the file."""
 
     def __init__(
-        self, chosen: list[int], parents: list[int], flags: bytearray, messages: dict[int, str | None]
+        self, parents: Sequence[int | None], flags: list[int], numbers: list[int], message_ids: dict[int, str | None]
     ) -> None:
-        self._parents = parents
-        self._flags = [flags[number] for number in chosen]
-        self._ids = [messages.get(number) for number in chosen]
-        self._answers = [number in messages for number in chosen]
-        self._children: dict[int, list[int]] = {}
-        for place, parent in enumerate(parents):
-            if parent >= 0:
-                self._children.setdefault(parent, []).append(place)
+        super().__init__(parents, [node for node, flag in enumerate(flags) if flag & _MESSAGE])
+        self._flags, self._numbers, self._message_ids = flags, numbers, message_ids
 
-    def leaf(self, hint: int) -> int:
-        messages = [place for place, flags in enumerate(self._flags) if flags & _MESSAGE]
-        if hint >= 0:
-            below, pending = {hint}, [hint]
-            while pending:
-                children = self._children.get(pending.pop(), [])
-                below.update(children)
-                pending += children
-            messages = [place for place in messages if place in below] or messages
-        return messages[-1] if messages else -1
+    def is_prompt(self, number: int) -> bool:
+        return bool(self._flags[number] & _PROMPT)
 
-    def path(self, leaf: int) -> list[int]:
-        way, at = [], leaf
-        while at >= 0:
-            way.append(at)
-            at = self._parents[at]
-        return way[::-1]
+    def is_answer(self, number: int) -> bool:
+        return self._numbers[number] in self._message_ids
 
-    def tips(self, active: int) -> list[int]:
-        tips, covered = [active], set(self.path(active))
-        for end in self._ends():
-            new, at = [], end
-            while at >= 0 and at not in covered:
-                covered.add(at)
-                new.append(at)
-                at = self._parents[at]
-            if any(self._starts_branch(place) for place in new):
-                tips.append(end)
-        return sorted(tips)
-
-    def _ends(self) -> list[int]:
-        followed: set[int] = set()
-        for place, parent in enumerate(self._parents):
-            at = parent if self._flags[place] & _MESSAGE else -1
-            while at >= 0 and at not in followed:
-                followed.add(at)
-                at = self._parents[at]
-        places = range(len(self._parents) - 1, -1, -1)
-        return [place for place in places if place not in followed and self._flags[place] & _MESSAGE]
-
-    def _starts_branch(self, place: int) -> bool:
-        if self._flags[place] & _PROMPT:
-            return True
-        if not self._answers[place]:
-            return False
-        parent = self._parents[place]
-        near = [] if parent < 0 else [parent, *self._children[parent]]
-        return self._ids[place] not in {self._ids[other] for other in near if other != place and self._answers[other]}
-
-
-def _without_cycles(parents: Sequence[int]) -> list[int]:
-    """Cut each way where it comes back on itself, seen from the newest line."""
-    whole = list(parents)
-    if all(parent < place for place, parent in enumerate(whole)):
-        return whole
-    cleared, cut = [False] * len(whole), set()
-    for start in range(len(whole) - 1, -1, -1):
-        way: set[int] = set()
-        at = start
-        while at >= 0 and not cleared[at]:
-            way.add(at)
-            parent = whole[at]
-            if parent in way:
-                cut.add(at)
-                parent = -1
-            at = parent
-        for place in way:
-            cleared[place] = True
-    return [-1 if place in cut else parent for place, parent in enumerate(whole)]
+    def message_id(self, number: int) -> str | None:
+        return self._message_ids.get(self._numbers[number])
 
 
 def _has_result(record: User) -> bool:

@@ -1,8 +1,8 @@
-"""What is wrong with the structure of a file: parents that are not there, circles, ids used twice, results of nothing.
+"""Finds structural flaws of a file: missing parents, cycles, uuids used twice, tool results without a call.
 
-Genuine files have all of these but circles; none stops anything here. A finding is for people who wonder.
+Genuine files have all of these but cycles, and no reader of the project fails on one: they are reported, not repaired.
 
-Lines are looked at once and let go: of each only the hashes of its ids are kept, so that a file of a gigabyte will do.
+Each line is read once and not kept: only the hashes of its ids are, so that a file of a gigabyte fits into memory.
 """
 
 from __future__ import annotations
@@ -10,40 +10,37 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from unspool.format.blocks import ToolResult, ToolUse
-from unspool.format.entry import Entry
-from unspool.format.records import Assistant, User
+from unspool.format import Assistant, Entry, ToolResult, ToolUse, User
 
 
-class Flaw(NamedTuple):
-    """Something that does not fit, and where."""
+class StructureFlaw(NamedTuple):
+    """A structural flaw and the offset of its line."""
 
     kind: str
     offset: int
     message: str
 
 
-def flaws(entries: Iterable[Entry]) -> list[Flaw]:
-    """Return what does not fit together in a file, in file order."""
-    seen = _Seen()
+def find_flaws(entries: Iterable[Entry]) -> list[StructureFlaw]:
+    """Return the structural flaws of a file, in file order."""
+    index = _IdIndex()
     for entry in entries:
-        seen.take(entry)
-    return sorted(seen.flaws(), key=lambda flaw: flaw.offset)
+        index.add(entry)
+    return sorted(index.find_flaws(), key=lambda flaw: flaw.offset)
 
 
-class _Seen:
-    """The ids seen so far, by their hashes."""
+class _IdIndex:
+    """The hashes of the ids of the lines so far."""
 
     def __init__(self) -> None:
         self.parents: dict[int, int | None] = {}
-        self.awaited: list[tuple[int, int]] = []
-        """Parents that had not been seen when their child was, and where that is."""
+        self.unseen_parents: list[tuple[int, int]] = []
+        """Parents that come after their child or never, and the offset of the child."""
         self.calls: set[int] = set()
         self.results: dict[int, int] = {}
-        self.found: list[Flaw] = []
+        self.duplicates: list[int] = []
 
-    def take(self, entry: Entry) -> None:
-        """Look at a line."""
+    def add(self, entry: Entry) -> None:
         record = entry.record
         if isinstance(record, User | Assistant) and not isinstance(record.message.content, str):
             for block in record.message.content:
@@ -55,29 +52,35 @@ class _Seen:
             return
         uuid = hash(record.uuid)
         if uuid in self.parents:
-            self.found.append(Flaw("duplicate uuid", entry.offset, "a line's id is used again; the later line counts"))
+            self.duplicates.append(entry.offset)
         parent = None if record.parent_uuid is None else hash(record.parent_uuid)
         self.parents[uuid] = parent
         if parent is not None and (parent == uuid or parent not in self.parents):
-            self.awaited.append((parent, entry.offset))
+            self.unseen_parents.append((parent, entry.offset))
 
-    def flaws(self) -> list[Flaw]:
-        """Return what was found, now that all lines were seen."""
-        dangling = [offset for parent, offset in self.awaited if parent not in self.parents]
-        orphans = [offset for call, offset in self.results.items() if call not in self.calls]
-        circles = [offset for parent, offset in self.awaited if parent in self.parents and self._leads_back(parent)]
-        return [
-            *self.found,
-            *(Flaw("dangling parent", offset, "the line before it is not in this file") for offset in dangling),
-            *(Flaw("cycle", offset, "its parents lead back to it") for offset in circles),
-            *(Flaw("orphan result", offset, "a tool result whose call is not in this file") for offset in orphans),
-        ]
+    def find_flaws(self) -> list[StructureFlaw]:
+        """Return the flaws, now that all lines were added."""
+        unseen = self.unseen_parents
+        offsets = {
+            ("duplicate uuid", "a line's id is used again; the later line counts"): self.duplicates,
+            ("dangling parent", "the line before it is not in this file"): [
+                offset for parent, offset in unseen if parent not in self.parents
+            ],
+            ("cycle", "its parents lead back to it"): [
+                offset for parent, offset in unseen if parent in self.parents and self._leads_back(parent)
+            ],
+            ("orphan result", "a tool result whose call is not in this file"): [
+                offset for call, offset in self.results.items() if call not in self.calls
+            ],
+        }
+        return [StructureFlaw(kind, offset, text) for (kind, text), found in offsets.items() for offset in found]
 
     def _leads_back(self, start: int) -> bool:
-        """Tell whether a way up from a line comes back to it: every circle has a line that came before its parent."""
-        way: set[int] = set()
-        at: int | None = start
-        while at is not None and at not in way:
-            way.add(at)
-            at = self.parents.get(at)
-        return at is not None
+        """Tell whether the parents of a line lead back to it."""
+        # Only unseen parents are asked: every cycle has a line that is written before its parent.
+        path: set[int] = set()
+        current: int | None = start
+        while current is not None and current not in path:
+            path.add(current)
+            current = self.parents.get(current)
+        return current is not None

@@ -1,29 +1,29 @@
-"""What can be searched for in a line: a line as plain data in, its passages out. Pure.
+"""Extracts the searchable texts of a line: takes a decoded JSON object, returns passages.
 
 Rules
-  1. Every text of a line is in one passage: words that people and models wrote, tool inputs and results each by
-     themselves, and as the last one, `structured`, all the rest. Left out are ids, names of types and the like, which
-     say where a line stands and not what it says; encoded pictures; and signatures.
-  2. A passage is known by its number in the line. `structured` comes last, so that the numbers are the same if a reader
-     has left out what it would not look at.
+  1. Every text of a line is in one passage: texts of people and models, tool inputs and results each by themselves, and
+     as the last one, `structured`, all the rest. Left out are ids, names of types and the like, which are metadata and
+     not content; encoded images; and signatures.
+  2. A passage is identified by its number in the line. `structured` comes last, so that the numbers are the same for a
+     reader that does not extract it.
   3. Nothing raises: the line is whatever a JSON object can be.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple, TypeAlias, TypeGuard
+from typing import Any, Final, NamedTuple, TypeAlias
 
 Json: TypeAlias = Mapping[str, Any]
 
-KINDS: Final = (
+PASSAGE_KINDS: Final = (
     "prompt", "answer", "thinking", "tool_input", "tool_result", "structured", "overflow", "summary", "title", "queued",
     "todo", "plan", "history",
 )  # fmt: skip
-"""Where a text can stand. `overflow`, `todo`, `plan` and `history` are files of their own."""
+"""Where a text can come from. `overflow`, `todo`, `plan` and `history` are files of their own."""
 
 
-_NOTES: Final = {
+_SINGLE_TEXTS: Final = {
     "summary": ("summary", "summary"),
     "task-summary": ("summary", "summary"),
     "custom-title": ("title", "customTitle"),
@@ -33,7 +33,7 @@ _NOTES: Final = {
 }
 """Lines that are one text: its kind and its key."""
 
-_ALL_SAID: Final = frozenset({"queue-operation", "last-prompt", *_NOTES})
+_WITHOUT_MORE_TEXT: Final = frozenset({"queue-operation", "last-prompt", *_SINGLE_TEXTS})
 """Lines that have no other text."""
 
 _USES: Final = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})
@@ -44,20 +44,20 @@ _ENVELOPE: Final = frozenset(
      "parentToolUseID", "sourceToolUseID", "sourceToolAssistantUUID", "promptId", "promptSource", "entrypoint",
      "permissionMode", "level", "effort", "message", "operation", "origin", "interruptedMessageId", "snapshot"}
 )  # fmt: skip
-"""What a line has besides what it says."""
+"""Keys of a line that hold metadata, or what other passages have."""
 
-_ENCODED: Final = frozenset({"signature", "base64"})
-"""Keys whose values nobody can read."""
+_UNREADABLE_KEYS: Final = frozenset({"signature", "base64"})
+"""Keys whose values are not text."""
 
-_MARKED: Final = _ENCODED | {"type", "media_type", "mimeType", "tool_use_id"}
-"""Where the program wrote and not a model: also keys whose values only say what something is."""
+_SKIPPED_KEYS: Final = _UNREADABLE_KEYS | {"type", "media_type", "mimeType", "tool_use_id"}
+"""In what Claude Code and not a model wrote: also keys whose values only name a type or an id."""
 
-_DEEP: Final = 200
-"""How far down texts are looked for."""
+_MAX_DEPTH: Final = 200
+"""Texts nested deeper are not searched: a line may be nested without limit."""
 
 
 class Passage(NamedTuple):
-    """A text of a line."""
+    """A searchable text of a line."""
 
     kind: str
     role: str
@@ -72,20 +72,20 @@ class Passage(NamedTuple):
     """The result of a failed call, or the API's own error."""
 
 
-def passages(line: Json) -> list[Passage]:
+def extract_passages(line: Json) -> list[Passage]:
     """Return the passages of a line, in order."""
     kind = line.get("type")
-    found = said(line)
+    passages = extract_text_passages(line)
     if kind == "user":
-        found += _structured(line, "user", *_result_in(line))
+        passages += _structured_passage(line, "user", *_find_result(line))
     elif kind == "assistant":
-        found += _structured(line, "assistant")
-    elif kind not in _ALL_SAID and not found:
-        found += _structured(line, "system", failed=line.get("subtype") == "api_error")
-    return found
+        passages += _structured_passage(line, "assistant")
+    elif kind not in _WITHOUT_MORE_TEXT and not passages:
+        passages += _structured_passage(line, "system", failed=line.get("subtype") == "api_error")
+    return passages
 
 
-def said(line: Json) -> list[Passage]:
+def extract_text_passages(line: Json) -> list[Passage]:
     """Return the passages of a line without the last one, if that is `structured`."""
     kind = line.get("type")
     if kind == "assistant":
@@ -96,17 +96,19 @@ def said(line: Json) -> list[Passage]:
         return _text("queued", "user", line.get("content"))
     if kind == "attachment":
         attachment = line.get("attachment")
-        return _text("queued", "user", attachment.get("prompt")) if _is_queued(attachment) else []
+        if not isinstance(attachment, dict) or attachment.get("type") != "queued_command":
+            return []
+        return _text("queued", "user", attachment.get("prompt"))
     if kind == "last-prompt":
         return _text("prompt", "user", line.get("lastPrompt"))
     if kind == "system":
         return _text("summary", "system", line.get("content")) if line.get("subtype") == "away_summary" else []
-    note = _NOTES.get(kind) if isinstance(kind, str) else None
-    return _text(note[0], "system", line.get(note[1])) if note else []
+    single = _SINGLE_TEXTS.get(kind) if isinstance(kind, str) else None
+    return _text(single[0], "system", line.get(single[1])) if single else []
 
 
-def target_of(input: object) -> str | None:
-    """Return the file that a tool call is aimed at, as its input has it."""
+def find_target_path(input: object) -> str | None:
+    """Return the path of the file that a tool call is aimed at, as its input has it."""
     if isinstance(input, dict):
         for name in ("file_path", "notebook_path", "path", "filePath"):
             if isinstance(path := input.get(name), str) and path:
@@ -114,13 +116,13 @@ def target_of(input: object) -> str | None:
     return None
 
 
-def joined(value: object, silent: frozenset[str] = _ENCODED) -> str:
+def join_texts(value: object, skipped: frozenset[str] = _UNREADABLE_KEYS) -> str:
     """Return all texts in a value, a line each, without those under some keys."""
     if isinstance(value, str):
         return value
-    found: list[str] = []
-    _gather(value, silent, found, 0)
-    return "\n".join(found)
+    texts: list[str] = []
+    _collect_texts(value, skipped, texts, 0)
+    return "\n".join(texts)
 
 
 def _message(line: Json, role: str, kind: str) -> list[Passage]:
@@ -129,24 +131,24 @@ def _message(line: Json, role: str, kind: str) -> list[Passage]:
     failed = bool(line.get("isApiErrorMessage"))
     if isinstance(content, str):
         return [Passage(kind, role, content, failed=failed)] if content else []
-    found: list[Passage] = []
+    passages: list[Passage] = []
     for block in content if isinstance(content, list) else ():
         if not isinstance(block, dict):
-            found += _text(kind, role, block)
+            passages += _text(kind, role, block)
             continue
         type = block.get("type")
         if type == "text" and isinstance(text := block.get("text"), str):
             if text:
-                found.append(Passage(kind, role, text, failed=failed))
+                passages.append(Passage(kind, role, text, failed=failed))
         elif type == "thinking":
-            found += _text("thinking", role, block.get("thinking"))
+            passages += _text("thinking", role, block.get("thinking"))
         elif type in _USES:
-            found.append(_input(block, role))
+            passages.append(_input(block, role))
         elif isinstance(type, str) and type.endswith("tool_result"):
-            found.append(_result(block, role))
+            passages.append(_result(block, role))
         elif type != "image":
-            found += _text(kind, role, block)
-    return found
+            passages += _text(kind, role, block)
+    return passages
 
 
 def _input(block: Json, role: str) -> Passage:
@@ -154,72 +156,70 @@ def _input(block: Json, role: str) -> Passage:
     return Passage(
         "tool_input",
         role,
-        joined(input),
+        join_texts(input),
         id if isinstance(id, str) else None,
         name if isinstance(name, str) else None,
-        target_of(input),
+        find_target_path(input),
     )
 
 
 def _result(block: Json, role: str) -> Passage:
     id = block.get("tool_use_id")
     call = id if isinstance(id, str) else None
-    return Passage("tool_result", role, _said(block.get("content")), call, failed=bool(block.get("is_error")))
+    return Passage("tool_result", role, _result_text(block.get("content")), call, failed=bool(block.get("is_error")))
 
 
-def _said(content: object) -> str:
-    """Return the words of a result: a text, or blocks."""
+def _result_text(content: object) -> str:
+    """Return the text of a result, which is a string or a list of blocks."""
     if not isinstance(content, list):
-        return joined(content, _MARKED)
+        return join_texts(content, _SKIPPED_KEYS)
     blocks = [block for block in content if _kind(block) != "image"]
     return "\n".join(
-        block["text"] if _kind(block) == "text" and isinstance(block.get("text"), str) else joined(block, _MARKED)
+        block["text"]
+        if _kind(block) == "text" and isinstance(block.get("text"), str)
+        else join_texts(block, _SKIPPED_KEYS)
         for block in blocks
     )
 
 
 def _text(kind: str, role: str, value: object) -> list[Passage]:
-    text = joined(value, _MARKED)
+    text = join_texts(value, _SKIPPED_KEYS)
     return [Passage(kind, role, text)] if text else []
 
 
-def _structured(line: Json, role: str, call: str | None = None, failed: bool = False) -> list[Passage]:
-    """Return what a line says besides its message: a tool's own result above all."""
+def _structured_passage(line: Json, role: str, call: str | None = None, failed: bool = False) -> list[Passage]:
+    """Return the texts of a line besides its message: above all a tool's own result."""
     rest = {key: value for key, value in line.items() if key not in _ENVELOPE}
-    text = joined(rest, _MARKED)
+    text = join_texts(rest, _SKIPPED_KEYS)
     return [Passage("structured", role, text, call, failed=failed)] if text else []
 
 
-def _gather(value: object, silent: frozenset[str], found: list[str], depth: int) -> None:
+def _collect_texts(value: object, skipped: frozenset[str], texts: list[str], depth: int) -> None:
     if isinstance(value, str):
         if value:
-            found.append(value)
-    elif depth > _DEEP:
+            texts.append(value)
+    elif depth > _MAX_DEPTH:
         return
     elif isinstance(value, list):
-        for one in value:
-            _gather(one, silent, found, depth + 1)
+        for item in value:
+            _collect_texts(item, skipped, texts, depth + 1)
     elif isinstance(value, dict):
         encoded = value.get("type") == "base64"
-        for key, one in value.items():
-            if " " in key:  # a question that was answered
-                found.append(key)
-            if key not in silent and not (encoded and key == "data"):
-                _gather(one, silent, found, depth + 1)
+        for key, item in value.items():
+            if " " in key:  # AskUserQuestion writes its answers by the text of the question
+                texts.append(key)
+            if key not in skipped and not (encoded and key == "data"):
+                _collect_texts(item, skipped, texts, depth + 1)
 
 
-def _result_in(line: Json) -> tuple[str | None, bool]:
-    """Return the tool call whose result a line is, and whether it failed."""
+def _find_result(line: Json) -> tuple[str | None, bool]:
+    """Return the id of the tool call whose result a line has, and whether it failed."""
     message = line.get("message")
     content = message.get("content") if isinstance(message, dict) else None
     for block in content if isinstance(content, list) else ():
         if isinstance(block, dict) and isinstance(id := block.get("tool_use_id"), str):
             return id, bool(block.get("is_error"))
     return None, False
-
-
-def _is_queued(attachment: object) -> TypeGuard[Json]:
-    return isinstance(attachment, dict) and attachment.get("type") == "queued_command"
 
 
 def _kind(block: object) -> object:

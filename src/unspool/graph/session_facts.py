@@ -1,14 +1,14 @@
-"""What a session is about, from one pass over its lines, which may be interrupted and taken up again.
+"""Collects the facts of a session (title, times, counts) in one pass over its lines that can be stored and continued.
 
 Rules
-  1. A title is what a person gave, else what a model gave, else a `summary` line that points into this file, else the
-     first prompt. Notes are written again and again: the last one counts.
+  1. The title is the one a person gave, else the one a model gave, else a `summary` line that points into this file,
+     else the first prompt. Titles are written again and again: the last one counts.
   2. The project is the first `cwd` of the conversation; the branch is the last one.
   3. Times are the smallest and largest timestamps: lines go back in time on every thirtieth line. Active time leaves
      out pauses of more than five minutes.
-  4. Lines may be taken in several goes, with the gathering written down and read back in between: the facts are the
-     same. Only the uuids are not written down; a summary that comes after that asks for the file to be read again
-     (`is_stale`). No version since 2.1.29 writes one.
+  4. Lines may be added in several steps, with the collector stored and loaded in between: the facts are the same.
+     Only the uuids are not stored; a summary that comes after that requires the file to be read again (`is_stale`).
+     No version since 2.1.29 writes one.
 """
 
 from __future__ import annotations
@@ -19,23 +19,22 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from unspool.format.projections import Glance, GlanceBlock
-from unspool.graph.speakers import Speaker, Spoken, speaker_of, typed_of
+from unspool.format import Glance, GlanceBlock
+from unspool.graph.speakers import Speaker, UserLine, classify_user_line, join_typed_texts
 
-if TYPE_CHECKING:  # to look at lines at a glance, the types of all of them need not be loaded
-    from unspool.format.base import BilledUsage, Usage
-    from unspool.format.records import AnyRecord, Assistant, User
+if TYPE_CHECKING:  # start-up: `unspool ls` reads projections of lines and never loads the types of all records
+    from unspool.format import AnyRecord, Assistant, BilledUsage, Usage, User
 
-PAUSE = 300.0
-"""Seconds."""
+MAX_PAUSE_SECONDS = 300.0
+"""A longer pause is not counted as active time."""
 
-_MINUTE = len("2026-01-05T09:00:")
-KEPT = 2000
+_MINUTE_PREFIX = len("2026-01-05T09:00:")
+MAX_PROMPT_CHARS = 2000
 """How many characters of the first prompt are kept."""
 
 
-class Facts(msgspec.Struct, frozen=True):
-    """What a list of sessions shows of one."""
+class SessionFacts(msgspec.Struct, frozen=True):
+    """What a list shows of a session."""
 
     title: str = ""
     titled_by: str = "nobody"
@@ -64,16 +63,19 @@ class Facts(msgspec.Struct, frozen=True):
     context_tokens: int | None = None
     """The prompt of the last request of the main chain; after a compaction what it left, if that was written."""
     hidden: str | None = None
-    """Why a list leaves it out: it is `empty`, a `warm-up`, or a `special fork` the program made for itself."""
+    """Why a list leaves it out: it is `empty`, a `warm-up`, or a `special fork` that Claude Code made for itself."""
 
 
-def is_special(id: str) -> bool:
-    """Tell the forks that the program makes for itself by their ids."""
-    return id.startswith(_SPECIAL)
+def is_special_fork(id: str) -> bool:
+    """Tell by its id whether an agent is a fork that Claude Code makes for itself."""
+    return id.startswith(_SPECIAL_FORK_PREFIXES)
 
 
-class Gathering(msgspec.Struct, omit_defaults=True):
-    """What was seen of a session so far."""
+class FactsCollector(msgspec.Struct, omit_defaults=True):
+    """The facts of the lines so far.
+
+    The store keeps it as msgpack by the names of its fields: renaming one makes stored collectors lose it.
+    """
 
     cwd: str | None = None
     branch: str | None = None
@@ -96,9 +98,9 @@ class Gathering(msgspec.Struct, omit_defaults=True):
     typed: int = 0
     """Prompts of a person."""
     first: tuple[int, str] | None = None
-    """The place and the words of the first of them that has any."""
+    """The offset and the text of the first of them that has any."""
     waiting: list[tuple[int, str]] = []
-    """The places and words of queued prompts that no line has repeated yet."""
+    """The offsets and texts of queued prompts that no line has repeated yet."""
     api_errors: int = 0
     images: int = 0
     compactions: int = 0
@@ -110,36 +112,36 @@ class Gathering(msgspec.Struct, omit_defaults=True):
     starts_warm: bool | None = None
     """Whether the first user line is a warm-up."""
     own: set[str] = set()
-    """The lines of this file that summaries point to, as far as they are known to be of it."""
+    """The uuids that summaries point to and that were found in this file."""
     uuids: set[str] | None = set()
-    """Nothing once written down."""
+    """None once it was stored."""
     is_stale: bool = False
 
-    def take_glance(self, place: int, line: Glance) -> bool:
-        """Look at a line; tell whether a glance was enough. If not, nothing of it was taken."""
+    def add_glance(self, offset: int, line: Glance) -> bool:
+        """Add a projected line; return False, with nothing added, if the whole record is needed."""
         kind = line.type
-        if kind in _TOLD and _wants_more(line):
+        if kind in _MAYBE_INCOMPLETE and _needs_whole_record(line):
             return False
-        self.see(line)
+        self.add_common_fields(line)
         if kind == "assistant":
-            self.answer(place, line)
+            self.add_answer(offset, line)
             if type(content := line.message.content) is tuple:
-                self._blocks(content)
+                self._add_blocks(content)
         elif kind == "user":
-            self._glance_at_prompt(place, line)
+            self._add_user_glance(offset, line)
         return True
 
-    def _glance_at_prompt(self, place: int, line: Glance) -> None:
+    def _add_user_glance(self, offset: int, line: Glance) -> None:
         content = line.message.content
         if isinstance(content, str):
             texts, has_result = [content] if content else [], False
         else:
             texts = [block.text for block in content if block.type == "text"]
-            has_result = self._blocks(content)
-        self.prompt(place, line, texts, has_result=has_result)
+            has_result = self._add_blocks(content)
+        self.add_user_message(offset, line, texts, has_result=has_result)
 
-    def _blocks(self, content: tuple[GlanceBlock, ...]) -> bool:
-        """Look at blocks; tell whether one is the result of a tool."""
+    def _add_blocks(self, content: tuple[GlanceBlock, ...]) -> bool:
+        """Add blocks; return whether one is the result of a tool."""
         has_result = False
         for block in content:
             kind = block.type
@@ -153,32 +155,37 @@ class Gathering(msgspec.Struct, omit_defaults=True):
                 self.images += 1
         return has_result
 
-    def see(self, record: Glance | AnyRecord) -> None:
-        """Look at what lines of all types have."""
+    def add_common_fields(self, record: Glance | AnyRecord) -> None:
+        """Add the timestamp and the uuid, which lines of all types have."""
         if stamp := record.timestamp:
             last = self.last
-            if last and stamp[:_MINUTE] == last[:_MINUTE] and stamp >= last and stamp[-1] == last[-1] == "Z":
-                self.last, self.is_behind = stamp, True  # in the same minute: no pause, and read when it is asked for
+            if (
+                last
+                and stamp[:_MINUTE_PREFIX] == last[:_MINUTE_PREFIX]
+                and stamp >= last
+                and stamp[-1] == last[-1] == "Z"
+            ):
+                self.last, self.is_behind = stamp, True  # the same minute: no pause, parsed only when needed
             else:
-                self._time(stamp)
+                self._add_time(stamp)
         if uuid := record.uuid:
             if self.uuids is not None:
                 self.uuids.add(uuid)
             elif self.summaries:
                 self.own.update(leaf for leaf, _ in self.summaries if leaf == uuid)
 
-    def written_down(self) -> Gathering:
-        """Return it without the uuids, which would be a tenth of a store."""
-        found = {leaf for leaf, _ in self.summaries if leaf and leaf in (self.uuids or ())}
-        return msgspec.structs.replace(self, uuids=None, own=self.own | found)
+    def without_uuids(self) -> FactsCollector:
+        """Return a copy to store, without the uuids, which would be a tenth of a store."""
+        own = {leaf for leaf, _ in self.summaries if leaf and leaf in (self.uuids or ())}
+        return msgspec.structs.replace(self, uuids=None, own=self.own | own)
 
-    def facts(self) -> Facts:
-        """Return what the lines so far say."""
-        first = min((found for found in (self.first, *self.waiting) if found), default=(0, ""))[1]
-        title, titled_by = self._title(first)
-        self._catch_up()
+    def facts(self) -> SessionFacts:
+        """Return the facts of the lines so far."""
+        first = min((prompt for prompt in (self.first, *self.waiting) if prompt), default=(0, ""))[1]
+        title, titled_by = self._choose_title(first)
+        self._extend_last_span()
         spans = self.spans
-        return Facts(
+        return SessionFacts(
             title=title,
             titled_by=titled_by,
             first_prompt=first,
@@ -199,14 +206,14 @@ class Gathering(msgspec.Struct, omit_defaults=True):
             compactions=self.compactions,
             pull_requests=tuple(self.pull_requests),
             context_tokens=self.context_tokens,
-            hidden=self._hidden(),
+            hidden=self._hidden_reason(),
         )
 
-    def _message(self, record: Glance | User | Assistant) -> None:
-        """Look at a message. Most of what it says has been said before: it is compared, not set again."""
+    def _add_message(self, record: Glance | User | Assistant) -> None:
+        """Add what user lines and lines of the model have in common."""
         if self.cwd is None:
             self.cwd = record.cwd
-        if record.git_branch and record.git_branch != self.branch:
+        if record.git_branch and record.git_branch != self.branch:  # compared, not set: this runs for every message
             self.branch = record.git_branch
         if record.slug:
             self.slug = record.slug
@@ -216,24 +223,25 @@ class Gathering(msgspec.Struct, omit_defaults=True):
             self.in_main = not record.is_sidechain
             self.agent_id = self.agent_id or record.agent_id
 
-    def prompt(self, place: int, record: Glance | User, texts: list[str], *, has_result: bool) -> None:
-        """Look at a user's message without its blocks."""
-        self._message(record)
+    def add_user_message(self, offset: int, record: Glance | User, texts: list[str], *, has_result: bool) -> None:
+        """Add a user line without its blocks."""
+        self._add_message(record)
         self.prompts += 1
-        spoken: Spoken = record
-        who = speaker_of(spoken, texts, has_result=has_result)
-        if who is Speaker.HUMAN:
-            self.typed_at(place, typed_of(texts))
+        line: UserLine = record
+        speaker = classify_user_line(line, texts, has_result=has_result)
+        if speaker is Speaker.HUMAN:
+            self.add_typed_prompt(offset, join_typed_texts(texts))
         if self.starts_warm is None:
-            self.starts_warm = who is Speaker.WARMUP
+            self.starts_warm = speaker is Speaker.WARMUP
         if self.waiting:
-            self.said("\n".join(texts))
+            self.drop_repeated("\n".join(texts))
 
-    def answer(self, place: int, record: Glance | Assistant) -> None:
-        """Look at a model's message without its blocks."""
-        self._message(record)
+    def add_answer(self, offset: int, record: Glance | Assistant) -> None:
+        """Add a line of the model without its blocks."""
+        self._add_message(record)
         message = record.message
-        self.answers.add(message.id or f"line {place}")
+        # Counted by id: one response is several lines, and history may be appended once more.
+        self.answers.add(message.id or f"line {offset}")
         if record.is_api_error_message:
             self.api_errors += 1
         model = message.model
@@ -242,20 +250,20 @@ class Gathering(msgspec.Struct, omit_defaults=True):
             if message.usage and not record.is_sidechain:
                 self.context_tokens = _prompt_tokens(message.usage)
 
-    def typed_at(self, place: int, text: str) -> None:
+    def add_typed_prompt(self, offset: int, text: str) -> None:
         """Count a prompt of a person."""
         self.typed += 1
         if self.first is None and text.strip():
-            self.first = (place, text.strip()[:KEPT])
+            self.first = (offset, text.strip()[:MAX_PROMPT_CHARS])
 
-    def said(self, text: str) -> None:
-        """Forget the queued prompts that a line repeats: they are not prompts of their own."""
+    def drop_repeated(self, text: str) -> None:
+        """Drop the queued prompts that a line repeats: they are not prompts of their own."""
         if self.waiting:
-            words = text.strip()[:KEPT]
-            self.waiting = [queued for queued in self.waiting if queued[1] != words]
+            text = text.strip()[:MAX_PROMPT_CHARS]
+            self.waiting = [queued for queued in self.waiting if queued[1] != text]
 
-    def _title(self, first_prompt: str) -> tuple[str, str]:
-        """Return the title and who gave it."""
+    def _choose_title(self, first_prompt: str) -> tuple[str, str]:
+        """Return the title and who gave it (rule 1)."""
         own = [summary for leaf, summary in self.summaries if leaf in self.own or leaf in (self.uuids or ())]
         choices = [
             (self.custom_title, "person"),
@@ -263,65 +271,74 @@ class Gathering(msgspec.Struct, omit_defaults=True):
             (own[-1] if own else None, "summary"),
             (" ".join(first_prompt.split())[:200], "prompt"),
         ]
-        return next(((title, who) for title, who in choices if title), ("", "nobody"))
+        return next(((title, author) for title, author in choices if title), ("", "nobody"))
 
-    def _hidden(self) -> str | None:
+    def _hidden_reason(self) -> str | None:
         if self.in_main:
             return None
         if not self.prompts and not self.answers:
             return "empty"
-        if is_special(self.agent_id or ""):
+        if is_special_fork(self.agent_id or ""):
             return "special fork"
         return "warm-up" if self.starts_warm else None
 
-    def _time(self, stamp: str) -> None:
-        self._catch_up()
-        moment = _moment(stamp)
+    def _add_time(self, stamp: str) -> None:
+        self._extend_last_span()
+        moment = _parse_seconds(stamp)
         if moment is None:
             return
         spans = self.spans
-        if spans and spans[-1][0] <= moment <= spans[-1][1] + PAUSE:  # nearly always
+        if spans and spans[-1][0] <= moment <= spans[-1][1] + MAX_PAUSE_SECONDS:  # nearly always
             start, end = spans[-1]
             if moment > end:
                 spans[-1] = (start, moment)
                 self.last = stamp
             return
-        self._insert(moment)
+        self._insert_moment(moment)
         if moment == spans[0][0]:
             self.started = stamp
         if moment == spans[-1][1]:
             self.last = stamp
 
-    def _catch_up(self) -> None:
-        """Let the last span end with the last time."""
+    def _extend_last_span(self) -> None:
+        """Let the last span end with the last timestamp."""
         if self.is_behind:
-            end = _moment(self.last or "")
+            end = _parse_seconds(self.last or "")
             if end is not None:
                 self.spans[-1] = (self.spans[-1][0], end)
             self.is_behind = False
 
-    def _insert(self, moment: float) -> None:
-        """Put a moment among the spans; it may lengthen one or join two."""
+    def _insert_moment(self, moment: float) -> None:
+        """Put a time among the spans; it may lengthen one or join two."""
         spans = self.spans
-        at = bisect_left(spans, (moment, moment))
+        index = bisect_left(spans, (moment, moment))
         start = end = moment
-        if at and moment - spans[at - 1][1] <= PAUSE:
-            at -= 1
-            start, end = spans[at][0], max(spans[at][1], moment)
-            del spans[at]
-        if at < len(spans) and spans[at][0] - end <= PAUSE:
-            start, end = min(start, spans[at][0]), max(end, spans[at][1])
-            del spans[at]
-        spans.insert(at, (start, end))
+        if index and moment - spans[index - 1][1] <= MAX_PAUSE_SECONDS:
+            index -= 1
+            start, end = spans[index][0], max(spans[index][1], moment)
+            del spans[index]
+        if index < len(spans) and spans[index][0] - end <= MAX_PAUSE_SECONDS:
+            start, end = min(start, spans[index][0]), max(end, spans[index][1])
+            del spans[index]
+        spans.insert(index, (start, end))
 
 
-_SPECIAL = ("acompact", "aprompt_suggestion", "aside_question", "asession_memory", "aextract_memories", "aauto_dream")
-_TOLD = frozenset({"system", "attachment", "queue-operation", "custom-title", "ai-title", "summary", "pr-link"})
-"""Types of lines that may say what a glance does not read."""
+_SPECIAL_FORK_PREFIXES = (
+    "acompact",
+    "aprompt_suggestion",
+    "aside_question",
+    "asession_memory",
+    "aextract_memories",
+    "aauto_dream",
+)
+_MAYBE_INCOMPLETE = frozenset(
+    {"system", "attachment", "queue-operation", "custom-title", "ai-title", "summary", "pr-link"}
+)
+"""Types of lines that may hold facts which the projection does not decode."""
 _IMAGES = frozenset({"image", "document"})
 
 
-def _wants_more(line: Glance) -> bool:
+def _needs_whole_record(line: Glance) -> bool:
     match line.type:
         case "system":
             return line.subtype == "compact_boundary"
@@ -337,8 +354,8 @@ def _prompt_tokens(usage: Usage | BilledUsage) -> int:
     return usage.input_tokens + usage.cache_read_input_tokens + usage.cache_creation_input_tokens
 
 
-def _moment(stamp: str) -> float | None:
-    """Return a time in seconds; None for what is none, or names no zone."""
+def _parse_seconds(stamp: str) -> float | None:
+    """Return a timestamp in seconds; None for what is none, or has no offset."""
     try:
         moment = datetime.fromisoformat(stamp)
     except ValueError:

@@ -1,86 +1,103 @@
-"""What entries say of what their session is about, by the rules of `gathering.py`. Here the types of all are loaded."""
+"""Collects the facts of a session from its entries, by the rules of `session_facts.py`.
+
+Apart from that module because the types of all records are loaded here; a list of sessions needs only projections.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from unspool.format.attachments import QueuedCommand
-from unspool.format.blocks import AnyBlock, Document, Image, Text, ToolResult, ToolUse, as_blocks
-from unspool.format.entry import Entry
-from unspool.format.meta_records import AiTitle, CustomTitle, PrLink, QueueOperation, Summary
-from unspool.format.records import Assistant, Attachment, System, User
-from unspool.graph.session_facts import KEPT, Facts, Gathering, is_special
-from unspool.graph.turns import is_prompt, is_typed, text_of
+from unspool.format import (
+    AiTitle,
+    AnyBlock,
+    Assistant,
+    Attachment,
+    CustomTitle,
+    Document,
+    Entry,
+    Image,
+    PrLink,
+    QueuedCommand,
+    QueueOperation,
+    Summary,
+    System,
+    Text,
+    ToolResult,
+    ToolUse,
+    User,
+    as_blocks,
+)
+from unspool.graph.session_facts import MAX_PROMPT_CHARS, FactsCollector, SessionFacts
+from unspool.graph.speakers import is_typed_prompt
+from unspool.graph.turns import is_queued_prompt, join_text
 
-__all__ = ["Facts", "Gathering", "facts", "is_special", "take"]
 
-
-def facts(entries: Iterable[Entry]) -> Facts:
-    """Return what a session is about."""
-    gathering = Gathering()
+def collect_facts(entries: Iterable[Entry]) -> SessionFacts:
+    """Return the facts of a session from all its entries."""
+    collector = FactsCollector()
     for entry in entries:
-        take(gathering, entry)
-    return gathering.facts()
+        add_entry_facts(collector, entry)
+    return collector.facts()
 
 
-def take(gathering: Gathering, entry: Entry) -> None:
-    """Look at a line. Most lines are no news: their type is asked once, not case by case."""
+def add_entry_facts(collector: FactsCollector, entry: Entry) -> None:
+    """Add the facts of one line."""
     record = entry.record
-    gathering.see(record)
-    kind = type(record)
+    collector.add_common_fields(record)
+    kind = type(record)  # looked up once: most lines add nothing, and `match` would try every case on each of them
     if kind is User or kind is Assistant:
-        _message(gathering, entry.offset, record)  # type: ignore[arg-type]
-    elif kind in _NOTED:
-        _note(gathering, entry)
+        _add_message(collector, entry.offset, record)  # type: ignore[arg-type]
+    elif kind in _WITH_FACTS:
+        _add_other(collector, entry)
 
 
-def _message(gathering: Gathering, place: int, record: User | Assistant) -> None:
+def _add_message(collector: FactsCollector, offset: int, record: User | Assistant) -> None:
     content = record.message.content
     if not isinstance(content, str):
         for block in content:
-            _block(gathering, block)
+            _add_block(collector, block)
     if isinstance(record, Assistant):
-        gathering.answer(place, record)
+        collector.add_answer(offset, record)
         return
     blocks = record.message.blocks
     texts = [block.text for block in blocks if isinstance(block, Text)]
-    gathering.prompt(place, record, texts, has_result=any(isinstance(block, ToolResult) for block in blocks))
+    collector.add_user_message(offset, record, texts, has_result=any(isinstance(block, ToolResult) for block in blocks))
 
 
-def _note(gathering: Gathering, entry: Entry) -> None:
+def _add_other(collector: FactsCollector, entry: Entry) -> None:
     match entry.record:
         case System(subtype="compact_boundary", compact_metadata=metadata):
-            gathering.compactions += 1
-            gathering.context_tokens = metadata.post_tokens if metadata else None
+            collector.compactions += 1
+            collector.context_tokens = metadata.post_tokens if metadata else None
         case Attachment(attachment=QueuedCommand() as queued):
-            text = text_of(as_blocks(queued.prompt))
-            gathering.said(text)
-            if is_prompt(queued):
-                gathering.typed_at(entry.offset, text)
+            text = join_text(as_blocks(queued.prompt))
+            collector.drop_repeated(text)
+            if is_queued_prompt(queued):
+                collector.add_typed_prompt(entry.offset, text)
         case QueueOperation(operation="enqueue", content=content) if content:
-            if is_typed(text := text_of(as_blocks(content))):
-                gathering.waiting.append((entry.offset, text.strip()[:KEPT]))
+            if is_typed_prompt(text := join_text(as_blocks(content))):
+                collector.waiting.append((entry.offset, text.strip()[:MAX_PROMPT_CHARS]))
         case CustomTitle(custom_title=title) if title:
-            gathering.custom_title = title
+            collector.custom_title = title
         case AiTitle(ai_title=title) if title:
-            gathering.ai_title = title
+            collector.ai_title = title
         case Summary(leaf_uuid=leaf, summary=summary):
-            gathering.summaries.append((leaf, summary or ""))
-            gathering.is_stale = gathering.is_stale or gathering.uuids is None
+            collector.summaries.append((leaf, summary or ""))
+            collector.is_stale = collector.is_stale or collector.uuids is None
         case PrLink(pr_url=url) if url:
-            gathering.pull_requests[url] = None
+            collector.pull_requests[url] = None
         case _:
             pass
 
 
-def _block(gathering: Gathering, block: AnyBlock) -> None:
+def _add_block(collector: FactsCollector, block: AnyBlock) -> None:
     if isinstance(block, ToolUse):
-        gathering.calls.add(block.id)
+        collector.calls.add(block.id)
     elif isinstance(block, ToolResult):
         if block.is_error:
-            gathering.failed.add(block.tool_use_id)
+            collector.failed.add(block.tool_use_id)
     elif isinstance(block, Image | Document):
-        gathering.images += 1
+        collector.images += 1
 
 
-_NOTED = frozenset({System, Attachment, QueueOperation, CustomTitle, AiTitle, Summary, PrLink})
+_WITH_FACTS = frozenset({System, Attachment, QueueOperation, CustomTitle, AiTitle, Summary, PrLink})

@@ -1,10 +1,10 @@
-"""Who speaks: prompts told from everything else that is written in the user's name, by what a line says.
+"""Classifies user lines: tells prompts from everything else that Claude Code writes in the user's name.
 
 Rules, first match counts
   1. A line with a tool result is a result, whatever its text says.
-  2. `[Request interrupted by user…]` is an interrupt; a compact summary a summary; `isMeta` lines are the program's.
-  3. `Warmup` in a sub-agent is a warm-up. Tags at the start tell commands, their output and notifications; a
-     notification may carry `permissionMode` and `promptSource` like a prompt (2.1.200 on), so its origin is asked too.
+  2. `[Request interrupted by user…]` is an interrupt; a compact summary a summary; `isMeta` lines are Claude Code's.
+  3. `Warmup` in a sub-agent is a warm-up. Tags at the start mark commands, their output and notifications; a
+     notification may carry `permissionMode` and `promptSource` like a prompt (2.1.200 on), so its origin counts too.
   4. In a sub-agent the rest is what its parent asked. Elsewhere the rest is a person's prompt: a string or blocks, also
      with images, documents or a note of the editor's first. `permissionMode` is not required: older lines lack it.
 """
@@ -32,7 +32,7 @@ class Speaker(Enum):
     WARMUP = "warmup"
 
 
-INTERRUPT = "[Request interrupted by user"
+INTERRUPT_PREFIX = "[Request interrupted by user"
 _COMMANDS = ("<command-name>", "<command-message>", "<command-args>")
 _OUTPUTS = (
     "<local-command-stdout>", "<local-command-stderr>", "<local-command-caveat>", "<bash-input>", "<bash-stdout>",
@@ -43,19 +43,25 @@ _NOTIFICATIONS = (
     "<cross-session-message", "<channel", "<tick>",
 )  # fmt: skip
 _META = ("<system-reminder>", "<user-prompt-submit-hook>", "Output token limit hit", "Stop hook feedback:")
-MACHINES = frozenset({"task-notification", "task_notification", "system", "hook", "teammate", "channel"})
+_PREFIXES = {
+    Speaker.COMMAND: _COMMANDS,
+    Speaker.OUTPUT: _OUTPUTS,
+    Speaker.NOTIFICATION: _NOTIFICATIONS,
+    Speaker.META: _META,
+}
+MACHINE_ORIGINS = frozenset({"task-notification", "task_notification", "system", "hook", "teammate", "channel"})
 
 
-class Named(Protocol):
+class PromptOrigin(Protocol):
     """Who is named as the author of a prompt."""
 
     @property
     def kind(self) -> str | None:
-        """What it is."""
+        """The kind of author, as `origin.kind` has it."""
 
 
-class Spoken(Protocol):
-    """What is asked of a line in the user's name, however much of it was decoded."""
+class UserLine(Protocol):
+    """The fields that decide what a user line is: a whole record has them, and a projection of one."""
 
     @property
     def is_compact_summary(self) -> bool:
@@ -63,57 +69,52 @@ class Spoken(Protocol):
 
     @property
     def is_meta(self) -> bool | None:
-        """Whether the program wrote it."""
+        """Whether Claude Code wrote it."""
 
     @property
     def is_sidechain(self) -> bool | None:
         """Whether it belongs to a sub-agent."""
 
     @property
-    def origin(self) -> Named | None:
+    def origin(self) -> PromptOrigin | None:
         """Who wrote it."""
 
 
-def speaker_of(record: Spoken, texts: Sequence[str], *, has_result: bool) -> Speaker:
-    """Tell what a user line is, from the texts in it."""
+def classify_user_line(record: UserLine, texts: Sequence[str], *, has_result: bool) -> Speaker:
+    """Return what a user line is, by its fields and its texts."""
     if has_result:
         return Speaker.RESULT
-    words = texts[0].lstrip() if texts else ""
-    if words.startswith(INTERRUPT):
+    text = texts[0].lstrip() if texts else ""
+    if text.startswith(INTERRUPT_PREFIX):
         return Speaker.INTERRUPT
     if record.is_compact_summary:
         return Speaker.SUMMARY
     if record.is_meta:
         return Speaker.META
-    if record.is_sidechain and words.strip() == "Warmup":
+    if record.is_sidechain and text.strip() == "Warmup":
         return Speaker.WARMUP
-    tagged = _tagged(words)
+    tagged = _classify_tag(text)
     if tagged is not None:
         return tagged
-    if record.origin is not None and record.origin.kind in MACHINES:
+    # From 2.1.200 a notification has `permissionMode` and `promptSource` like a prompt: only its origin differs.
+    if record.origin is not None and record.origin.kind in MACHINE_ORIGINS:
         return Speaker.NOTIFICATION
     return Speaker.AGENT if record.is_sidechain else Speaker.HUMAN
 
 
-def is_typed(text: str) -> bool:
-    """Tell a queued prompt from what the program queues: commands, notifications, tasks."""
-    words = text.strip()
-    if not words or words.startswith("/") or _tagged(words) is not None:
+def is_typed_prompt(text: str) -> bool:
+    """Tell whether a person typed a queued text; Claude Code queues commands, notifications and tasks too."""
+    text = text.strip()
+    if not text or text.startswith("/") or _classify_tag(text) is not None:
         return False
-    return not (words.startswith("{") and '"task_id"' in words)
+    return not (text.startswith("{") and '"task_id"' in text)
 
 
-def typed_of(texts: Sequence[str]) -> str:
-    """Return the words of a prompt without what the editor or the program put beside them."""
+def join_typed_texts(texts: Sequence[str]) -> str:
+    """Return the texts of a prompt without those that the editor or Claude Code put beside it."""
     typed = [text for text in texts if not text.lstrip().startswith(("<ide_", "<system-reminder>"))]
     return "\n".join(typed or texts)
 
 
-def _tagged(words: str) -> Speaker | None:
-    if words.startswith(_COMMANDS):
-        return Speaker.COMMAND
-    if words.startswith(_OUTPUTS):
-        return Speaker.OUTPUT
-    if words.startswith(_NOTIFICATIONS):
-        return Speaker.NOTIFICATION
-    return Speaker.META if words.startswith(_META) else None
+def _classify_tag(text: str) -> Speaker | None:
+    return next((speaker for speaker, prefixes in _PREFIXES.items() if text.startswith(prefixes)), None)

@@ -1,16 +1,12 @@
-"""Tool calls, each with its result.
+"""Pairs tool calls with their results and describes what a call is aimed at.
 
 Rules
   1. Pairs are made by id over the whole file: results may come before their call, far after it, or in an assistant
-     line (other vendors' servers). Position and stop reasons say nothing.
+     line (other vendors' servers). Position and stop reasons decide nothing.
   2. A call written twice (history appended again) is one call; so is a result. The first of each counts.
-  3. A call without a result is still a call; a result without a call is told apart (`results_without_call`).
-
-[merged: aims.py] What a tool call is aimed at, in one line: a tool's name and input in, a path, command, pattern or address out.
-
-Rules
-  1. Nothing raises: inputs are whatever a model wrote.
-  2. Paths are shown from the folder the session works in.
+  3. A call without a result is still a call; results without a call are separate (`find_orphan_results`).
+  4. The target of a call is one line: a path, command, pattern or address. Nothing raises: inputs are whatever a model
+     wrote. Paths are shown relative to the folder the session works in.
 """
 
 from __future__ import annotations
@@ -21,20 +17,17 @@ from typing import Any
 
 import msgspec
 
-from unspool.format.blocks import ToolResult, ToolUse
-from unspool.format.entry import Entry
-from unspool.format.records import Assistant, User
+from unspool.format import Assistant, Entry, ToolResult, ToolUse, User
+from unspool.format.tools import AnyResult, OtherInput, parse_input, parse_result
 from unspool.format.tools import agents as agent_tools
 from unspool.format.tools import files as file_tools
-from unspool.format.tools import parse as results
 from unspool.format.tools import plans as plan_tools
 from unspool.format.tools import shell as shell_tools
 from unspool.format.tools import web as web_tools
-from unspool.format.tools.parse import OtherInput, parse_input
 
 
 class ToolCall(msgspec.Struct, frozen=True):
-    """A call, its result if it came, and the lines both stand on."""
+    """A call, its result if it came, and the lines of both."""
 
     use: ToolUse
     use_entry: Entry
@@ -53,7 +46,7 @@ class ToolCall(msgspec.Struct, frozen=True):
 
     @property
     def input(self) -> Any:
-        """What the tool was given."""
+        """The input, as the model wrote it."""
         return self.use.input
 
     @property
@@ -62,10 +55,10 @@ class ToolCall(msgspec.Struct, frozen=True):
         return bool(self.result and self.result.is_error)
 
     @property
-    def structured(self) -> results.AnyResult | None:
+    def structured(self) -> AnyResult | None:
         """The tool's own structured result."""
         record = self.result_entry.record if self.result_entry else None
-        return results.parse_result(self.name, record.tool_use_result) if isinstance(record, User) else None
+        return parse_result(self.name, record.tool_use_result) if isinstance(record, User) else None
 
     @property
     def started(self) -> str | None:
@@ -79,42 +72,44 @@ class ToolCall(msgspec.Struct, frozen=True):
 
     @property
     def duration(self) -> timedelta | None:
-        """The time between the two lines: run time, and waiting for permission. None if it cannot be told."""
-        return between(self.started, self.ended)
+        """The time between the two lines: run time, and waiting for permission. None if it is unknown."""
+        return elapsed_time(self.started, self.ended)
 
     @property
     def overflow(self) -> str | None:
-        """The path the program wrote long output to. Only its last name is to be trusted."""
+        """The path Claude Code wrote long output to."""
+        # Comes from the file and may name any path: use only its last part, below the folder of the session.
         path = getattr(self.structured, "persisted_output_path", None)
         return path if isinstance(path, str) else None
 
 
-def tool_calls(entries: Iterable[Entry]) -> list[ToolCall]:
-    """Return every tool call in the order asked, each with its result if it came."""
-    uses, given = _collected(entries)
-    return [ToolCall(use, entry, *given.get(id, (None, None))) for id, (use, entry) in uses.items()]
+def find_tool_calls(entries: Iterable[Entry]) -> list[ToolCall]:
+    """Return every tool call in file order, each with its result if it came."""
+    uses, results = collect_uses_and_results(entries)
+    return [ToolCall(use, entry, *results.get(id, (None, None))) for id, (use, entry) in uses.items()]
 
 
-def results_without_call(entries: Iterable[Entry]) -> list[tuple[ToolResult, Entry]]:
+def find_orphan_results(entries: Iterable[Entry]) -> list[tuple[ToolResult, Entry]]:
     """Return the results whose call is not in the file."""
-    uses, given = _collected(entries)
-    return [result for id, result in given.items() if id not in uses]
+    uses, results = collect_uses_and_results(entries)
+    return [result for id, result in results.items() if id not in uses]
 
 
-def between(start: str | None, end: str | None) -> timedelta | None:
-    """Return the time between two timestamps, None if one is missing, no time, or they run backwards."""
+def elapsed_time(start: str | None, end: str | None) -> timedelta | None:
+    """Return the time between two timestamps, None if one is missing or invalid, or they run backwards."""
     try:
-        passed = datetime.fromisoformat(end or "") - datetime.fromisoformat(start or "")
-    except (ValueError, TypeError):
+        elapsed = datetime.fromisoformat(end or "") - datetime.fromisoformat(start or "")
+    except (ValueError, TypeError):  # TypeError: one of the two has no offset
         return None
-    return passed if passed >= timedelta(0) else None
+    return elapsed if elapsed >= timedelta(0) else None
 
 
-def _collected(
+def collect_uses_and_results(
     entries: Iterable[Entry],
 ) -> tuple[dict[str, tuple[ToolUse, Entry]], dict[str, tuple[ToolResult, Entry]]]:
+    """Return the tool uses and the tool results of some lines by the id of the call, the first of each."""
     uses: dict[str, tuple[ToolUse, Entry]] = {}
-    given: dict[str, tuple[ToolResult, Entry]] = {}
+    results: dict[str, tuple[ToolResult, Entry]] = {}
     for entry in entries:
         record = entry.record
         if not isinstance(record, User | Assistant) or isinstance(record.message.content, str):
@@ -123,15 +118,15 @@ def _collected(
             if isinstance(block, ToolUse):
                 uses.setdefault(block.id, (block, entry))
             elif isinstance(block, ToolResult):
-                given.setdefault(block.tool_use_id, (block, entry))
-    return uses, given
+                results.setdefault(block.tool_use_id, (block, entry))
+    return uses, results
 
 
-def aim(tool: str, value: object, cwd: str | None) -> str:
-    """Return what a call of a tool with this input is aimed at."""
+def describe_target(tool: str, value: object, cwd: str | None) -> str:
+    """Return what a call of a tool with this input is aimed at, on one line."""
     match parse_input(tool, value):
         case file_tools.ReadInput(file_path=path, offset=offset, limit=limit):
-            return shorter(path, cwd) + _lines(offset, limit)
+            return relative_path(path, cwd) + _line_range(offset, limit)
         case (
             file_tools.WriteInput(file_path=path)
             | file_tools.EditInput(file_path=path)
@@ -140,11 +135,11 @@ def aim(tool: str, value: object, cwd: str | None) -> str:
             | file_tools.NotebookReadInput(notebook_path=path)
             | file_tools.LSInput(path=path)
         ):
-            return shorter(path, cwd)
+            return relative_path(path, cwd)
         case file_tools.GrepInput(pattern=pattern, path=path) | file_tools.GlobInput(pattern=pattern, path=path):
-            return f"{first_line(pattern)} in {shorter(path, cwd)}" if path else first_line(pattern)
+            return f"{first_line(pattern)} in {relative_path(path, cwd)}" if path else first_line(pattern)
         case file_tools.LSPInput(operation=operation, file_path=path, line=line):
-            return f"{operation} {shorter(path, cwd)}" + (f":{line}" if line is not None else "")
+            return f"{operation} {relative_path(path, cwd)}" + (f":{line}" if line is not None else "")
         case shell_tools.BashInput(command=command) | shell_tools.MonitorInput(command=str(command)):
             return first_line(command)
         case agent_tools.AgentInput(description=description, subagent_type=kind):
@@ -166,10 +161,10 @@ def aim(tool: str, value: object, cwd: str | None) -> str:
             return _first_value(value, cwd)
 
 
-def shorter(path: str, cwd: str | None) -> str:
-    """Return a path from a folder on, if it lies in it.
+def relative_path(path: str, cwd: str | None) -> str:
+    """Return a path relative to a folder, if it is below it.
 
-    >>> shorter("/home/me/project/src/a.py", "/home/me/project")
+    >>> relative_path("/home/me/project/src/a.py", "/home/me/project")
     'src/a.py'
     """
     folder = (cwd or "").rstrip("/\\")
@@ -184,7 +179,7 @@ def first_line(text: str) -> str:
     return lines[0] + (" …" if len(lines) > 1 else "") if lines else ""
 
 
-def _lines(offset: float | None, limit: float | None) -> str:
+def _line_range(offset: float | None, limit: float | None) -> str:
     if offset is None and limit is None:
         return ""
     start = int(offset or 1)
@@ -192,16 +187,15 @@ def _lines(offset: float | None, limit: float | None) -> str:
 
 
 def _first_value(value: Any, cwd: str | None) -> str:
-    """Return the first words in an input nobody described."""
+    """Return the first text in an input of an unknown tool."""
     if isinstance(value, str):
         return first_line(value)
-    values = value.values() if isinstance(value, dict) else []
-    for one in values:
-        match one:
-            case str() if one.strip():
-                return first_line(shorter(one, cwd))
-            case list() if one and isinstance(one[0], dict):
-                return _first_value(one[0], cwd)
+    for item in value.values() if isinstance(value, dict) else ():
+        match item:
+            case str() if item.strip():
+                return first_line(relative_path(item, cwd))
+            case [dict() as first, *_]:
+                return _first_value(first, cwd)
             case _:
                 pass
     return ""

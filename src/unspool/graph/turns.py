@@ -1,15 +1,13 @@
-"""Prompts in the order they were given, and turns made of them; `speakers.py` tells prompts from the rest.
+"""Finds the prompts of a session and splits it into turns, of a whole file or while it grows.
+
+`speakers.py` tells prompts from the other user lines.
 
 Rules
-  1. A prompt typed while the model worked may have no line of its own. Before 2.1.100 its text stands only in
+  1. A prompt typed while the model worked may have no line of its own. Before 2.1.100 its text is only in
      `queue-operation` lines, later in a `queued_command` attachment. It is a prompt if it is no command, notification
      or task (JSON), and no later user line or attachment has the same text.
-
-[merged: starts.py] Where turns begin, found while a file grows: lines in, the prompts among them out.
-
-Rules
-  1. After all lines of a file the prompts are those of `turns.prompts`, in however many goes the lines came.
-  2. A queued prompt that a later line repeats was none of its own (`turns.py`, rule 5): it is taken back.
+  2. `PromptTracker` takes the lines one by one. After all lines of a file its prompts are those of `find_prompts`, in
+     however many steps the lines came: a queued prompt that a later line repeats (rule 1) is taken back.
 """
 
 from __future__ import annotations
@@ -19,29 +17,12 @@ from collections.abc import Sequence
 
 import msgspec
 
-from unspool.format.attachments import QueuedCommand
-from unspool.format.blocks import AnyBlock, Text, ToolResult, as_blocks
-from unspool.format.entry import Entry
-from unspool.format.meta_records import QueueOperation
-from unspool.format.records import Attachment, User
-from unspool.graph.speakers import MACHINES, Speaker, is_typed, speaker_of, typed_of
-
-__all__ = [
-    "Speaker",
-    "Turn",
-    "first_text",
-    "is_prompt",
-    "is_typed",
-    "prompts",
-    "speaker",
-    "text_of",
-    "turns",
-    "typed_text",
-]
+from unspool.format import AnyBlock, Attachment, Entry, QueuedCommand, QueueOperation, Text, ToolResult, User, as_blocks
+from unspool.graph.speakers import MACHINE_ORIGINS, Speaker, classify_user_line, is_typed_prompt, join_typed_texts
 
 
 class Turn(msgspec.Struct, frozen=True):
-    """A prompt and all that followed it, up to the next."""
+    """A prompt and the lines after it, up to the next prompt."""
 
     prompt: Entry
     speaker: Speaker
@@ -50,42 +31,43 @@ class Turn(msgspec.Struct, frozen=True):
     """The lines after the prompt."""
 
 
-def speaker(record: User) -> Speaker:
-    """Tell what a user line is."""
+def classify_user_record(record: User) -> Speaker:
+    """Return what a user line is."""
     blocks = record.message.blocks
     has_result = any(isinstance(block, ToolResult) for block in blocks)
-    return speaker_of(record, _texts(blocks), has_result=has_result)
+    return classify_user_line(record, _texts(blocks), has_result=has_result)
 
 
-def prompts(entries: Sequence[Entry]) -> list[tuple[Entry, Speaker, str]]:
+def find_prompts(entries: Sequence[Entry]) -> list[tuple[Entry, Speaker, str]]:
     """Return every prompt of a person in file order: the line, whether it was queued, its text."""
-    found: list[tuple[Entry, Speaker, str]] = []
-    said_later: dict[str, int] | None = None
-    for place, entry in enumerate(entries):
-        if type(entry.record) not in _SPOKEN:
+    prompts: list[tuple[Entry, Speaker, str]] = []
+    last_indexes: dict[str, int] | None = None
+    for index, entry in enumerate(entries):
+        if type(entry.record) not in _WITH_PROMPTS:
             continue
         match entry.record:
-            case User() as record if speaker(record) is Speaker.HUMAN:
-                found.append((entry, Speaker.HUMAN, typed_text(record.message.blocks)))
-            case Attachment(attachment=QueuedCommand() as queued) if is_prompt(queued):
-                found.append((entry, Speaker.QUEUED, text_of(as_blocks(queued.prompt))))
+            case User() as record if classify_user_record(record) is Speaker.HUMAN:
+                prompts.append((entry, Speaker.HUMAN, typed_text(record.message.blocks)))
+            case Attachment(attachment=QueuedCommand() as queued) if is_queued_prompt(queued):
+                prompts.append((entry, Speaker.QUEUED, join_text(as_blocks(queued.prompt))))
             case QueueOperation(operation="enqueue", content=content) if content:
-                text = text_of(as_blocks(content))
-                if is_typed(text):
-                    said_later = _said_later(entries) if said_later is None else said_later
-                    if said_later.get(text.strip(), -1) < place:
-                        found.append((entry, Speaker.QUEUED, text))
+                text = join_text(as_blocks(content))
+                if is_typed_prompt(text):
+                    # Built only for files with queued prompts: it joins the texts of every user line.
+                    last_indexes = _last_indexes(entries) if last_indexes is None else last_indexes
+                    if last_indexes.get(text.strip(), -1) < index:
+                        prompts.append((entry, Speaker.QUEUED, text))
             case _:
                 pass
-    return found
+    return prompts
 
 
-_SPOKEN = frozenset({User, Attachment, QueueOperation})
+_WITH_PROMPTS = frozenset({User, Attachment, QueueOperation})
 
 
-def turns(entries: Sequence[Entry]) -> list[Turn]:
+def split_turns(entries: Sequence[Entry]) -> list[Turn]:
     """Return the turns of a conversation in file order; what comes before the first prompt belongs to none."""
-    starts = {entry.offset: (kind, text) for entry, kind, text in prompts(entries)}
+    starts = {entry.offset: (kind, text) for entry, kind, text in find_prompts(entries)}
     groups: list[tuple[Entry, list[Entry]]] = []
     for entry in entries:
         if entry.offset in starts:
@@ -95,27 +77,28 @@ def turns(entries: Sequence[Entry]) -> list[Turn]:
     return [Turn(prompt, *starts[prompt.offset], tuple(following)) for prompt, following in groups]
 
 
-def is_prompt(queued: QueuedCommand) -> bool:
-    """Tell whether a person typed what waited in the queue."""
-    machine = isinstance(queued.origin, dict) and queued.origin.get("kind") in MACHINES
+def is_queued_prompt(queued: QueuedCommand) -> bool:
+    """Tell whether a person typed a queued command."""
+    machine = isinstance(queued.origin, dict) and queued.origin.get("kind") in MACHINE_ORIGINS
     if machine or queued.is_meta or queued.command_mode not in (None, "prompt"):
         return False
-    words = text_of(as_blocks(queued.prompt))
-    return is_typed(words) if words.strip() else bool(queued.prompt) and not isinstance(queued.prompt, str)
+    text = join_text(as_blocks(queued.prompt))
+    # Blocks without text are a prompt too: a person may send nothing but an image.
+    return is_typed_prompt(text) if text.strip() else bool(queued.prompt) and not isinstance(queued.prompt, str)
 
 
-def text_of(blocks: Sequence[AnyBlock]) -> str:
-    """Return the words of some blocks."""
+def join_text(blocks: Sequence[AnyBlock]) -> str:
+    """Return the texts of blocks, one after the other."""
     return "\n".join(_texts(blocks))
 
 
 def typed_text(blocks: Sequence[AnyBlock]) -> str:
-    """Return the words of a prompt without what the editor or the program put beside them."""
-    return typed_of(_texts(blocks))
+    """Return the text of a prompt without what the editor or Claude Code put beside it."""
+    return join_typed_texts(_texts(blocks))
 
 
 def first_text(blocks: Sequence[AnyBlock]) -> str:
-    """Return the first words of some blocks."""
+    """Return the text of the first text block."""
     return next((block.text for block in blocks if isinstance(block, Text)), "")
 
 
@@ -123,56 +106,59 @@ def _texts(blocks: Sequence[AnyBlock]) -> list[str]:
     return [block.text for block in blocks if isinstance(block, Text)]
 
 
-def _said_later(entries: Sequence[Entry]) -> dict[str, int]:
-    """Return for each text of a user line or attachment where it stands last."""
-    places: dict[str, int] = {}
-    for place, entry in enumerate(entries):
+def _last_indexes(entries: Sequence[Entry]) -> dict[str, int]:
+    """Return the last index of each text of a user line or attachment."""
+    indexes: dict[str, int] = {}
+    for index, entry in enumerate(entries):
         match entry.record:
-            case User() as record:
-                places[text_of(record.message.blocks).strip()] = place
-            case Attachment(attachment=QueuedCommand() as queued):
-                places[text_of(as_blocks(queued.prompt)).strip()] = place
+            case User(message=message):
+                indexes[join_text(message.blocks).strip()] = index
+            case Attachment(attachment=QueuedCommand(prompt=prompt)):
+                indexes[join_text(as_blocks(prompt)).strip()] = index
             case _:
                 pass
-    return places
+    return indexes
 
 
-class Starts(msgspec.Struct):
-    """What was seen of a file so far, and what is new of it."""
+class PromptTracker(msgspec.Struct):
+    """The prompts of a file so far, and which of them are new.
+
+    The search index stores it as msgpack by the names of its fields.
+    """
 
     waiting: list[tuple[int, bytes]] = []
-    """The offsets of queued prompts that no line has repeated yet, with a hash of their words."""
+    """The offsets of queued prompts that no line has repeated yet, with a hash of their text."""
     found: list[tuple[int, str | None]] = []
-    """The offsets of prompts since `taken` was last asked, with the time of their lines."""
+    """The offsets of prompts since the owner last cleared this list, with the time of their lines."""
     taken_back: list[int] = []
-    """The offsets of those that were none."""
+    """The offsets of prompts that turned out to be none."""
 
-    def take(self, entry: Entry) -> None:
-        """Look at a line in the user's name, an attachment or what was put into the queue."""
+    def add(self, entry: Entry) -> None:
+        """Add a user line, an attachment or a queue operation; other lines change nothing."""
         match entry.record:
             case User() as record:
-                self._said(text_of(record.message.blocks))
-                if speaker(record) is Speaker.HUMAN:
-                    self._begins(entry)
+                self._drop_repeated(join_text(record.message.blocks))
+                if classify_user_record(record) is Speaker.HUMAN:
+                    self._add_prompt(entry)
             case Attachment(attachment=QueuedCommand() as queued):
-                self._said(text_of(as_blocks(queued.prompt)))
-                if is_prompt(queued):
-                    self._begins(entry)
+                self._drop_repeated(join_text(as_blocks(queued.prompt)))
+                if is_queued_prompt(queued):
+                    self._add_prompt(entry)
             case QueueOperation(operation="enqueue", content=content) if content:
-                if is_typed(text := text_of(as_blocks(content))):
+                if is_typed_prompt(text := join_text(as_blocks(content))):
                     self.waiting.append((entry.offset, _digest(text)))
-                    self._begins(entry)
+                    self._add_prompt(entry)
             case _:
                 pass
 
-    def _begins(self, entry: Entry) -> None:
+    def _add_prompt(self, entry: Entry) -> None:
         self.found.append((entry.offset, entry.record.timestamp))
 
-    def _said(self, text: str) -> None:
+    def _drop_repeated(self, text: str) -> None:
         if not self.waiting:
             return
         digest = _digest(text)
-        repeated = [offset for offset, words in self.waiting if words == digest]
+        repeated = [offset for offset, queued in self.waiting if queued == digest]
         if repeated:
             self.waiting = [queued for queued in self.waiting if queued[1] != digest]
             self.found = [start for start in self.found if start[0] not in repeated]

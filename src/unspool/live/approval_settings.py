@@ -1,9 +1,9 @@
-"""What the settings of a config folder and of a project allow: files in, `Rules` out.
+"""Reads which tool calls the settings of a config folder and a project allow, for `live/state/approval.py`.
 
 Rules
-  1. Read are the settings of the config folder and those in `.claude` of the folder that a session works in, at most
-     once in a few seconds. Only permissions and hooks are looked at; nothing of them is kept or shown.
-  2. A file that is missing, a link, too large or no JSON allows nothing.
+  1. The settings of the config folder and those in `.claude` of the session's working folder are read, at most once in
+     a few seconds. Only permissions and hooks are used; nothing else of them is kept or shown.
+  2. A file that is missing, a link, too large or not JSON allows nothing.
 """
 
 from __future__ import annotations
@@ -14,65 +14,66 @@ from pathlib import Path
 import msgspec
 
 from unspool.errors import UnspoolError
-from unspool.files.open import read_whole
-from unspool.format.side_files.settings import Settings, parse_settings
-from unspool.live.approval import Rules
-from unspool.live.hooks import installed
+from unspool.files import read_whole
+from unspool.format.side_files import ClaudeCodeSettings, parse_settings
+from unspool.live.hooks import installed_events
+from unspool.live.state.approval import ApprovalRules
 
-AGAIN = timedelta(seconds=5)
-LARGEST = 1024 * 1024
-_MOST = 200
-_NAMES = ("settings.json", "settings.local.json")
+REREAD_AFTER = timedelta(seconds=5)
+MAX_FILE_BYTES = 1024 * 1024
+_MAX_FOLDERS = 200
+_FILE_NAMES = ("settings.json", "settings.local.json")
 
 
-class Allowed:
-    """The rules for each folder that is worked in."""
+class ApprovalSettings:
+    """The approval rules for each working folder, kept for a few seconds."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
-        self._known: dict[str | None, tuple[datetime, Rules]] = {}
+        self._cache: dict[str | None, tuple[datetime, ApprovalRules]] = {}
 
-    def rules(self, cwd: str | None, now: datetime) -> Rules:
-        """Return what holds for a session that works in a folder."""
-        known = self._known.get(cwd)
-        if known is not None and now - known[0] < AGAIN:
-            return known[1]
-        if len(self._known) > _MOST:
-            self._known.clear()
+    def rules(self, cwd: str | None, now: datetime) -> ApprovalRules:
+        """Return the rules that apply to a session with this working folder."""
+        cached = self._cache.get(cwd)
+        if cached is not None and now - cached[0] < REREAD_AFTER:
+            return cached[1]
+        if len(self._cache) > _MAX_FOLDERS:
+            self._cache.clear()
         rules = self._read(cwd)
-        self._known[cwd] = (now, rules)
+        self._cache[cwd] = (now, rules)
         return rules
 
-    def _read(self, cwd: str | None) -> Rules:
+    def _read(self, cwd: str | None) -> ApprovalRules:
         folders = [self._root]
+        # `cwd` comes from a line of the session file, so it may be anything.
         if cwd and "\0" not in cwd and Path(cwd).is_absolute():
             folders.append(Path(cwd) / ".claude")
-        documents = [document for folder in folders for name in _NAMES if (document := _document(folder / name))]
-        found = [settings for document in documents if (settings := _parsed(document))]
-        return Rules(
+        documents = [document for folder in folders for name in _FILE_NAMES if (document := _read_file(folder / name))]
+        found = [settings for document in documents if (settings := _parse(document))]
+        return ApprovalRules(
             allow=tuple(rule for settings in found for rule in settings.permissions.allow),
             ask=tuple(rule for settings in found for rule in settings.permissions.ask),
-            mode=next((one.permissions.default_mode for one in reversed(found) if one.permissions.default_mode), None),
-            signals=frozenset(event for document in documents for event in _hooks(document)),
+            mode=next((mode for settings in reversed(found) if (mode := settings.permissions.default_mode)), None),
+            signals=frozenset(event for document in documents for event in _hook_events(document)),
         )
 
 
-def _document(path: Path) -> bytes:
+def _read_file(path: Path) -> bytes:
     try:
-        return read_whole(path.resolve() if path.parent.name != ".claude" else path, LARGEST)
+        return read_whole(path.resolve() if path.parent.name != ".claude" else path, MAX_FILE_BYTES)
     except (UnspoolError, OSError, RuntimeError):
         return b""
 
 
-def _parsed(document: bytes) -> Settings | None:
+def _parse(document: bytes) -> ClaudeCodeSettings | None:
     try:
         return parse_settings(document)
     except msgspec.MsgspecError:
         return None
 
 
-def _hooks(document: bytes) -> frozenset[str]:
+def _hook_events(document: bytes) -> frozenset[str]:
     try:
-        return installed(document)
+        return installed_events(document)
     except UnspoolError:
         return frozenset()

@@ -1,14 +1,12 @@
-"""The board: every session that works or did lately, and what it is doing. A config folder in, rows and events out.
+"""Keeps the live board of a config folder: every session that works or worked lately, and what it is doing.
 
 Rules
-  1. What has changed is read, and nothing else; an old session is not read at all until it changes. It is idle.
-  2. Files are looked at (`stat`) when something hints at them, while they are hot, and all of them once in a while:
-     hints may be missed, the look may not.
-  3. The first refresh tells where each session stands, not what led to it. After that each line is told once; a file
-     that was rewritten starts again, and what was told is not told again.
-  4. Rows and refreshes may be asked for from several threads.
-
-[merged: rows.py] The rows of the board: a followed file, or a process without one, in; a row out; and rows in the seed's own names.
+  1. Only what has changed is read. A session that has not changed for long is not read at all: it is idle.
+  2. Files are checked (`stat`) when something hints at them and while they are hot, and all files once in a while:
+     hints may be missed.
+  3. The first refresh reports the status of each session, not what led to it. After that each line is reported once; a
+     file that was rewritten is read again, and what was reported is not reported again.
+  4. Rows and refreshes may be requested from several threads.
 """
 
 from __future__ import annotations
@@ -17,176 +15,57 @@ from collections.abc import Callable, Container, Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from threading import Lock
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import msgspec
 from msgspec.structs import replace
 
-from unspool.live.approval_settings import Allowed
-from unspool.live.events import Event, text_of
-from unspool.live.evidence import Evidence, Life, Running, Signal
-from unspool.live.followed_file import RESTING, Followed
-from unspool.live.hook_signals import Signals
-from unspool.live.model import Detail, Group, Kind, Pending, Source, Status, Verdict, say
-from unspool.live.process_registry import Registry
-from unspool.live.session_files import Name, below, named, projects_of, stamp_at, walk
-from unspool.live.status import State, status_at
-from unspool.live.verdict import Known, group_of, judged, orphan, verdict
+from unspool.live.approval_settings import ApprovalSettings
+from unspool.live.followed_file import FollowedFile
+from unspool.live.hook_signals import HookSignals
+from unspool.live.process_registry import ProcessRegistry
+from unspool.live.session_files import (
+    SessionFileName,
+    find_session_files,
+    parse_session_path,
+    projects_folder,
+    read_stamp,
+    walk_folder,
+)
+from unspool.live.state.events import LiveEvent
+from unspool.live.state.model import (
+    RESTING,
+    Activity,
+    ActivityKind,
+    EvidenceSource,
+    HookSignal,
+    Liveness,
+    SessionProcess,
+    SessionStatus,
+    Verdict,
+)
+from unspool.live.state.rows import BoardRow, row_sort_key
+from unspool.live.state.status import SessionState, status_at
+from unspool.live.state.verdict import REGISTRATION_GRACE, Evidence, board_group, decide, is_later
 from unspool.paths import project_name
-from unspool.read.scan import Stamp, config_around
+from unspool.read import Stamp, find_config_folder
 
-
-class Row(msgspec.Struct, frozen=True):
-    """A session, or one of its sub-agents."""
-
-    session_id: str
-    agent_id: str | None
-    path: str
-    """Empty while the session has no file yet."""
-    title: str
-    project: str | None
-    cwd: str | None
-    branch: str | None
-    model: str | None
-    status: Status
-    detail: Detail
-    source: Source
-    since: datetime | None
-    last: datetime | None
-    goal: str
-    recent_output: str
-    pending: Pending | None
-    tokens_5m: int
-    tokens_1h: int
-    context_tokens: int | None
-    agents: int
-    """How many of its sub-agents are at work."""
-    project_hash: str | None
-    probably: bool
-    group: Group
-    started: datetime | None = None
-    pid: int | None = None
-    entrypoint: str | None = None
-
-    @property
-    def verdict(self) -> Verdict:
-        """What it is doing and how that is known, as one."""
-        return Verdict(self.detail, self.source, self.since, self.probably)
-
-
-def row_of(file: Followed, agents: int, running: Running | None, now: datetime) -> Row:
-    """Return the row of a file that was judged."""
-    about, state, found = file.about, file.state, file.verdict
-    assert found is not None
-    is_session = not file.name.is_agent
-    return Row(
-        session_id=file.session_id,
-        agent_id=file.name.agent_id,
-        path=file.path,
-        title=about.title,
-        project=project_name(about.cwd, file.name.project),
-        cwd=about.cwd,
-        branch=about.branch,
-        model=about.model,
-        status=status_at(state, now),
-        detail=found.detail,
-        source=found.source,
-        since=found.since,
-        last=state.last or _modified(file.stamp),
-        goal=about.goal or about.queued,
-        recent_output=about.output,
-        pending=state.open[-1] if state.open else None,
-        tokens_5m=about.tokens_5m,
-        tokens_1h=about.tokens_1h,
-        context_tokens=about.context_tokens,
-        agents=agents if is_session else 0,
-        project_hash=file.name.project,
-        probably=found.probably,
-        group=group_of(found, state),
-        started=about.started,
-        pid=running.pid if running and is_session else None,
-        entrypoint=running.entrypoint if running and is_session else None,
-    )
-
-
-def row_of_process(running: Running, found: Verdict) -> Row:
-    """Return the row of a process that waits for its first prompt: it has no file yet."""
-    return Row(
-        session_id=running.session_id, agent_id=None, path="", title="", project=project_name(running.cwd, None),
-        cwd=running.cwd, branch=None, model=None, status=Status.IDLE, detail=found.detail, source=found.source,
-        since=found.since, last=running.updated, goal="", recent_output="", pending=None, tokens_5m=0, tokens_1h=0,
-        context_tokens=None, agents=0, project_hash=None, probably=found.probably,
-        group=group_of(found, State()), pid=running.pid, entrypoint=running.entrypoint,
-    )  # fmt: skip
-
-
-def urgency(row: Row) -> tuple[int, float, str, str]:
-    """Return what sorts rows: by group; of those who need you whoever has waited longest comes first."""
-    if row.group is Group.NEEDS_YOU:
-        time = row.since.timestamp() if row.since else 0.0
-    else:
-        time = -(row.last.timestamp() if row.last else 0.0)
-    return list(Group).index(row.group), time, row.session_id, row.agent_id or ""
-
-
-def plain(row: Row, now: datetime) -> dict[str, Any]:
-    """Return a row as JSON has it, by the names of the session metadata."""
-    pending = row.pending
-    return {
-        "sessionId": row.session_id,
-        "agentId": row.agent_id,
-        "cwd": row.cwd,
-        "projectName": row.project,
-        "projectHash": row.project_hash,
-        "gitBranch": row.branch,
-        "goal": row.goal,
-        "recentOutput": row.recent_output,
-        "model": row.model,
-        "isSubagent": row.agent_id is not None,
-        "pendingToolUse": {"id": pending.id, "name": pending.name, "input": pending.input} if pending else None,
-        "tokenUsage": {"ephemeral5mTokens": row.tokens_5m, "ephemeral1hTokens": row.tokens_1h},
-        "status": row.status.value,
-        "detail": say(row.verdict, now),
-        "source": row.source.value,
-        "since": text_of(row.since),
-        "probably": row.probably,
-        "kind": row.detail.kind.value,
-        "tool": row.detail.tool,
-        "target": row.detail.target or None,
-        "group": row.group.value,
-        "title": row.title,
-        "last": text_of(row.last),
-        "started": text_of(row.started),
-        "contextTokens": row.context_tokens,
-        "agents": row.agents,
-        "pid": row.pid,
-        "path": row.path or None,
-    }
-
-
-def _modified(stamp: Stamp | None) -> datetime | None:
-    return datetime.fromtimestamp(stamp.modified / 1e9, UTC) if stamp else None
-
-
-__all__ = ["Board", "Detail", "Event", "Group", "Kind", "Pending", "Row", "Source", "Status", "Verdict"]
-
-RECENT = timedelta(days=1)
-AGENTS = timedelta(hours=1)
-"""How long after its last line a sub-agent is still looked at."""
+DEFAULT_RECENT = timedelta(days=1)
+AGENT_RECENT = timedelta(hours=1)
+"""How long after its last line a sub-agent is still read."""
 HOT = timedelta(minutes=2)
-"""How long after a change a file is looked at with every refresh."""
-AGAIN = timedelta(seconds=5)
-"""How often the verdict on a session that is calm is looked at."""
-CALM = (Kind.WAITING, Kind.INTERRUPTED, Kind.ERROR, *RESTING)
-"""What lasts until somebody does something."""
+"""How long after a change a file is checked with every refresh."""
+DECIDE_ALL_EVERY = timedelta(seconds=5)
+"""How often the verdicts on calm sessions are computed again."""
+CALM = (ActivityKind.WAITING, ActivityKind.INTERRUPTED, ActivityKind.ERROR, *RESTING)
+"""What lasts until the user does something."""
 _GONE = Stamp(-1, 0, 0, 0)
 
 
-class Family(NamedTuple):
-    """The files of a session: its own, more than one if it was copied, and those of its agents."""
+class SessionFamily(NamedTuple):
+    """The files of one session: its own (several if it was copied), and those of its sub-agents."""
 
-    sessions: list[Followed]
-    agents: list[Followed]
+    sessions: list[FollowedFile]
+    agents: list[FollowedFile]
 
 
 class Board:
@@ -198,107 +77,162 @@ class Board:
         signals: Path,
         *,
         clock: Callable[[], datetime],
-        recent: timedelta = RECENT,
+        recent: timedelta = DEFAULT_RECENT,
         registry: Path | None = None,
     ) -> None:
-        config = root if (root / "projects").is_dir() else config_around(root) or root
+        config = root if (root / "projects").is_dir() else find_config_folder(root) or root
         self.root, self.signals, self.registry = root, signals, registry or config / "sessions"
-        self.projects = projects_of(root)
+        self.projects = projects_folder(root)
         self._clock, self._recent = clock, recent
-        self._processes, self._hooks, self._allowed = Registry(self.registry), Signals(signals), Allowed(config)
+        self._process_registry, self._hook_signals = ProcessRegistry(self.registry), HookSignals(signals)
+        self._settings = ApprovalSettings(config)
         self._stamps: dict[str, Stamp] = {}
-        """Every file there is."""
-        self._files: dict[str, Followed] = {}
-        """Those that were read."""
-        self._running: dict[str, Running] = {}
-        self._signals: dict[str, dict[str, Signal]] = {}
+        """All files there are."""
+        self._files: dict[str, FollowedFile] = {}
+        """The files that were read."""
+        self._processes: dict[str, SessionProcess] = {}
+        self._signals: dict[str, dict[str, HookSignal]] = {}
         self._hot: dict[str, datetime] = {}
-        self._families: dict[str, Family] | None = None
-        """Files by session; nothing when they have to be sorted again."""
-        self._awake: set[str] = set()
-        """The sessions that do something, themselves or with an agent."""
-        self._sought: tuple[set[str], int] = (set(), 0)
-        """Which sessions no file was found for, among how many."""
-        self._begun = False
-        self._judged_all: datetime | None = None
+        self._families: dict[str, SessionFamily] | None = None
+        """The read files by session; None when they have to be grouped again."""
+        self._active: set[str] = set()
+        """The sessions that are doing something, themselves or by a sub-agent."""
+        self._searched: tuple[set[str], int] = (set(), 0)
+        """The sessions for which no file was found, and among how many files."""
+        self._has_begun = False
+        self._decided_all_at: datetime | None = None
         self._lock = Lock()
 
     @property
     def unread(self) -> int:
         """How many sessions have been idle for so long that they were not read."""
         with self._lock:
-            names = (self._name(path) for path in self._stamps if path not in self._files)
+            names = (self._parse_path(path) for path in self._stamps if path not in self._files)
             return sum(1 for name in names if name is not None and not name.is_agent)
 
     @property
-    def is_awake(self) -> bool:
-        """Whether any session does something that may change without a line being written."""
-        return bool(self._awake)
+    def is_active(self) -> bool:
+        """Whether any session is doing something that may change without a line being written."""
+        return bool(self._active)
 
     def now(self) -> datetime:
         """Return the time by the board's clock."""
         return self._clock()
 
-    def refresh(self, hints: Iterable[Path] | None = None) -> list[Event]:
-        """Look at everything, or at what is hinted at and what is hot; return what has happened."""
+    def refresh(self, hints: Iterable[Path] | None = None) -> list[LiveEvent]:
+        """Check all files, or only the hinted and the hot ones, and return what has happened."""
         with self._lock:
             now = self._clock()
-            changed = self._walk(now) if hints is None or not self._begun else self._look_at(map(str, hints), now)
-            stirred = self._ask_around()
-            read = list(self._read([*changed, *self._alive_and_unread(changed)], now))
-            news = self._judge(stirred | {file.session_id for file, _ in read}, now)
-            self._begun = True
+            if hints is None or not self._has_begun:
+                changed = self._find_changed(now)
+            else:
+                changed = self._check_hinted(map(str, hints), now)
+            affected = self._refresh_processes_and_signals()
+            read = list(self._read_files([*changed, *self._unread_files_of_processes(changed)], now))
+            status_events = self._decide(affected | {file.session_id for file, _ in read}, now)
+            self._has_begun = True
+        # Events of lines carry the verdict that was reached after all of them were read.
         lines = [(file, event) for file, events in read for event in events if not file.is_special]
-        return [*(replace(event, status=file.status, verdict=file.verdict) for file, event in lines), *news]
+        return [*(replace(event, status=file.status, verdict=file.verdict) for file, event in lines), *status_events]
 
-    def rows(self, now: datetime, only: Container[str] | None = None) -> list[Row]:
-        """Return what the board shows, or as much of it as is about some sessions, those first who need you."""
+    def rows(self, now: datetime, only: Container[str] | None = None) -> list[BoardRow]:
+        """Return the rows of all sessions, or of some, in the order of the board."""
         with self._lock:
             rows = [
-                row_of(file, sum(agent.works and agent.is_shown for agent in family.agents), self._running.get(id), now)
-                for id, family in self._sorted().items()
+                self._row(file, family, now)
+                for id, family in self._by_session().items()
                 if only is None or id in only
                 for file in (*family.sessions, *family.agents)
                 if file.is_shown and file.verdict is not None
             ]
             known = {row.session_id for row in rows}
-            for id, running in self._running.items():
-                if id not in known and running.life is not Life.DEAD and (only is None or id in only):
-                    found = verdict(Evidence(State(), running, self._signals.get(id.lower(), {})), now)
-                    rows.append(row_of_process(running, found))
-        return sorted(rows, key=urgency)
+            for id, process in self._processes.items():
+                if id not in known and process.life is not Liveness.DEAD and (only is None or id in only):
+                    rows.append(self._row_without_file(process, now))
+        return sorted(rows, key=row_sort_key)
 
-    # What has changed
+    # Rows
 
-    def _walk(self, now: datetime) -> list[tuple[str, Stamp]]:
-        self.projects = projects_of(self.root)
-        found = dict(walk(self.projects))
+    def _row(self, file: FollowedFile, family: SessionFamily, now: datetime) -> BoardRow:
+        metadata, state, verdict = file.metadata, file.state, file.verdict
+        assert verdict is not None
+        process = self._processes.get(file.session_id) if not file.name.is_agent else None
+        agents = 0 if file.name.is_agent else sum(agent.is_working and agent.is_shown for agent in family.agents)
+        return BoardRow(
+            session_id=file.session_id,
+            agent_id=file.name.agent_id,
+            path=file.path,
+            title=metadata.title,
+            project=project_name(metadata.cwd, file.name.project),
+            cwd=metadata.cwd,
+            branch=metadata.branch,
+            model=metadata.model,
+            status=status_at(state, now),
+            verdict=verdict,
+            last=state.last_line_at or (_modified(file.stamp) if file.stamp else None),
+            goal=metadata.goal or metadata.queued,
+            recent_output=metadata.output,
+            pending=state.open_calls[-1] if state.open_calls else None,
+            tokens_5m=metadata.tokens_5m,
+            tokens_1h=metadata.tokens_1h,
+            context_tokens=metadata.context_tokens,
+            agents=agents,
+            project_hash=file.name.project,
+            group=board_group(verdict, state),
+            started=metadata.started,
+            pid=process.pid if process else None,
+            entrypoint=process.entrypoint if process else None,
+        )
+
+    def _row_without_file(self, process: SessionProcess, now: datetime) -> BoardRow:
+        """Return the row of a process that waits for its first prompt: it has no file yet."""
+        state = SessionState()
+        verdict = decide(Evidence(state, process, self._signals.get(process.session_id.lower(), {})), now)
+        return BoardRow(
+            session_id=process.session_id,
+            project=project_name(process.cwd, None),
+            cwd=process.cwd,
+            status=SessionStatus.IDLE,
+            verdict=verdict,
+            last=process.updated,
+            group=board_group(verdict, state),
+            pid=process.pid,
+            entrypoint=process.entrypoint,
+        )
+
+    # Which files have changed
+
+    def _find_changed(self, now: datetime) -> list[tuple[str, Stamp]]:
+        """Check all files; the latest come first."""
+        self.projects = projects_folder(self.root)
+        found = dict(find_session_files(self.projects))
         changed = [(path, stamp) for path, stamp in found.items() if self._stamps.get(path) != stamp]
-        if not self._begun:
-            self._hooks.clean(now)
+        if not self._has_begun:
+            self._hook_signals.remove_old(now)
             self._stamps = found
         gone = [(path, _GONE) for path in self._stamps.keys() - found.keys()]
-        self._forget(now)
-        return [*gone, *sorted(self._worth_reading(changed, now), key=lambda one: -one[1].modified)]
+        self._forget_old(now)
+        return [*gone, *sorted(self._worth_reading(changed, now), key=lambda item: -item[1].modified)]
 
-    def _look_at(self, hints: Iterable[str], now: datetime) -> list[tuple[str, Stamp]]:
+    def _check_hinted(self, hints: Iterable[str], now: datetime) -> list[tuple[str, Stamp]]:
         self._hot = {path: until for path, until in self._hot.items() if until > now}
-        families = self._sorted()
-        alive = [file.path for id in self._running if id in families for file in families[id].sessions]
+        families = self._by_session()
+        alive = [file.path for id in self._processes if id in families for file in families[id].sessions]
         found: dict[str, Stamp] = {}
         for path in {*hints, *self._hot, *alive}:
-            stamp = stamp_at(path)
+            stamp = read_stamp(path)
             if stamp is not None and path.endswith(".jsonl"):
                 found[path] = stamp
             elif stamp is None and path in self._stamps:
                 found[path] = _GONE
             elif stamp is None and path.startswith(str(self.projects)) and not Path(path).is_symlink():
-                found |= dict(below(path))
+                # A new folder: the watcher may have missed the files that were made in it at once.
+                found |= dict(walk_folder(path))
         changed = [(path, stamp) for path, stamp in found.items() if self._stamps.get(path) != stamp]
         return self._worth_reading(changed, now)
 
     def _worth_reading(self, changed: list[tuple[str, Stamp]], now: datetime) -> list[tuple[str, Stamp]]:
-        """Return what was read before or has changed lately; of the rest remember that it is there."""
+        """Return the files that were read before or changed lately; of the others only note that they are there."""
         worth = []
         for path, stamp in changed:
             if path in self._files or stamp is _GONE or self._is_recent(path, stamp, now):
@@ -308,115 +242,161 @@ class Board:
         return worth
 
     def _is_recent(self, path: str, stamp: Stamp, now: datetime) -> bool:
-        name = self._name(path)
-        limit = min(AGENTS, self._recent) if name and name.is_agent else self._recent
+        name = self._parse_path(path)
+        limit = min(AGENT_RECENT, self._recent) if name and name.is_agent else self._recent
         return now.timestamp() - stamp.modified / 1e9 <= limit.total_seconds()
 
-    def _forget(self, now: datetime) -> None:
-        """Let go of what has rested for long."""
+    def _forget_old(self, now: datetime) -> None:
+        """Drop the state of files that have not changed for long."""
         for path, file in list(self._files.items()):
             is_old = file.stamp is not None and not self._is_recent(path, file.stamp, now)
-            if is_old and not file.works and file.session_id not in self._running:
+            if is_old and not file.is_working and file.session_id not in self._processes:
                 del self._files[path]
                 self._families = None
-                self._awake.discard(file.session_id)
+                self._active.discard(file.session_id)
 
-    def _alive_and_unread(self, changed: list[tuple[str, Stamp]]) -> list[tuple[str, Stamp]]:
-        """Return the files of living processes that were not read yet."""
-        wanted = {id for id, running in self._running.items() if running.life is not Life.DEAD}
-        wanted -= {id for id, family in self._sorted().items() if family.sessions}
-        already = {path for path, _ in changed}
-        sought = (wanted, len(self._stamps))
-        if not wanted or sought == self._sought:  # a process that waits for its first prompt has no file yet
+    def _unread_files_of_processes(self, changed: list[tuple[str, Stamp]]) -> list[tuple[str, Stamp]]:
+        """Return the files of living processes that were not read yet, however old they are."""
+        missing = {id for id, process in self._processes.items() if process.life is not Liveness.DEAD}
+        missing -= {id for id, family in self._by_session().items() if family.sessions}
+        # A process that waits for its first prompt has no file yet: do not search again until there are more files.
+        searched = (missing, len(self._stamps))
+        if not missing or searched == self._searched:
             return []
-        self._sought = sought
-        names = ((path, self._name(path)) for path in self._stamps if path not in already)
-        ours = [path for path, name in names if name and not name.is_agent and name.session_id in wanted]
-        return [(path, self._stamps[path]) for path in ours]
+        self._searched = searched
+        already = {path for path, _ in changed}
+        names = ((path, self._parse_path(path)) for path in self._stamps if path not in already)
+        return [
+            (path, self._stamps[path])
+            for path, name in names
+            if name and not name.is_agent and name.session_id in missing
+        ]
 
-    def _name(self, path: str) -> Name | None:
-        return named(path, str(self.projects))
+    def _parse_path(self, path: str) -> SessionFileName | None:
+        return parse_session_path(path, str(self.projects))
 
-    # What it says
+    # What their new lines say
 
-    def _read(self, changed: list[tuple[str, Stamp]], now: datetime) -> Iterator[tuple[Followed, list[Event]]]:
-        """Read files and yield each with what its lines tell."""
+    def _read_files(
+        self, changed: list[tuple[str, Stamp]], now: datetime
+    ) -> Iterator[tuple[FollowedFile, list[LiveEvent]]]:
+        """Read files and yield each with the events of its new lines."""
         for path, stamp in changed:
             if stamp is _GONE:
-                yield from self._take_away(path, now)
+                yield from self._remove(path, now)
                 continue
-            name = self._name(path)
+            name = self._parse_path(path)
             if name is None:
                 continue
-            file, events = self._files.get(path), []
+            file, started = self._files.get(path), []
             if file is None:
                 before = self._stamps.get(path)
-                known = (before.size if before else 0) if self._begun else stamp.size
-                file = Followed(path, name, known, None if before else now)
-                events = [file.event("session_started", now)] if self._begun else []
+                quiet_until = (before.size if before else 0) if self._has_begun else stamp.size
+                file = FollowedFile(path, name, quiet_until, None if before else now)
+                started = [file.event("session_started", now)] if self._has_begun else []
                 self._files[path] = file
                 self._families = None
-            changed_at = now if self._begun else datetime.fromtimestamp(stamp.modified / 1e9, UTC)
+            changed_at = now if self._has_begun else _modified(stamp)
             self._stamps[path], self._hot[path] = stamp, changed_at + HOT
-            told = list(file.read(stamp, now))
-            yield file, [*(replace(event, session=file.session_id) for event in events), *told]
+            events = list(file.read(stamp, now))
+            # The session of an old sub-agent's file is known only after its first line was read.
+            yield file, [*(replace(event, session=file.session_id) for event in started), *events]
 
-    def _take_away(self, path: str, now: datetime) -> Iterator[tuple[Followed, list[Event]]]:
+    def _remove(self, path: str, now: datetime) -> Iterator[tuple[FollowedFile, list[LiveEvent]]]:
         file = self._files.pop(path, None)
         self._families = None
         self._stamps.pop(path, None)
         self._hot.pop(path, None)
         if file is not None and file.is_shown:
-            file.verdict = Verdict(Detail(Kind.ENDED), Source.TRANSCRIPT, now)
+            file.verdict = Verdict(Activity(ActivityKind.ENDED), EvidenceSource.TRANSCRIPT, now)
             yield file, [file.event("session_ended", now)]
 
-    # What that means
+    # What the sessions are doing
 
-    def _ask_around(self) -> set[str]:
-        """Ask processes and hooks; return the sessions of which they say something else than before."""
-        running = {one.session_id: one for one in self._processes.processes()}
-        stirred = {id for id in running.keys() | self._running.keys() if running.get(id) != self._running.get(id)}
-        signals = self._hooks.by_session()
+    def _refresh_processes_and_signals(self) -> set[str]:
+        """Read the process registry and the hook signals; return the sessions for which something has changed."""
+        processes = {process.session_id: process for process in self._process_registry.read()}
+        before, self._processes = self._processes, processes
+        changed = {id for id in processes.keys() | before.keys() if processes.get(id) != before.get(id)}
+        signals = self._hook_signals.by_session()
         if signals is not self._signals:
-            before, self._signals = self._signals, signals
-            stirred |= {id for id in signals.keys() | before.keys() if signals.get(id) != before.get(id)}
-        self._running = running
-        return stirred
+            old, self._signals = self._signals, signals
+            changed |= {id for id in signals.keys() | old.keys() if signals.get(id) != old.get(id)}
+        return changed
 
-    def _judge(self, stirred: set[str], now: datetime) -> list[Event]:
-        """Look at the verdicts that may have changed and return what is new."""
-        families = self._sorted()
-        wanted: Iterable[str] = (stirred | self._awake) & families.keys()
-        if self._judged_all is None or now - self._judged_all >= AGAIN:
-            self._judged_all, wanted = now, families
-        events: list[Event] = []
-        for id in wanted:
-            events += self._judge_family(id, families[id], now)
-        return events
+    def _decide(self, affected: set[str], now: datetime) -> list[LiveEvent]:
+        """Compute the verdicts that may have changed and return the events for those that have."""
+        families = self._by_session()
+        ids: Iterable[str] = (affected | self._active) & families.keys()
+        # Verdicts on calm sessions change by the clock alone (`idle` after an hour), which need not be noticed at once.
+        if self._decided_all_at is None or now - self._decided_all_at >= DECIDE_ALL_EVERY:
+            self._decided_all_at, ids = now, families
+        return [event for id in ids for event in self._decide_family(id, families[id], now)]
 
-    def _judge_family(self, id: str, family: Family, now: datetime) -> list[Event]:
-        verdicts: list[tuple[Followed, Verdict]] = []
+    def _decide_family(self, id: str, family: SessionFamily, now: datetime) -> list[LiveEvent]:
+        verdicts: list[tuple[FollowedFile, Verdict]] = []
         for file in family.sessions:
-            verdicts += judged(file, family.agents, self._known(file, now), now)
+            verdicts += self._decide_session(file, family.agents, now)
         if not family.sessions:
-            verdicts = [(agent, orphan(agent, self._known(agent, now), now)) for agent in family.agents]
-        events = [event for file, found in verdicts for event in file.hear(found, now)]
-        if any(found.detail.kind not in CALM for _, found in verdicts):
-            self._awake.add(id)
+            verdicts = [(agent, _decide_agent(agent, self._evidence(agent, now), now)) for agent in family.agents]
+        events = [event for file, verdict in verdicts for event in file.apply_verdict(verdict, now)]
+        if any(verdict.activity.kind not in CALM for _, verdict in verdicts):
+            self._active.add(id)
         else:
-            self._awake.discard(id)
+            self._active.discard(id)
         return events
 
-    def _sorted(self) -> dict[str, Family]:
-        """Return the files by session."""
+    def _decide_session(
+        self, file: FollowedFile, agents: list[FollowedFile], now: datetime
+    ) -> list[tuple[FollowedFile, Verdict]]:
+        """Return the verdicts on a session and on its sub-agents."""
+        evidence = self._evidence(file, now)
+        if evidence.process is not None and evidence.process.life is Liveness.LIVES:
+            file.process_seen_at = now
+        verdicts = {agent.path: _decide_agent(agent, evidence, now) for agent in agents}
+        working = [agent for agent in agents if verdicts[agent.path].activity.kind not in RESTING]
+        ordinary = [agent for agent in working if not agent.is_special]
+        seen = file.process_seen_at
+        # Lines long after the process was last seen come from another process, which is in no registry.
+        has_other_writer = seen is not None and is_later(file.state.last_event_at, seen + REGISTRATION_GRACE)
+        evidence = replace(
+            evidence,
+            agents=len(ordinary),
+            agent_calls=tuple(call for agent in ordinary for call in agent.state.open_calls),
+            was_seen=seen is not None and not has_other_writer,
+            is_compacting=any((agent.name.agent_id or "").startswith("acompact") for agent in working),
+        )
+        own = decide(evidence, now)
+        if own.activity.kind in RESTING:
+            verdicts = {agent.path: _decide_agent(agent, evidence, now, is_over=True) for agent in agents}
+        return [(file, own), *((agent, verdicts[agent.path]) for agent in agents)]
+
+    def _by_session(self) -> dict[str, SessionFamily]:
+        """Return the read files, grouped by session."""
         if self._families is None:
             self._families = {}
             for file in self._files.values():
-                family = self._families.setdefault(file.session_id, Family([], []))
+                family = self._families.setdefault(file.session_id, SessionFamily([], []))
                 (family.agents if file.name.is_agent else family.sessions).append(file)
         return self._families
 
-    def _known(self, file: Followed, now: datetime) -> Known:
-        signals = self._signals.get(file.session_id.lower(), {})
-        rules = self._allowed.rules(file.about.cwd, now)
-        return Known(self._running.get(file.session_id), signals, rules, self._processes.is_kept)
+    def _evidence(self, file: FollowedFile, now: datetime) -> Evidence:
+        """Return what is known of the session of a file, but for its sub-agents."""
+        return Evidence(
+            file.state,
+            self._processes.get(file.session_id),
+            self._signals.get(file.session_id.lower(), {}),
+            self._settings.rules(file.metadata.cwd, now),
+            has_registry=self._process_registry.exists,
+        )
+
+
+def _decide_agent(agent: FollowedFile, session: Evidence, now: datetime, *, is_over: bool = False) -> Verdict:
+    stop = session.signals.get("SubagentStop")
+    if stop is not None and stop.agent == agent.name.agent_id and not is_later(agent.state.last_event_at, stop.at):
+        return Verdict(Activity(ActivityKind.ENDED), EvidenceSource.HOOK, stop.at)
+    return decide(Evidence(agent.state, session.process, rules=session.rules, is_over=is_over), now)
+
+
+def _modified(stamp: Stamp) -> datetime:
+    return datetime.fromtimestamp(stamp.modified / 1e9, UTC)

@@ -1,10 +1,10 @@
-"""One file that is followed: what was appended in, state and events out.
+"""Follows one session file while it is written: reads what was appended, keeps its state, and makes events of it.
 
 Rules
-  1. Only what is new is read (`read/tail.py`); a torn last line waits for its end.
-  2. A file that is not the one it was (replaced, truncated, rewritten) starts again from nothing.
-  3. Lines before `quiet_until` are taken and not told of. Of a file that has just come to be, neither are lines that
-     are older than it could be: a fork begins with the lines of another session.
+  1. Only what is new is read (`read/tail.py`); an incomplete last line waits for its end.
+  2. A file that is not the same any more (replaced, truncated, rewritten) is read again from the start.
+  3. Lines before `quiet_until` change the state but make no events. Neither do lines of a new file that are older than
+     the file could be: a forked session begins with the lines of another.
 """
 
 from __future__ import annotations
@@ -16,98 +16,91 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from unspool.errors import UnspoolError
-from unspool.format.entry import Entry
-from unspool.graph.session_facts import is_special
-from unspool.live.events import Event, told
-from unspool.live.metadata import About
-from unspool.live.model import Kind, Status, Verdict
-from unspool.live.session_files import Name
-from unspool.live.status import State, after, moment, status_at
-from unspool.read.position import START, Change
-from unspool.read.scan import Stamp
-from unspool.read.tail import pieces
+from unspool.format import Entry
+from unspool.graph import is_special_fork
+from unspool.live.session_files import SessionFileName
+from unspool.live.state.events import LiveEvent, events_of_record
+from unspool.live.state.metadata import SessionMetadata
+from unspool.live.state.model import RESTING, ActivityKind, SessionStatus, Verdict
+from unspool.live.state.status import SessionState, next_state, parse_time, status_at
+from unspool.read import START, Change, Stamp, pieces
 
-RESTING = (Kind.IDLE, Kind.ENDED)
-NEWS = timedelta(minutes=2)
+MAX_LINE_AGE = timedelta(minutes=2)
 """How long before a file is found its first line may have been written."""
 
 
-class Followed:
-    """A session's file, or a sub-agent's, as far as it was read."""
+class FollowedFile:
+    """A session's file, or a sub-agent's, with what was read of it and what was last reported about it."""
 
-    def __init__(self, path: str, name: Name, quiet_until: int = 0, begun: datetime | None = None) -> None:
+    def __init__(
+        self, path: str, name: SessionFileName, quiet_until: int = 0, found_at: datetime | None = None
+    ) -> None:
         self.path, self.name = path, name
-        self.begun = begun
-        """When it was found, until it has been read."""
+        self.quiet_until = quiet_until
+        self._found_at = found_at
+        """When it was found, if it is new and was not read yet."""
         self.stamp: Stamp | None = None
         self.position = START
-        self.quiet_until = quiet_until
-        self.state = State(is_agent=name.is_agent)
-        self.about = About(is_agent=name.is_agent)
+        self.state = SessionState(is_agent=name.is_agent)
+        self.metadata = SessionMetadata(is_agent=name.is_agent)
         self.verdict: Verdict | None = None
-        """What was last told of it."""
-        self.status: Status | None = None
-        self.seen: datetime | None = None
+        self.status: SessionStatus | None = None
+        self.process_seen_at: datetime | None = None
         """When its process was last seen alive."""
-        self.told: tuple[object, ...] = ()
-        """What was last told of what it is about."""
+        self._reported: tuple[object, ...] = ()
+        """The title and metadata that were last reported."""
 
     @property
     def session_id(self) -> str:
-        """Whose file it is."""
-        return self.name.session_id or self.about.session_id or self.name.agent_id or ""
+        """The session that the file belongs to."""
+        return self.name.session_id or self.metadata.session_id or self.name.agent_id or ""
 
     @property
     def is_special(self) -> bool:
-        """Whether the program made this agent for itself."""
-        return is_special(self.name.agent_id or "") or (self.name.is_agent and self.about.is_warmup)
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether nobody has said anything in it."""
-        return self.state.event is None and not self.about.goal
+        """Whether Claude Code started this agent for its own purposes."""
+        return is_special_fork(self.name.agent_id or "") or (self.name.is_agent and self.metadata.is_warmup)
 
     @property
     def is_shown(self) -> bool:
-        """Whether the board has a row for it."""
-        return not self.is_special and not self.is_empty
+        """Whether the board has a row for it: not for special agents, and not before the first prompt."""
+        return not self.is_special and (self.state.last_event_at is not None or bool(self.metadata.goal))
 
     @property
-    def works(self) -> bool:
-        """Whether it is doing something, as far as was told."""
-        return self.verdict is not None and self.verdict.detail.kind not in RESTING
+    def is_working(self) -> bool:
+        """Whether its last verdict says that it is doing something."""
+        return self.verdict is not None and self.verdict.activity.kind not in RESTING
 
-    def hear(self, found: Verdict, now: datetime) -> list[Event]:
-        """Take a verdict and return what is new about the file."""
+    def apply_verdict(self, verdict: Verdict, now: datetime) -> list[LiveEvent]:
+        """Take a verdict and return the events for what has changed."""
         before, status = self.verdict, status_at(self.state, now)
-        is_new = before is None or _told(before) != _told(found) or self.status is not status
-        ends = before is not None and found.detail.kind is Kind.ENDED and before.detail.kind is not Kind.ENDED
-        self.verdict, self.status = found, status
+        is_new = before is None or _essence(before) != _essence(verdict) or self.status is not status
+        was_running = before is not None and before.activity.kind is not ActivityKind.ENDED
+        self.verdict, self.status = verdict, status
         if not self.is_shown:
             return []
         events = [self.event("status", now)] if is_new else []
-        if ends:
+        if was_running and verdict.activity.kind is ActivityKind.ENDED:
             events.append(self.event("session_ended", now))
-        return [*events, *self._changes(now)]
+        return [*events, *self._metadata_events(now)]
 
-    def _changes(self, now: datetime) -> list[Event]:
-        """Return what is new of what it is about."""
-        about = self.about
-        facts = {"model": about.model, "gitBranch": about.branch, "cwd": about.cwd, "goal": about.goal}
-        current = (about.title, *facts.values())
-        before, self.told = self.told, current
+    def _metadata_events(self, now: datetime) -> list[LiveEvent]:
+        """Return the events for a new title or new metadata."""
+        metadata = self.metadata
+        facts = {"model": metadata.model, "gitBranch": metadata.branch, "cwd": metadata.cwd, "goal": metadata.goal}
+        current = (metadata.title, *facts.values())
+        before, self._reported = self._reported, current
         if not before or before == current:
             return []
         events = []
-        if before[0] != about.title:
-            events.append(replace(self.event("title", now), text=about.title))
+        if before[0] != metadata.title:
+            events.append(replace(self.event("title", now), text=metadata.title))
         if before[1:] != current[1:]:
             events.append(replace(self.event("session_changed", now), facts=facts))
         return events
 
-    def event(self, kind: str, now: datetime) -> Event:
+    def event(self, kind: str, now: datetime) -> LiveEvent:
         """Return an event about the file as it is now."""
-        return Event(
+        return LiveEvent(
             event=kind,
             session=self.session_id,
             at=now,
@@ -118,44 +111,39 @@ class Followed:
             verdict=self.verdict,
         )
 
-    def read(self, stamp: Stamp, now: datetime) -> Iterator[Event]:
-        """Read what is new and yield what it tells; a file that cannot be read tells nothing."""
+    def read(self, stamp: Stamp, now: datetime) -> Iterator[LiveEvent]:
+        """Read what is new and yield its events; a file that cannot be read yields none."""
         self.stamp = stamp
         try:
             for number, piece in enumerate(pieces(Path(self.path), self.position)):
                 if not number and piece.change in (Change.TRUNCATED, Change.REPLACED, Change.REWRITTEN):
-                    self._start_again()
+                    self.state = SessionState(is_agent=self.name.is_agent)
+                    self.metadata = SessionMetadata(is_agent=self.name.is_agent)
+                    # What the file holds now was reported before, in part: only what is appended later is news.
+                    self.quiet_until = stamp.size
                 self.position = piece.position
                 for item in piece.items:
                     if isinstance(item, Entry):
-                        yield from self._take(item, now)
-        except (UnspoolError, OSError):  # it has gone, or its disk has; the next look tells
+                        yield from self._add(item, now)
+        except (UnspoolError, OSError):  # the file is gone, or its disk is; the next walk will tell
             return
-        self.begun = None
+        self._found_at = None
 
-    def _take(self, entry: Entry, now: datetime) -> Iterator[Event]:
+    def _add(self, entry: Entry, now: datetime) -> Iterator[LiveEvent]:
         record = entry.record
-        if record.agent_id and self.about.session_id is None and not self.name.is_agent:
-            self._is_agent(record.agent_id, record.session_id)
-        self.about.take(record)
-        self.state = after(self.state, record, now)
-        time = moment(record.timestamp)
-        is_copy = self.begun is not None and time is not None and self.begun - time > NEWS
+        if record.agent_id and self.metadata.session_id is None and not self.name.is_agent:
+            # Only the first line shows that the file is a sub-agent's, whatever its name.
+            self.name = SessionFileName(record.session_id, record.agent_id, self.name.project)
+            self.state, self.metadata = replace(self.state, is_agent=True), SessionMetadata(is_agent=True)
+        self.metadata.add_record(record)
+        self.state = next_state(self.state, record, now)
+        time = parse_time(record.timestamp)
+        is_copy = self._found_at is not None and time is not None and self._found_at - time > MAX_LINE_AGE
         if entry.offset >= self.quiet_until and not is_copy and (self.name.is_agent or not record.is_sidechain):
-            base = replace(self.event("", now), offset=entry.offset, end=entry.offset + entry.length)
-            yield from told(record, base, self.about.cwd)
-
-    def _is_agent(self, agent_id: str, session_id: str | None) -> None:
-        """Learn from the first line that it is a sub-agent's, whatever its name."""
-        self.name = Name(session_id, agent_id, self.name.project)
-        self.state, self.about = replace(self.state, is_agent=True), About(is_agent=True)
-
-    def _start_again(self) -> None:
-        self.state = State(is_agent=self.name.is_agent)
-        self.about = About(is_agent=self.name.is_agent)
-        self.quiet_until = self.stamp.size if self.stamp else 0
+            event = replace(self.event("", now), offset=entry.offset, end=entry.offset + entry.length)
+            yield from events_of_record(record, event, self.metadata.cwd)
 
 
-def _told(found: Verdict) -> tuple[object, ...]:
-    """Return what makes a verdict another one: not since when it holds."""
-    return found.detail, found.source, found.probably
+def _essence(verdict: Verdict) -> tuple[object, ...]:
+    """Return what makes a verdict a new one: all but since when it holds."""
+    return verdict.activity, verdict.source, verdict.probably

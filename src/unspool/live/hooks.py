@@ -1,12 +1,12 @@
-"""Our hooks in a settings file: its bytes in, its bytes with or without them out. Reads and writes nothing.
+"""Adds our hooks to the bytes of a settings file and removes them again. Reads and writes no files.
 
 Rules
   1. All else stays byte for byte: order, white space, unknown fields, other people's hooks. What is added is indented
      as the file is.
-  2. A file that is no JSON object, or has something else where hooks belong, is refused: the program would not read it
-     either, and nobody would know what was meant.
-  3. Installing twice changes nothing; hooks that an older unspool wrote, or that lead to another folder, are replaced.
-  4. An event that a version of the program does not know makes it leave out the whole file (seen in 2.1.29), so
+  2. A file that is not a JSON object, or has something else where hooks belong, is refused: Claude Code would not read
+     it either, and what was meant is unknown.
+  3. Installing twice changes nothing; hooks of an older unspool, or for another folder, are replaced.
+  4. An event that a version of Claude Code does not know makes it ignore the whole file (seen in 2.1.29), so
      `PermissionRequest` is only for versions that know it.
 """
 
@@ -20,126 +20,125 @@ import msgspec
 
 from unspool.errors import Refused
 from unspool.format import json_edit
-from unspool.live.hook_signals import EVENTS, MARK, command
+from unspool.live.hook_signals import COMMAND_PREFIX, HOOK_EVENTS, hook_command
 
-PERMISSION_SINCE = (2, 0, 76)
-"""The oldest version that was seen to take `PermissionRequest`."""
+PERMISSION_REQUEST_SINCE = (2, 0, 76)
+"""The oldest version that was seen to accept `PermissionRequest`."""
 _TIMEOUT = 10
-"""Seconds that the program waits for a hook of ours; it takes a hundredth of one."""
+"""Seconds that Claude Code waits for one of our hooks, which takes a hundredth of a second."""
 
 
-def events_for(version: str | None) -> tuple[str, ...]:
-    """Return the events that a version of the program knows; without one all of them."""
+def supported_events(version: str | None) -> tuple[str, ...]:
+    """Return the hook events that a version of Claude Code knows; all of them if no version is given."""
     numbers = tuple(int(part) for part in (version or "").split(".") if part.isdigit())
-    if numbers and numbers < PERMISSION_SINCE:
-        return tuple(event for event in EVENTS if event != "PermissionRequest")
-    return EVENTS
+    if numbers and numbers < PERMISSION_REQUEST_SINCE:
+        return tuple(event for event in HOOK_EVENTS if event != "PermissionRequest")
+    return HOOK_EVENTS
 
 
-def installed(document: bytes) -> frozenset[str]:
-    """Return the events that our hooks in a settings file tell of."""
-    hooks = _checked(document).get("hooks") or {}
+def installed_events(document: bytes) -> frozenset[str]:
+    """Return the events for which a settings file holds our hooks."""
+    hooks = _parse(document).get("hooks") or {}
     return frozenset(event for event, groups in hooks.items() if any(_is_ours(group) for group in groups))
 
 
-def with_hooks(document: bytes, folder: Path, version: str | None = None) -> bytes:
-    """Return a settings file with our hooks in it."""
-    if document.strip() and _says(document, folder, version):
+def add_hooks(document: bytes, folder: Path, version: str | None = None) -> bytes:
+    """Return the bytes of a settings file with our hooks."""
+    if document.strip() and _has_current_hooks(document, folder, version):
         return document
-    document = without_hooks(document) if document.strip() else b"{}\n"
-    unit = _unit(document)
-    for event in events_for(version):
-        hook = {"type": "command", "command": command(event, folder), "timeout": _TIMEOUT}
-        document = _added(document, ("hooks", event), {"hooks": [hook]}, unit)
+    document = remove_hooks(document) if document.strip() else b"{}\n"
+    unit = _indentation(document)
+    for event in supported_events(version):
+        hook = {"type": "command", "command": hook_command(event, folder), "timeout": _TIMEOUT}
+        document = _append(document, event, {"hooks": [hook]}, unit)
     return document
 
 
-def without_hooks(document: bytes) -> bytes:
-    """Return a settings file without our hooks, and without what is empty then."""
-    hooks = _checked(document).get("hooks") or {}
+def remove_hooks(document: bytes) -> bytes:
+    """Return the bytes of a settings file without our hooks, and without members that are empty then."""
+    hooks = _parse(document).get("hooks") or {}
     for event, groups in hooks.items():
+        # From the end: removing an element moves those after it.
         for at in reversed([at for at, group in enumerate(groups) if _is_ours(group)]):
-            document = _removed(document, ("hooks", event, at))
+            document = _remove(document, ("hooks", event, at))
         if groups and all(_is_ours(group) for group in groups):
-            document = _removed(document, ("hooks", event))
-    if hooks and not _checked(document)["hooks"]:
-        document = _removed(document, ("hooks",))
+            document = _remove(document, ("hooks", event))
+    if hooks and not _parse(document)["hooks"]:
+        document = _remove(document, ("hooks",))
     return document
 
 
-def same(one: bytes, other: bytes) -> bool:
-    """Tell whether two settings files say the same, in the same order."""
+def is_same_settings(one: bytes, other: bytes) -> bool:
+    """Return whether two settings files hold the same members in the same order."""
     try:
-        return json.dumps(_checked(one)) == json.dumps(_checked(other))
+        return json.dumps(_parse(one)) == json.dumps(_parse(other))
     except Refused:
         return False
 
 
-def _says(document: bytes, folder: Path, version: str | None) -> bool:
-    """Tell whether the hooks are there as they would be written."""
-    hooks = _checked(document).get("hooks") or {}
+def _has_current_hooks(document: bytes, folder: Path, version: str | None) -> bool:
+    """Return whether our hooks are there exactly as they would be written."""
+    hooks = _parse(document).get("hooks") or {}
     ours = {
         event: [hook.get("command") for group in groups if _is_ours(group) for hook in group["hooks"]]
         for event, groups in hooks.items()
     }
-    wanted = {event: [command(event, folder)] for event in events_for(version)}
-    return {event: commands for event, commands in ours.items() if commands} == wanted
+    expected = {event: [hook_command(event, folder)] for event in supported_events(version)}
+    return {event: commands for event, commands in ours.items() if commands} == expected
 
 
 def _is_ours(group: Any) -> bool:
     match group:
         case {"hooks": [{"command": str(words)}]}:
-            return words.startswith(MARK)
+            return words.startswith(COMMAND_PREFIX)
         case _:
             return False
 
 
-def _checked(document: bytes) -> dict[str, Any]:
-    """Return what a settings file says, if hooks can be put into it."""
+def _parse(document: bytes) -> dict[str, Any]:
+    """Return the settings; refuse a file into which no hooks can be put."""
     try:
         value = msgspec.json.decode(document)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise Refused(f"the settings are no JSON: {str(error).lower()}", hint=_MEND) from None
+        raise Refused(f"the settings are no JSON: {str(error).lower()}", hint=_REPAIR_HINT) from None
     if not isinstance(value, dict):
-        raise Refused("the settings are no JSON object", hint=_MEND)
+        raise Refused("the settings are no JSON object", hint=_REPAIR_HINT)
     hooks = value.get("hooks")
     if hooks is not None and not (isinstance(hooks, dict) and all(isinstance(one, list) for one in hooks.values())):
-        raise Refused("`hooks` in the settings is no object of lists", hint=_MEND)
+        raise Refused("`hooks` in the settings is no object of lists", hint=_REPAIR_HINT)
     return value
 
 
-_MEND = "mend the file first; comments are not allowed in it. Nothing was changed"
+_REPAIR_HINT = "mend the file first; comments are not allowed in it. Nothing was changed"
 
 
-def _unit(document: bytes) -> str:
-    """Return what one level is indented by: what the first member is, or two spaces; nothing if all is on one line."""
+def _indentation(document: bytes) -> str:
+    """Return the indentation of one level: that of the first member, or two spaces; empty if all is on one line."""
     start = json_edit.skip_space(document, 0)
-    first = next(json_edit.slots(document, start), None)
+    first = next(json_edit.iter_slots(document, start), None)
     if first is None:
         return "  "
     before = document[start + 1 : first.start].decode(errors="replace")
     return before.rpartition("\n")[2] if "\n" in before else ""
 
 
-def _added(document: bytes, path: tuple[str, str], group: Any, unit: str) -> bytes:
-    """Return the document with one more element in the list at a path, which is made if it is not there."""
+def _append(document: bytes, event: str, group: Any, unit: str) -> bytes:
+    """Append a group to the list of an event, and create that list and `hooks` if they are not there."""
     start = json_edit.skip_space(document, 0)
-    hooks = _member(document, start, path[0])
+    hooks = _member(document, start, "hooks")
     if hooks is None:
-        return _inserted(document, start, (path[0], {path[1]: [group]}), (unit, 1))
+        return _insert(document, start, {event: [group]}, key="hooks", unit=unit, level=1)
     if document[hooks.value_start : hooks.end] == b"null":
-        text = _text({path[1]: [group]}, unit, 1)
-        return document[: hooks.value_start] + text + document[hooks.end :]
-    event = _member(document, hooks.value_start, path[1])
-    if event is None:
-        return _inserted(document, hooks.value_start, (path[1], [group]), (unit, 2))
-    return _inserted(document, event.value_start, (None, group), (unit, 3))
+        return document[: hooks.value_start] + _text({event: [group]}, unit, 1) + document[hooks.end :]
+    groups = _member(document, hooks.value_start, event)
+    if groups is None:
+        return _insert(document, hooks.value_start, [group], key=event, unit=unit, level=2)
+    return _insert(document, groups.value_start, group, key=None, unit=unit, level=3)
 
 
-def _inserted(document: bytes, start: int, what: tuple[str | None, Any], where: tuple[str, int]) -> bytes:
-    """Put a member or element at the end of the object or list that begins at `start`."""
-    (key, value), (unit, level) = what, where
-    slots = list(json_edit.slots(document, start))
+def _insert(document: bytes, start: int, value: Any, *, key: str | None, unit: str, level: int) -> bytes:
+    """Insert a member or element at the end of the object or list that begins at `start`."""
+    slots = list(json_edit.iter_slots(document, start))
     text = (json.dumps(key).encode() + b": " if key is not None else b"") + _text(value, unit, level)
     line = b"\n" + (unit * level).encode() if unit else b""
     if slots:
@@ -158,14 +157,14 @@ def _text(value: Any, unit: str, level: int) -> bytes:
     return f"\n{unit * level}".join(lines).encode()
 
 
-def _removed(document: bytes, path: tuple[str | int, ...]) -> bytes:
-    """Take a member or element out, with the comma before it, or the one after it if it is the first."""
+def _remove(document: bytes, path: tuple[str | int, ...]) -> bytes:
+    """Remove a member or element with the comma before it, or with the one after it if it is the first."""
     start = json_edit.skip_space(document, 0)
     for key in path[:-1]:
         slot = _member(document, start, key)
         assert slot is not None
         start = slot.value_start
-    slots = list(json_edit.slots(document, start))
+    slots = list(json_edit.iter_slots(document, start))
     key = path[-1]
     at = key if isinstance(key, int) else max(number for number, slot in enumerate(slots) if slot.key == key)
     if at:
@@ -178,8 +177,8 @@ def _removed(document: bytes, path: tuple[str | int, ...]) -> bytes:
 
 
 def _member(document: bytes, start: int, key: str | int) -> json_edit.Slot | None:
-    """Return a member or element; of a key that is written twice the last, as for every reader."""
-    slots = list(json_edit.slots(document, start))
+    """Return a member or element; of a key that is written twice the last, as every JSON reader does."""
+    slots = list(json_edit.iter_slots(document, start))
     if isinstance(key, int):
         return slots[key]
     return next((slot for slot in reversed(slots) if slot.key == key), None)

@@ -1,9 +1,9 @@
-"""Which files of sessions and sub-agents there are, by name alone; nothing is opened.
+"""Finds the files of sessions and sub-agents by their paths, without opening them.
 
 Rules
-  1. Links are not followed. A folder that cannot be read costs nothing else.
-  2. A file is known by its path: `agent-*.jsonl` is a sub-agent, of the session whose folder it lies in if it lies in
-     one; any other `.jsonl` but journals and the history is a session.
+  1. Links are not followed. A folder that cannot be read is passed over.
+  2. A path says what the file is: `agent-*.jsonl` is a sub-agent, of the session in whose folder it lies, if it lies in
+     one; any other `.jsonl` file is a session, except journals and the history.
 """
 
 from __future__ import annotations
@@ -15,60 +15,59 @@ from pathlib import Path
 from typing import NamedTuple
 
 from unspool.paths import SESSION_ID
-from unspool.read.scan import Stamp, stamp_of
+from unspool.read import Stamp, stamp_of
 
-_SKIPPED = frozenset({"tool-results", "file-history", "memory", "todos", "tasks", "plugins", "node_modules"})
-_NO_SESSIONS = frozenset({"journal.jsonl", "history.jsonl"})
-_DEEPEST = 12
+_SKIPPED_FOLDERS = frozenset({"tool-results", "file-history", "memory", "todos", "tasks", "plugins", "node_modules"})
+_OTHER_FILES = frozenset({"journal.jsonl", "history.jsonl"})
+_MAX_DEPTH = 12
 
 
-class Name(NamedTuple):
-    """What the path of a file says."""
+class SessionFileName(NamedTuple):
+    """What the path of a session file says about it."""
 
     session_id: str | None
     agent_id: str | None = None
     project: str | None = None
-    """The name of the project's folder."""
+    """The name of the project's folder, in which `/` is written as `-`."""
 
     @property
     def is_agent(self) -> bool:
-        """Whether it is a sub-agent's."""
+        """Whether it is the file of a sub-agent."""
         return self.agent_id is not None
 
 
-def projects_of(root: Path) -> Path:
-    """Return where the sessions of a config folder lie; of any other folder, or a file, itself."""
+def projects_folder(root: Path) -> Path:
+    """Return the folder of a config folder's sessions; for any other folder, or a file, return it unchanged."""
     inner = root / "projects"
     return inner if inner.is_dir() and not inner.is_symlink() else root
 
 
-def named(path: str, projects: str) -> Name | None:
-    """Return what a path says; nothing if it is no session and no sub-agent."""
+def parse_session_path(path: str, projects: str) -> SessionFileName | None:
+    """Return what a path says; None if it is neither a session nor a sub-agent."""
     folder, _, name = path.rpartition(os.sep)
-    if not name.endswith(".jsonl") or name in _NO_SESSIONS:
+    if not name.endswith(".jsonl") or name in _OTHER_FILES:
         return None
     parts = Path(folder.removeprefix(projects).strip(os.sep)).parts
-    if len(parts) > 1 and parts[0] == "projects":  # it has come to be since the folder was first looked at
+    if len(parts) > 1 and parts[0] == "projects":  # the config folder had no `projects` when the board was opened
         parts = parts[1:]
     project = parts[0] if parts else folder.rpartition(os.sep)[2] or None
     stem = name.removesuffix(".jsonl")
     if not stem.startswith("agent-"):
-        return Name(stem, project=project)
+        return SessionFileName(stem, project=project)
     session = next((part for part in reversed(parts) if SESSION_ID.fullmatch(part)), None)
-    return Name(session, stem.removeprefix("agent-") or stem, project)
+    return SessionFileName(session, stem.removeprefix("agent-") or stem, project)
 
 
-def walk(projects: Path) -> Iterator[tuple[str, Stamp]]:
-    """Yield every file that may be one, with what the system says of it."""
-    if not projects.is_dir():
-        if (stamp := stamp_at(str(projects))) is not None:
-            yield str(projects), stamp
-        return
-    yield from below(str(projects))
+def find_session_files(projects: Path) -> Iterator[tuple[str, Stamp]]:
+    """Yield the session and sub-agent files below a projects folder, each with its stamp."""
+    if projects.is_dir():
+        yield from walk_folder(str(projects))
+    elif (stamp := read_stamp(str(projects))) is not None:
+        yield str(projects), stamp
 
 
-def below(folder: str, depth: int = 0) -> Iterator[tuple[str, Stamp]]:
-    """Yield the same for what lies in a folder."""
+def walk_folder(folder: str, depth: int = 0) -> Iterator[tuple[str, Stamp]]:
+    """Yield the session and sub-agent files in a folder and its subfolders, each with its stamp."""
     try:
         with os.scandir(folder) as listing:
             children = list(listing)
@@ -78,16 +77,16 @@ def below(folder: str, depth: int = 0) -> Iterator[tuple[str, Stamp]]:
         try:
             if child.name.endswith(".jsonl"):
                 status = child.stat(follow_symlinks=False)
-                if stat.S_ISREG(status.st_mode) and child.name not in _NO_SESSIONS:
+                if stat.S_ISREG(status.st_mode) and child.name not in _OTHER_FILES:
                     yield child.path, stamp_of(status)
-            elif depth < _DEEPEST and child.is_dir(follow_symlinks=False) and child.name not in _SKIPPED:
-                yield from below(child.path, depth + 1)
-        except OSError:
+            elif depth < _MAX_DEPTH and child.is_dir(follow_symlinks=False) and child.name not in _SKIPPED_FOLDERS:
+                yield from walk_folder(child.path, depth + 1)
+        except OSError:  # it was removed since the folder was listed
             continue
 
 
-def stamp_at(path: str) -> Stamp | None:
-    """Return what the system says of a file; nothing if there is no regular one."""
+def read_stamp(path: str) -> Stamp | None:
+    """Return the stamp of a regular file; None if there is none, or if it is a link."""
     try:
         status = os.lstat(path)
     except OSError:

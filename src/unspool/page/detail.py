@@ -1,37 +1,51 @@
-"""Everything about one step: a view and a place in, a `Detail` out.
+"""The detail of one step: everything that the drawer of a session page shows about it.
 
-Five faces: rendered, input, result (what the model saw), structured (`toolUseResult`), raw (the records themselves).
+Five tabs: rendered, input, result (what the model saw), structured (`toolUseResult`), raw (the records themselves).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from itertools import islice
+from typing import Any
 
 import msgspec
 
 from unspool.errors import NotFound
-from unspool.export import describe_lines
-from unspool.export.json_data import original
-from unspool.format.attachments import QueuedCommand
-from unspool.format.blocks import RedactedThinking, Text, Thinking, ToolResult, as_blocks
-from unspool.format.entry import BadLine, Entry, Item
-from unspool.format.meta_records import QueueOperation
-from unspool.format.records import Assistant, Attachment, System, User
-from unspool.graph.tool_calls import ToolCall
+from unspool.export import decode_line, describe_lines
+from unspool.format import (
+    Assistant,
+    Attachment,
+    BadLine,
+    Entry,
+    Item,
+    QueuedCommand,
+    QueueOperation,
+    RedactedThinking,
+    System,
+    Text,
+    Thinking,
+    ToolResult,
+    User,
+    as_blocks,
+)
+from unspool.graph import ToolCall
 from unspool.page import detail_parts
-from unspool.page.detail_parts import Data, Piece, words
-from unspool.page.index import Called, Index
-from unspool.page.rows import INLINE, Row
-
-if TYPE_CHECKING:
-    from unspool.page.view import View
+from unspool.page.detail_parts import DataPart, DetailPart, text_part
+from unspool.page.index import IndexedCall, SessionIndex
+from unspool.page.rows import MAX_INLINE_CHARACTERS, TranscriptRow
+from unspool.page.view import PageView
 
 TABS = ("rendered", "input", "result", "structured", "raw")
+_MAX_SAME_CALLS = 50
+_ENVELOPE = frozenset(
+    {"uuid", "parentUuid", "sessionId", "timestamp", "isSidechain", "userType", "cwd", "version", "gitBranch", "type",
+     "content", "entrypoint", "slug"}
+)  # fmt: skip
 
 
-class Raw(msgspec.Struct, frozen=True):
-    """A record as it is written."""
+class RawRecord(msgspec.Struct, frozen=True):
+    """A record as it is written in the file."""
 
     path: str
     offset: int
@@ -40,25 +54,20 @@ class Raw(msgspec.Struct, frozen=True):
     size: int = 0
     """Characters of all of it."""
 
-    @property
-    def is_cut(self) -> bool:
-        """Whether there is more."""
-        return self.size > len(self.text)
 
-
-class Detail(msgspec.Struct, frozen=True, kw_only=True):
-    """A step, opened."""
+class StepDetail(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything about one step."""
 
     key: str
     turn: int
-    row: Row
-    rendered: tuple[Piece, ...] = ()
+    row: TranscriptRow
+    rendered: tuple[DetailPart, ...] = ()
     input: Any = None
-    result: tuple[Piece, ...] = ()
+    result: tuple[DetailPart, ...] = ()
     structured: Any = None
-    raw: tuple[Raw, ...] = ()
+    raw: tuple[RawRecord, ...] = ()
     same: tuple[str, ...] = ()
-    """Other calls of the session that asked for the same."""
+    """Keys of other calls of the session with the same tool and input."""
     previous: str | None = None
     """The last change of the same file before this one."""
     next: str | None = None
@@ -66,126 +75,115 @@ class Detail(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def tabs(self) -> tuple[str, ...]:
-        """The faces it has."""
+        """The tabs that have something to show."""
         has = {"input": self.input is not None, "result": bool(self.result), "structured": self.structured is not None}
         return tuple(tab for tab in TABS if has.get(tab, True))
 
 
-def detail(view: View, offset: int, block: int, *, whole: bool = False) -> Detail:
-    """Return everything about the step at a place."""
-    item = view.lines.at(offset)
+def read_detail(page: PageView, key: str, *, whole: bool = False) -> StepDetail:
+    """Return everything about a step of a session or its agents; `whole`: also what is too long for a first look."""
+    view, offset, number = page.locate(key)
+    item = view.lines.read_item(offset)
     if item is None or not (0 <= offset < view.index.end):
-        raise NotFound(f"no such step: `{offset}.{block}`", hint="the file may have changed: load the page again")
-    key = f"{view.prefix}{offset}.{block}"
-    turn = view.index.part_at(offset)
-    row = _row(view, item, key)
-    call = view.call_at(offset, block)
+        raise NotFound(f"no such step: `{offset}.{number}`", hint="the file may have changed: load the page again")
+    key = f"{view.prefix}{offset}.{number}"
+    rows = view.sections.rows_of(item)
+    row = next((row for row in rows if row.key == key), None)
+    if row is None:
+        row = rows[0] if rows else TranscriptRow(key=key, kind="note", name="line")
+    call = view.sections.read_call(offset, number)
     if call is not None:
-        return _of_call(view, call, row, key, whole=whole)
-    shown = tuple(_shown(item, block, whole=whole))
-    for piece in shown:
-        if isinstance(piece, detail_parts.Pictures):
-            for one in piece.pictures:
-                view.remember_blob(one.digest, one.place)
-    return Detail(key=key, turn=turn, row=row, rendered=shown, raw=(_raw(view, item, whole=whole),))
+        detail = _call_detail(view, call, row, key, whole=whole)
+    else:
+        parts, raw = tuple(_item_parts(item, number, whole=whole)), _raw_record(view, item, whole=whole)
+        detail = StepDetail(key=key, turn=view.index.turn_at(offset), row=row, rendered=parts, raw=(raw,))
+    for part in (*detail.rendered, *detail.result):
+        if isinstance(part, detail_parts.ImagesPart):
+            view.sections.remember_images(part.pictures)
+    return detail
 
 
-def _of_call(view: View, call: ToolCall, row: Row, key: str, *, whole: bool) -> Detail:
-    index, called = view.index, view.index.calls[call.id]
-    rendered, result = tuple(detail_parts.rendered(call, whole=whole)), tuple(detail_parts.result(call, whole=whole))
-    for piece in (*rendered, *result):
-        if isinstance(piece, detail_parts.Pictures):
-            for one in piece.pictures:
-                view.remember_blob(one.digest, one.place)
-    entries = [call.use_entry, *([call.result_entry] if call.result_entry else [])]
-    before, after = _changes(index, called)
-    return Detail(
+def _call_detail(view: PageView, call: ToolCall, row: TranscriptRow, key: str, *, whole: bool) -> StepDetail:
+    index, indexed = view.index, view.index.calls[call.id]
+    answer = call.result_entry
+    entries = [call.use_entry, answer] if answer else [call.use_entry]
+    before, after = _neighbour_changes(index, indexed)
+    same = (
+        view.prefix + other.key
+        for other in index.calls.values()
+        if other.alike == indexed.alike and other is not indexed and other.use >= 0
+    )
+    return StepDetail(
         key=key,
-        turn=index.part_at(call.use_entry.offset),
+        turn=index.turn_at(call.use_entry.offset),
         row=row,
-        rendered=rendered,
+        rendered=tuple(detail_parts.call_parts(call, whole=whole)),
         input=call.input,
-        result=result,
-        structured=original(call.result_entry).get("toolUseResult") if call.result_entry else None,
-        raw=tuple(_raw(view, entry, whole=whole) for entry in entries),
-        same=tuple(
-            view.prefix + one.key
-            for one in index.calls.values()
-            if one.alike == called.alike and one is not called and one.use >= 0
-        )[:50],
+        result=tuple(detail_parts.result_parts(call, whole=whole)),
+        structured=decode_line(answer).get("toolUseResult") if answer else None,
+        raw=tuple(_raw_record(view, entry, whole=whole) for entry in entries),
+        same=tuple(islice(same, _MAX_SAME_CALLS)),
         previous=view.prefix + before.key if before else None,
         next=view.prefix + after.key if after else None,
         agent=view.agent_of(call.id),
     )
 
 
-def _row(view: View, item: Item, key: str) -> Row:
-    """Return the row that a step has on its page; a plain one for what has none."""
-    found = view.rows_at(item)
-    return next((row for row in found if row.key == key), found[0] if found else Row(key=key, kind="note", name="line"))
-
-
-def _changes(index: Index, called: Called) -> tuple[Called | None, Called | None]:
+def _neighbour_changes(index: SessionIndex, call: IndexedCall) -> tuple[IndexedCall | None, IndexedCall | None]:
     """Return the changes of the same file before and after one."""
-    if called.path is None:
+    if call.path is None:
         return None, None
-    among = [one for one in index.calls.values() if one.path == called.path and one.use >= 0]
-    among.sort(key=lambda one: (one.use, one.block))
-    at = among.index(called)
-    return among[at - 1] if at else None, among[at + 1] if at + 1 < len(among) else None
+    changes = [other for other in index.calls.values() if other.path == call.path and other.use >= 0]
+    changes.sort(key=lambda other: (other.use, other.block))
+    at = changes.index(call)
+    return changes[at - 1] if at else None, changes[at + 1] if at + 1 < len(changes) else None
 
 
-def _shown(item: Item, block: int, *, whole: bool) -> Iterator[Piece]:
+def _item_parts(item: Item, number: int, *, whole: bool) -> Iterator[DetailPart]:
+    """Yield what is rendered of a line that is no tool call."""
     if not isinstance(item, Entry):
-        yield words(item.reason if isinstance(item, BadLine) else "blank", "error")
+        yield text_part(item.reason if isinstance(item, BadLine) else "blank", "error")
         return
     match item.record:
         case Assistant(message=message):
-            among = message.blocks[block : block + 1]
-            match among:
+            match message.blocks[number : number + 1]:
                 case [Text(text=text)]:
-                    yield words(text, "markdown", whole=whole)
+                    yield text_part(text, "markdown", whole=whole)
                 case [Thinking(thinking=text)]:
-                    yield words(text or "withheld: only the API can read it", "markdown", whole=whole)
+                    yield text_part(text or "withheld: only the API can read it", "markdown", whole=whole)
                 case [RedactedThinking()]:
-                    yield words("withheld: only the API can read it")
+                    yield text_part("withheld: only the API can read it")
                 case _:
-                    yield Data(original(item).get("message"))
-        case User(message=message) if any(isinstance(one, ToolResult) for one in message.blocks):
-            for one in message.blocks:
-                if isinstance(one, ToolResult):
-                    yield from detail_parts.said(one.blocks, "plain", item.offset, whole=whole)
+                    yield DataPart(decode_line(item).get("message"))
+        case User(message=message) if any(isinstance(block, ToolResult) for block in message.blocks):
+            for block in message.blocks:
+                if isinstance(block, ToolResult):
+                    yield from detail_parts.block_parts(block.blocks, "plain", item.offset, whole=whole)
         case User(message=message):
-            yield from detail_parts.said(message.blocks, "markdown", item.offset, whole=whole)
+            yield from detail_parts.block_parts(message.blocks, "markdown", item.offset, whole=whole)
         case System(content=str(content)) if content:
-            yield words(content, "terminal", whole=whole)
-            yield Data(_rest(item))
-        case Attachment(attachment=QueuedCommand(prompt=said)) | QueueOperation(content=str() | tuple() as said):
-            yield from detail_parts.said(as_blocks(said), "markdown", item.offset, whole=whole)
+            yield text_part(content, "terminal", whole=whole)
+            yield DataPart(_without_envelope(item))
+        case Attachment(attachment=QueuedCommand(prompt=prompt)) | QueueOperation(content=str() | tuple() as prompt):
+            yield from detail_parts.block_parts(as_blocks(prompt), "markdown", item.offset, whole=whole)
         case Attachment():
-            yield Data(original(item).get("attachment"))
+            yield DataPart(decode_line(item).get("attachment"))
         case _:
-            yield words(describe_lines.noted(item).text, whole=whole)
-            yield Data(_rest(item))
+            yield text_part(describe_lines.describe_line(item).text, whole=whole)
+            yield DataPart(_without_envelope(item))
 
 
-_ENVELOPE = frozenset(
-    {"uuid", "parentUuid", "sessionId", "timestamp", "isSidechain", "userType", "cwd", "version", "gitBranch", "type",
-     "content", "entrypoint", "slug"}
-)  # fmt: skip
+def _without_envelope(entry: Entry) -> dict[str, Any]:
+    return {name: value for name, value in decode_line(entry).items() if name not in _ENVELOPE}
 
 
-def _rest(entry: Entry) -> dict[str, Any]:
-    """Return what a line says besides where it stands."""
-    return {name: value for name, value in original(entry).items() if name not in _ENVELOPE}
-
-
-def _raw(view: View, item: Item, *, whole: bool) -> Raw:
+def _raw_record(view: PageView, item: Item, *, whole: bool) -> RawRecord:
+    path, offset, length = view.lines.path, item.offset, item.length
     if isinstance(item, Entry):
         text = item.line.decode(errors="replace").rstrip("\n")
-        length = item.length
+        size = len(text)
     else:
-        length = item.length
-        text = view.lines.reader.part(view.lines.path, item.offset, min(length, INLINE)).decode(errors="replace")
-    size = max(len(text), length if not isinstance(item, Entry) else 0)
-    return Raw(str(view.lines.path), item.offset, length, text if whole else text[:INLINE], size)
+        # A bad line may be too long to be held: no more of it is read than is shown.
+        text = view.lines.reader.part(path, offset, min(length, MAX_INLINE_CHARACTERS)).decode(errors="replace")
+        size = max(len(text), length)
+    return RawRecord(str(path), offset, length, text if whole else text[:MAX_INLINE_CHARACTERS], size)

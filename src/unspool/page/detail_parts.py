@@ -1,35 +1,32 @@
-"""What a step shows when it is opened, in pieces: a tool call in; patches, terminals, code, pictures, questions out.
+"""The parts of an opened step: turns a tool call into patches, terminal output, code, images and questions.
 
 Rules
   1. Nothing raises: inputs and results are whatever a model or a server wrote. What fits no form is shown as data.
   2. Line numbers are those the tool reported. Where it reported none there are none.
-  3. A text longer than `INLINE` is cut unless all of it was asked for; its length says so.
+  3. A text longer than `MAX_INLINE_CHARACTERS` is cut unless all of it is requested; its length says so.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 import msgspec
 
-from unspool.export.block_text import words_of
-from unspool.export.describe_calls import exit_code
-from unspool.format.blocks import AnyBlock, Image, Source, Text
-from unspool.format.tools import files, plans, shell
+from unspool.export import blocks_to_text, parse_exit_code
+from unspool.format import AnyBlock, Image, MediaSource, Text
+from unspool.format.tools import Hunk, files, parse_input, plans, shell
 from unspool.format.tools import parse as results
-from unspool.format.tools.files import Hunk
-from unspool.format.tools.parse import parse_input
-from unspool.graph.tool_calls import ToolCall
-from unspool.page.images import Picture, blob_of, picture, pictures_in, structured_pictures
-from unspool.page.rows import INLINE
+from unspool.graph import ToolCall
+from unspool.page.images import ImageInfo, image_info, images_in_blocks, images_in_result
+from unspool.page.rows import MAX_INLINE_CHARACTERS
 
-_NUMBERED = re.compile(r" *(\d{1,9})(?:→|\t)(.*)")
+_NUMBERED_LINE = re.compile(r" *(\d{1,9})(?:→|\t)(.*)")
 _EXIT_LINE = re.compile(r"\A(?:Error: )?Exit code \d{1,6}\n?")
 
 
-class Words(msgspec.Struct, frozen=True, tag="words"):
+class TextPart(msgspec.Struct, frozen=True, tag="words"):
     """A text: `markdown`, `plain`, `terminal` or `error`."""
 
     text: str
@@ -37,13 +34,8 @@ class Words(msgspec.Struct, frozen=True, tag="words"):
     title: str = ""
     length: int = 0
 
-    @property
-    def is_cut(self) -> bool:
-        """Whether there is more."""
-        return self.length > len(self.text)
 
-
-class Code(msgspec.Struct, frozen=True, tag="code"):
+class CodePart(msgspec.Struct, frozen=True, tag="code"):
     """Lines of a file, from a line on."""
 
     text: str
@@ -52,11 +44,6 @@ class Code(msgspec.Struct, frozen=True, tag="code"):
     """The number of the first line, if it is known."""
     total: int | None = None
     length: int = 0
-
-    @property
-    def is_cut(self) -> bool:
-        """Whether there is more."""
-        return self.length > len(self.text)
 
 
 class PatchLine(msgspec.Struct, frozen=True, array_like=True):
@@ -69,8 +56,8 @@ class PatchLine(msgspec.Struct, frozen=True, array_like=True):
     text: str
 
 
-class Patch(msgspec.Struct, frozen=True, tag="patch"):
-    """What was changed in a file."""
+class PatchPart(msgspec.Struct, frozen=True, tag="patch"):
+    """The changes of a file."""
 
     path: str
     lines: tuple[PatchLine, ...]
@@ -80,111 +67,210 @@ class Patch(msgspec.Struct, frozen=True, tag="patch"):
     is_modified: bool = False
     """The user changed the edit before accepting it."""
     is_asked: bool = False
-    """Only what was asked for is known, not where."""
+    """Only the requested change is known, not where it was made."""
     more: int = 0
     """How many lines are left out."""
 
 
-class Pictures(msgspec.Struct, frozen=True, tag="pictures"):
-    """Pictures."""
+class ImagesPart(msgspec.Struct, frozen=True, tag="pictures"):
+    """Images."""
 
-    pictures: tuple[Picture, ...]
+    pictures: tuple[ImageInfo, ...]
 
 
-class Choice(msgspec.Struct, frozen=True):
-    """An answer on offer."""
+class QuestionChoice(msgspec.Struct, frozen=True):
+    """An option of a question."""
 
     label: str
     description: str = ""
     chosen: bool = False
 
 
-class Question(msgspec.Struct, frozen=True, tag="question"):
-    """A question, what could be answered and what was."""
+class QuestionPart(msgspec.Struct, frozen=True, tag="question"):
+    """A question to the user, its options and the answer."""
 
     question: str
     header: str = ""
-    choices: tuple[Choice, ...] = ()
+    choices: tuple[QuestionChoice, ...] = ()
     answer: str = ""
     notes: str = ""
 
 
-class Task(msgspec.Struct, frozen=True):
-    """An item of a list."""
+class ChecklistItem(msgspec.Struct, frozen=True):
+    """An item of a task list."""
 
     text: str
     status: str = ""
 
 
-class Checklist(msgspec.Struct, frozen=True, tag="checklist"):
+class ChecklistPart(msgspec.Struct, frozen=True, tag="checklist"):
     """A list of tasks."""
 
-    tasks: tuple[Task, ...]
+    tasks: tuple[ChecklistItem, ...]
 
 
-class Data(msgspec.Struct, frozen=True, tag="data"):
-    """Anything, as a tree."""
+class DataPart(msgspec.Struct, frozen=True, tag="data"):
+    """Any other value, shown as a tree."""
 
     value: Any
     title: str = ""
 
 
-Piece: TypeAlias = Words | Code | Patch | Pictures | Question | Checklist | Data
+DetailPart: TypeAlias = TextPart | CodePart | PatchPart | ImagesPart | QuestionPart | ChecklistPart | DataPart
 
-_MOST_LINES = 2_000
-"""Of a patch, unless all of it was asked for."""
-
-
-def words(text: str, form: str = "plain", title: str = "", *, whole: bool = False) -> Words:
-    """Return a text, cut if it is too long to be shown unasked."""
-    return Words(text if whole else text[:INLINE], form, title, len(text))
+_MAX_PATCH_LINES = 2_000
+"""Unless all of a patch is requested."""
 
 
-def said(blocks: Sequence[AnyBlock], form: str, place: int, *, whole: bool = False) -> Iterator[Piece]:
-    """Yield what blocks of text and pictures show."""
-    texts = [block.text for block in blocks if isinstance(block, Text)]
-    if text := "\n".join(texts):
-        yield words(text, form, whole=whole)
-    if found := pictures_in(tuple(blocks), place):
-        yield Pictures(found)
-    shown = {id(block) for block in blocks if isinstance(block, Image) and picture(block.source, place)}
-    others = [block for block in blocks if not isinstance(block, Text) and id(block) not in shown]
+def text_part(text: str, form: str = "plain", title: str = "", *, whole: bool = False) -> TextPart:
+    """Return a text, cut if it is too long for a first look."""
+    return TextPart(text if whole else text[:MAX_INLINE_CHARACTERS], form, title, len(text))
+
+
+def block_parts(blocks: Sequence[AnyBlock], form: str, offset: int, *, whole: bool = False) -> Iterator[DetailPart]:
+    """Yield the texts and images of blocks in the line at an offset."""
+    if text := _joined_text(blocks):
+        yield text_part(text, form, whole=whole)
+    if images := images_in_blocks(blocks, offset):
+        yield ImagesPart(images)
+    others = [
+        block
+        for block in blocks
+        if not isinstance(block, Text) and not (isinstance(block, Image) and image_info(block.source, offset))
+    ]
     if others:
-        yield words(words_of(others))
+        yield text_part(blocks_to_text(others))
 
 
-def rendered(call: ToolCall, *, whole: bool = False) -> Iterator[Piece]:
-    """Yield what a call shows: the best form its tool has."""
+def call_parts(call: ToolCall, *, whole: bool = False) -> Iterator[DetailPart]:
+    """Yield what a call shows, in the best form that its tool has."""
     structured = call.structured
     match parse_input(call.name, call.input):
-        case shell.BashInput() as given:
-            yield from _shell(call, given, structured, whole)
+        case shell.BashInput() as bash:
+            yield from _shell_parts(call, bash, structured, whole)
         case files.ReadInput(file_path=path):
-            yield from _read(call, path, structured, whole)
-        case files.EditInput() | files.MultiEditInput() | files.WriteInput() as given:
-            yield from _change(call, given, structured, whole)
+            yield from _read_parts(call, path, structured, whole)
+        case files.EditInput() | files.MultiEditInput() | files.WriteInput() as change:
+            yield _patch(change, structured, whole)
+            yield from _failure(call, whole)
         case plans.AskUserQuestionInput(questions=questions):
-            yield from _questions(questions, structured)
+            yield from _question_parts(questions, structured)
             yield from _failure(call, whole)
         case plans.TodoWriteInput(todos=tuple() as todos):
-            yield Checklist(tuple(_todo(todo) for todo in todos))
+            yield ChecklistPart(tuple(_checklist_item(todo) for todo in todos))
             yield from _failure(call, whole)
         case plans.ExitPlanModeInput(plan=str(plan)) if plan:
-            yield words(plan, "markdown", whole=whole)
-            yield from _result(call, "plain", whole)
+            yield text_part(plan, "markdown", whole=whole)
+            yield from result_parts(call, whole=whole)
         case plans.ExitPlanModeInput() if isinstance(structured, plans.ExitPlanModeResult):
-            yield words(structured.plan or "", "markdown", whole=whole)
+            yield text_part(structured.plan or "", "markdown", whole=whole)
         case _:
-            yield from _other(call, whole)
+            yield from _other_parts(call, whole)
 
 
-def result(call: ToolCall, *, whole: bool = False) -> Iterator[Piece]:
+def result_parts(call: ToolCall, form: str = "plain", *, whole: bool = False) -> Iterator[DetailPart]:
     """Yield what the model saw of a result."""
-    return _result(call, "plain", whole)
+    if call.result is not None and call.result_entry is not None:
+        form = "error" if call.failed else form
+        yield from block_parts(call.result.blocks, form, call.result_entry.offset, whole=whole)
 
 
-def patch_of(hunks: Sequence[Hunk]) -> Iterator[PatchLine]:
-    """Yield the lines of a patch with their true numbers."""
+def _failure(call: ToolCall, whole: bool) -> Iterator[DetailPart]:
+    if call.failed:
+        yield from result_parts(call, whole=whole)
+
+
+def _joined_text(blocks: Iterable[AnyBlock]) -> str:
+    return "\n".join(block.text for block in blocks if isinstance(block, Text))
+
+
+def _shell_parts(
+    call: ToolCall, bash: shell.BashInput, structured: results.AnyResult | None, whole: bool
+) -> Iterator[DetailPart]:
+    if bash.description:
+        yield text_part(bash.description)
+    yield text_part(bash.command, "command", "command", whole=whole)
+    if not isinstance(structured, shell.BashResult):
+        text = _joined_text(call.result.blocks) if call.result else ""
+        code = parse_exit_code(text)
+        title = f"exit {code}" if code is not None else "failed" if call.failed else "output"
+        if text:
+            yield text_part(_EXIT_LINE.sub("", text), "terminal", title, whole=whole)
+        return
+    if structured.is_image:
+        yield from _image_parts(call, structured)
+    elif structured.stdout:
+        yield text_part(structured.stdout, "terminal", "stdout", whole=whole)
+    if structured.stderr:
+        yield text_part(structured.stderr, "terminal", "stderr", whole=whole)
+    notes = {
+        "in the background as": structured.background_task_id,
+        "all of it in": structured.persisted_output_path,
+        "": structured.return_code_interpretation,
+    }
+    for title, note in notes.items():
+        if note:
+            yield text_part(f"{title} {note}".strip())
+    if structured.interrupted:
+        yield text_part("interrupted", "error")
+
+
+def _image_parts(call: ToolCall, structured: results.AnyResult | None) -> Iterator[DetailPart]:
+    offset = call.result_entry.offset if call.result_entry else -1
+    decoded = (image_info(MediaSource(type="base64", data=encoded), offset) for encoded in images_in_result(structured))
+    if images := tuple(image for image in decoded if image is not None):
+        yield ImagesPart(images)
+
+
+def _read_parts(call: ToolCall, path: str, structured: results.AnyResult | None, whole: bool) -> Iterator[DetailPart]:
+    match structured:
+        case files.ReadText(file=file):
+            text = file.content if whole else file.content[:MAX_INLINE_CHARACTERS]
+            yield CodePart(text, file.file_path or path, file.start_line or 1, file.total_lines, len(file.content))
+        case files.ReadImage() | files.ReadParts():
+            yield from _image_parts(call, structured)
+        case _ if call.failed:
+            yield from _failure(call, whole)
+        case _:
+            yield from _numbered_parts(call, path, whole)
+
+
+def _numbered_parts(call: ToolCall, path: str, whole: bool) -> Iterator[DetailPart]:
+    """Yield what the model saw as code, if every line begins with its number."""
+    # Claude Code appends reminders to what Read returns: they are no lines of the file.
+    text = _joined_text(call.result.blocks if call.result else ()).partition("\n\n<system-reminder>")[0]
+    matches = [_NUMBERED_LINE.fullmatch(line) for line in text.splitlines()]
+    lines = [match for match in matches if match is not None]
+    if lines and len(lines) == len(matches):
+        content = "\n".join(match[2] for match in lines)
+        shown = content if whole else content[:MAX_INLINE_CHARACTERS]
+        yield CodePart(shown, path, int(lines[0][1]), None, len(content))
+    else:
+        yield from result_parts(call, whole=whole)
+
+
+def _patch(change: Any, structured: results.AnyResult | None, whole: bool) -> PatchPart:
+    is_new = is_modified = is_asked = False
+    match structured:
+        case files.WriteResult(type="create", content=content, structured_patch=()):
+            lines = [PatchLine("+", None, number, line) for number, line in enumerate(content.splitlines(), 1)]
+            is_new, is_modified = True, bool(structured.user_modified)
+        case (
+            files.WriteResult(structured_patch=hunks)
+            | files.EditResult(structured_patch=hunks)
+            | files.MultiEditResult(structured_patch=hunks)
+        ) if hunks:
+            lines, is_modified = list(_numbered_lines(hunks)), bool(structured.user_modified)
+        case _:
+            lines, is_asked = list(_requested_lines(change)), True
+    added, removed = (sum(line.sign == sign for line in lines) for sign in "+-")
+    shown = tuple(lines if whole else lines[:_MAX_PATCH_LINES])
+    more = len(lines) - len(shown)
+    return PatchPart(change.file_path, shown, added, removed, is_new, is_modified, is_asked, more)
+
+
+def _numbered_lines(hunks: Sequence[Hunk]) -> Iterator[PatchLine]:
+    """Yield the lines of a patch with the numbers they have in the file."""
     for number, hunk in enumerate(hunks):
         if number:
             yield PatchLine("@", None, None, "")
@@ -205,143 +291,48 @@ def patch_of(hunks: Sequence[Hunk]) -> Iterator[PatchLine]:
                     old, new = old + 1, new + 1
 
 
-def _result(call: ToolCall, form: str, whole: bool) -> Iterator[Piece]:
-    if call.result is not None and call.result_entry is not None:
-        form = "error" if call.failed else form
-        yield from said(call.result.blocks, form, call.result_entry.offset, whole=whole)
-
-
-def _failure(call: ToolCall, whole: bool) -> Iterator[Piece]:
-    if call.failed:
-        yield from _result(call, "error", whole)
-
-
-def _shell(
-    call: ToolCall, given: shell.BashInput, structured: results.AnyResult | None, whole: bool
-) -> Iterator[Piece]:
-    if given.description:
-        yield words(given.description)
-    yield words(given.command, "command", "command", whole=whole)
-    if not isinstance(structured, shell.BashResult):
-        text = "\n".join(block.text for block in call.result.blocks if isinstance(block, Text)) if call.result else ""
-        code = exit_code(text)
-        title = f"exit {code}" if code is not None else "failed" if call.failed else "output"
-        if text:
-            yield words(_EXIT_LINE.sub("", text), "terminal", title, whole=whole)
-        return
-    if structured.is_image:
-        yield from _pictures(call, structured)
-    elif structured.stdout:
-        yield words(structured.stdout, "terminal", "stdout", whole=whole)
-    if structured.stderr:
-        yield words(structured.stderr, "terminal", "stderr", whole=whole)
-    notes = {
-        "in the background as": structured.background_task_id,
-        "all of it in": structured.persisted_output_path,
-        "": structured.return_code_interpretation,
-    }
-    for title, note in notes.items():
-        if note:
-            yield words(f"{title} {note}".strip())
-    if structured.interrupted:
-        yield words("interrupted", "error")
-
-
-def _pictures(call: ToolCall, structured: results.AnyResult | None) -> Iterator[Piece]:
-    place = call.result_entry.offset if call.result_entry else -1
-    encoded = [one for one in structured_pictures(structured) if blob_of(one)]
-    found = [picture(Source(type="base64", data=one), place) for one in encoded]
-    if found:
-        yield Pictures(tuple(one for one in found if one is not None))
-
-
-def _read(call: ToolCall, path: str, structured: results.AnyResult | None, whole: bool) -> Iterator[Piece]:
-    match structured:
-        case files.ReadText(file=file):
-            text = file.content if whole else file.content[:INLINE]
-            yield Code(text, file.file_path or path, file.start_line or 1, file.total_lines, len(file.content))
-        case files.ReadImage() | files.ReadParts():
-            yield from _pictures(call, structured)
-        case _ if call.failed:
-            yield from _failure(call, whole)
-        case _:
-            yield from _numbered(call, path, whole)
-
-
-def _numbered(call: ToolCall, path: str, whole: bool) -> Iterator[Piece]:
-    """Yield what the model saw as code, if every line begins with its number."""
-    texts = [block.text for block in call.result.blocks if isinstance(block, Text)] if call.result else []
-    text = "\n".join(texts).partition("\n\n<system-reminder>")[0]
-    found = [_NUMBERED.fullmatch(line) for line in text.splitlines()]
-    lines = [match for match in found if match is not None]
-    if lines and len(lines) == len(found):
-        content = "\n".join(match[2] for match in lines)
-        yield Code(content if whole else content[:INLINE], path, int(lines[0][1]), None, len(content))
-    else:
-        yield from _result(call, "plain", whole)
-
-
-def _change(call: ToolCall, given: Any, structured: results.AnyResult | None, whole: bool) -> Iterator[Piece]:
-    match structured:
-        case files.WriteResult(type="create", content=content, structured_patch=()):
-            lines = [PatchLine("+", None, number, line) for number, line in enumerate(content.splitlines(), 1)]
-            yield _patch(given.file_path, lines, whole, is_new=True, is_modified=bool(structured.user_modified))
-        case (
-            files.WriteResult(structured_patch=hunks)
-            | files.EditResult(structured_patch=hunks)
-            | files.MultiEditResult(structured_patch=hunks)
-        ) if hunks:
-            modified = bool(structured.user_modified)
-            yield _patch(given.file_path, list(patch_of(hunks)), whole, is_modified=modified)
-        case _:
-            yield _patch(given.file_path, list(_asked(given)), whole, is_asked=True)
-    yield from _failure(call, whole)
-
-
-def _patch(path: str, lines: list[PatchLine], whole: bool, **more: bool) -> Patch:
-    added, removed = (sum(line.sign == sign for line in lines) for sign in "+-")
-    shown = lines if whole else lines[:_MOST_LINES]
-    return Patch(path, tuple(shown), added, removed, more=len(lines) - len(shown), **more)
-
-
-def _asked(given: Any) -> Iterator[PatchLine]:
-    """Yield what was asked to be changed."""
-    match given:
+def _requested_lines(change: Any) -> Iterator[PatchLine]:
+    """Yield the lines of a change as the model requested it, without numbers."""
+    match change:
         case files.WriteInput(content=content):
-            yield from (PatchLine("+", None, None, line) for line in content.splitlines())
+            changes = [("", content)]
         case files.EditInput(old_string=old, new_string=new):
-            yield from (PatchLine("-", None, None, line) for line in old.splitlines())
-            yield from (PatchLine("+", None, None, line) for line in new.splitlines())
-        case files.MultiEditInput(edits=edits):
-            for number, edit in enumerate(edits):
-                if number:
-                    yield PatchLine("@", None, None, "")
-                yield from (PatchLine("-", None, None, line) for line in edit.old_string.splitlines())
-                yield from (PatchLine("+", None, None, line) for line in edit.new_string.splitlines())
+            changes = [(old, new)]
         case _:
-            pass
+            changes = [(edit.old_string, edit.new_string) for edit in change.edits]
+    for number, (old, new) in enumerate(changes):
+        if number:
+            yield PatchLine("@", None, None, "")
+        yield from (PatchLine("-", None, None, line) for line in old.splitlines())
+        yield from (PatchLine("+", None, None, line) for line in new.splitlines())
 
 
-def _questions(asked: Sequence[plans.Question], structured: results.AnyResult | None) -> Iterator[Piece]:
-    given = structured if isinstance(structured, plans.AskUserQuestionResult) else None
-    for one in asked:
-        answer = given.answers.get(one.question, "") if given else ""
+def _question_parts(
+    questions: Sequence[plans.QuestionItem], structured: results.AnyResult | None
+) -> Iterator[DetailPart]:
+    reply = structured if isinstance(structured, plans.AskUserQuestionResult) else None
+    for question in questions:
+        answer = reply.answers.get(question.question, "") if reply else ""
         chosen = {part.strip() for part in answer.split(",")} | {answer}
-        note = (given.annotations or {}).get(one.question) if given else None
+        note = (reply.annotations or {}).get(question.question) if reply else None
         choices = tuple(
-            Choice(option.label, option.description or "", option.label in chosen) for option in one.options
+            QuestionChoice(option.label, option.description or "", option.label in chosen)
+            for option in question.options
         )
-        yield Question(one.question, one.header or "", choices, answer, (note.notes or "") if note else "")
+        notes = (note.notes or "") if note else ""
+        yield QuestionPart(question.question, question.header or "", choices, answer, notes)
 
 
-def _todo(todo: Any) -> Task:
-    return Task(todo.content, todo.status or "") if isinstance(todo, plans.Todo) else Task(str(todo))
+def _checklist_item(todo: Any) -> ChecklistItem:
+    if isinstance(todo, plans.Todo):
+        return ChecklistItem(todo.content, todo.status or "")
+    return ChecklistItem(str(todo))
 
 
-def _other(call: ToolCall, whole: bool) -> Iterator[Piece]:
+def _other_parts(call: ToolCall, whole: bool) -> Iterator[DetailPart]:
     if isinstance(call.input, dict) and isinstance(prompt := call.input.get("prompt"), str):
-        yield words(prompt, "markdown", "prompt", whole=whole)
+        yield text_part(prompt, "markdown", "prompt", whole=whole)
     elif call.input not in (None, {}):
-        yield Data(call.input, "input")
+        yield DataPart(call.input, "input")
     markdown = call.name in ("Task", "Agent", "WebFetch", "WebSearch", "Skill", "ExitPlanMode")
-    yield from _result(call, "markdown" if markdown else "plain", whole)
+    yield from result_parts(call, "markdown" if markdown else "plain", whole=whole)

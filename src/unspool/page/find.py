@@ -1,28 +1,27 @@
-"""Words in one session: what stands where, over all that its lines say. A view and words in, matches out."""
+"""Finds text in one session: where it stands in everything that the lines say."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
-from unspool.export.json_data import original
-from unspool.format.entry import Entry
-from unspool.graph.search_text import Passage, passages
+from unspool.export import decode_line
+from unspool.format import Entry
+from unspool.graph import Passage, extract_passages
+from unspool.page.sections import split_into_batches
+from unspool.page.view import PageView
 
-if TYPE_CHECKING:
-    from unspool.page.view import View
-
-_AROUND = 60
-"""Characters before and after a match."""
-_PLAIN = re.compile(r"[a-z0-9 _.,:;()=+*-]+")
-"""What is written in JSON as it is."""
+_CONTEXT_CHARACTERS = 60
+"""Shown before and after a match."""
+_UNESCAPED = re.compile(r"[a-z0-9 _.,:;()=+*-]+")
+"""Characters that JSON writes as they are: only such text can be looked for in the bytes of a line."""
 
 
-class Match(msgspec.Struct, frozen=True):
-    """A place where the words stand."""
+class TextMatch(msgspec.Struct, frozen=True):
+    """A place where the text stands."""
 
     key: str
     turn: int
@@ -32,56 +31,48 @@ class Match(msgspec.Struct, frozen=True):
     after: str
 
 
-def find(view: View, words: str, most: int) -> list[Match]:
+def find_text(view: PageView, words: str, limit: int = 500) -> list[TextMatch]:
     """Return where words stand, in file order; case does not matter."""
-    wanted = words.strip().casefold()
-    found: list[Match] = []
-    if not wanted:
-        return found
-    bytes_wanted = wanted.encode() if _PLAIN.fullmatch(wanted) else None
-    for block in view.blocks():
-        for start, end in view.spans_of(block):
-            for item in view.lines.between(start, end):
-                if isinstance(item, Entry) and (bytes_wanted is None or bytes_wanted in item.line.lower()):
-                    found += _matches(view, item, wanted)
-        if len(found) >= most:
+    needle = words.strip().casefold()
+    matches: list[TextMatch] = []
+    if not needle:
+        return matches
+    needle_bytes = needle.encode() if _UNESCAPED.fullmatch(needle) else None
+    for batch in split_into_batches(view.index):
+        for start, end in view.sections.chunk_ranges(batch):
+            for item in view.lines.read_range(start, end):
+                # A search in the bytes spares decoding most lines.
+                if isinstance(item, Entry) and (needle_bytes is None or needle_bytes in item.line.lower()):
+                    matches += _matches(view, item, needle)
+        if len(matches) >= limit:
             break
-    return found[:most]
+    return matches[:limit]
 
 
-def _matches(view: View, entry: Entry, wanted: str) -> Iterator[Match]:
-    line = original(entry)
-    turn = view.index.part_at(entry.offset)
-    for passage in passages(line):
-        folded = passage.text.casefold()
-        at = folded.find(wanted)
-        if at < 0:
-            continue
-        if len(folded) != len(passage.text):  # folding made it longer: the place is only about right
-            at = min(at, len(passage.text))
-        end = at + len(wanted)
-        before = passage.text[max(0, at - _AROUND) : at]
-        yield Match(
-            _key(view, entry, passage, line), turn, passage.kind, before, passage.text[at:end],
-            passage.text[end : end + _AROUND],
-        )  # fmt: skip
+def _matches(view: PageView, entry: Entry, needle: str) -> Iterator[TextMatch]:
+    line = decode_line(entry)
+    turn = view.index.turn_at(entry.offset)
+    for passage in extract_passages(line):
+        text = passage.text
+        at = text.casefold().find(needle)
+        if at >= 0:
+            at = min(at, len(text))  # folding may make a text longer: the place is then only about right
+            end = at + len(needle)
+            before, after = text[max(0, at - _CONTEXT_CHARACTERS) : at], text[end : end + _CONTEXT_CHARACTERS]
+            yield TextMatch(_row_key(view, entry, passage, line), turn, passage.kind, before, text[at:end], after)
 
 
-def _key(view: View, entry: Entry, passage: Passage, line: dict[str, Any]) -> str:
-    """Return the row in which a passage is told."""
-    called = view.index.calls.get(passage.call or "")
-    if called is not None:
-        return view.prefix + called.key
+def _row_key(view: PageView, entry: Entry, passage: Passage, line: dict[str, Any]) -> str:
+    """Return the key of the row that shows a passage."""
+    call = view.index.calls.get(passage.call or "")
+    if call is not None:
+        return view.prefix + call.key
     message = line.get("message")
     content = message.get("content") if isinstance(message, dict) else None
-    among = content if isinstance(content, list) and line.get("type") == "assistant" else []
-    texts = ("text", "thinking")
-    place = next(
-        (
-            number
-            for number, block in enumerate(among)
-            if isinstance(block, dict) and passage.text in [block.get(name) for name in texts]
-        ),
-        0,
+    blocks = content if isinstance(content, list) and line.get("type") == "assistant" else []
+    fitting = (
+        number
+        for number, block in enumerate(blocks)
+        if isinstance(block, dict) and passage.text in (block.get("text"), block.get("thinking"))
     )
-    return f"{view.prefix}{entry.offset}.{place}"
+    return f"{view.prefix}{entry.offset}.{next(fitting, 0)}"

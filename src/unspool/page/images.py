@@ -1,33 +1,30 @@
-"""Pictures in a transcript: base64 in, what they are and where they are out. Nothing is ever decoded to pixels.
+"""Images in a transcript: reads base64 and tells type, size and offset of each image. Nothing is decoded to pixels.
 
 Rules
-  1. What a picture is, its first bytes say; what the transcript calls it is not believed. Only PNG, JPEG, GIF and WebP
-     are pictures here: anything else (SVG above all) is never given to a browser as one.
-  2. A picture is known by the SHA-256 of its bytes.
+  1. The first bytes decide the type; what the transcript calls an image is not believed. Only PNG, JPEG, GIF and WebP
+     are images here: anything else (SVG above all) is never given to a browser as one.
+  2. An image is identified by the SHA-256 of its bytes.
 """
 
 from __future__ import annotations
 
 import binascii
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from hashlib import sha256
 from typing import Any
 
 import msgspec
 
-from unspool.export.block_text import pixels
-from unspool.format.blocks import AnyBlock, Image, Source, ToolResult
-from unspool.format.entry import Entry
-from unspool.format.records import Assistant, User
-from unspool.format.tools.files import ReadImage, ReadParts
-from unspool.format.tools.shell import BashResult
+from unspool.export import image_size
+from unspool.format import AnyBlock, Assistant, Entry, Image, MediaSource, ToolResult, User, parse_image_header
+from unspool.format.tools import BashResult, ReadImage, ReadParts, parse_result
 
-MOST = 48_000_000
-"""Characters of base64. A larger picture is named, not shown."""
+MAX_BASE64_CHARACTERS = 48_000_000
+"""A larger image is named, not shown."""
 
 
-class Picture(msgspec.Struct, frozen=True):
-    """A picture, without its bytes."""
+class ImageInfo(msgspec.Struct, frozen=True):
+    """An image without its bytes."""
 
     digest: str
     mime: str
@@ -35,78 +32,65 @@ class Picture(msgspec.Struct, frozen=True):
     width: int | None = None
     height: int | None = None
     place: int = -1
-    """Where the line begins that has it."""
+    """The offset of the line that has it."""
 
 
-class Blob(msgspec.Struct, frozen=True):
-    """The bytes of a picture, and what they are."""
+class ImageBytes(msgspec.Struct, frozen=True):
+    """The bytes of an image and their media type."""
 
     data: bytes
     mime: str
 
 
-def picture(source: Source, place: int) -> Picture | None:
-    """Return what a picture is; nothing if it is none that may be shown."""
-    blob = blob_of(source.data) if source.type == "base64" else None
-    if blob is None:
+def image_info(source: MediaSource, offset: int) -> ImageInfo | None:
+    """Describe an image of the line at an offset; nothing for what may not be shown."""
+    image = decode_image(source.data) if source.type == "base64" else None
+    if image is None:
         return None
-    width, height = pixels(blob.data) or (None, None)
-    return Picture(sha256(blob.data).hexdigest(), blob.mime, len(blob.data), width, height, place)
+    width, height = image_size(image.data) or (None, None)
+    return ImageInfo(sha256(image.data).hexdigest(), image.mime, len(image.data), width, height, offset)
 
 
-def blob_of(encoded: str | None) -> Blob | None:
-    """Return the bytes of a picture in base64; nothing if they are none that may be shown."""
-    if not encoded or len(encoded) > MOST:
+def decode_image(encoded: str | None) -> ImageBytes | None:
+    """Return the bytes of an image in base64; nothing for what may not be shown."""
+    if not encoded or len(encoded) > MAX_BASE64_CHARACTERS:
         return None
     try:
-        head = binascii.a2b_base64(encoded[:64])
-        mime = sniffed(head)
-        return Blob(binascii.a2b_base64(encoded), mime) if mime else None
+        # The header is enough to refuse what is no image, before megabytes of it are decoded.
+        header = parse_image_header(binascii.a2b_base64(encoded[:64]))
+        return ImageBytes(binascii.a2b_base64(encoded), header.media_type) if header else None
     except ValueError:
         return None
 
 
-def sniffed(head: bytes) -> str | None:
-    """Return the type of a picture by its first bytes."""
-    if head.startswith(b"\x89PNG\r\n\x1a\n"):
-        return "image/png"
-    if head.startswith(b"\xff\xd8\xff"):
-        return "image/jpeg"
-    if head.startswith((b"GIF87a", b"GIF89a")):
-        return "image/gif"
-    return "image/webp" if head[:4] == b"RIFF" and head[8:12] == b"WEBP" else None
+def images_in_blocks(blocks: Iterable[AnyBlock], offset: int) -> tuple[ImageInfo, ...]:
+    """Return the images among the blocks of the line at an offset."""
+    images = (image_info(block.source, offset) for block in blocks if isinstance(block, Image))
+    return tuple(image for image in images if image is not None)
 
 
-def pictures_in(blocks: tuple[AnyBlock, ...], place: int) -> tuple[Picture, ...]:
-    """Return the pictures among the blocks of a line."""
-    found = (picture(block.source, place) for block in blocks if isinstance(block, Image))
-    return tuple(one for one in found if one is not None)
+def find_image(entry: Entry, digest: str) -> ImageBytes | None:
+    """Return the image of a line that has a digest."""
+    images = (decode_image(encoded) for encoded in _encoded_images(entry))
+    return next((image for image in images if image and sha256(image.data).hexdigest() == digest), None)
 
 
-def blobs(entry: Entry, structured: Any = None) -> Iterator[tuple[str, Blob]]:
-    """Yield every picture of a line with its digest."""
-    for encoded in encoded_in(entry, structured):
-        blob = blob_of(encoded)
-        if blob is not None:
-            yield sha256(blob.data).hexdigest(), blob
-
-
-def encoded_in(entry: Entry, structured: Any = None) -> Iterator[str | None]:
-    """Yield what of a line may be a picture."""
+def _encoded_images(entry: Entry) -> Iterator[str | None]:
     record = entry.record
     if isinstance(record, User | Assistant):
         for block in record.message.blocks:
             inner = block.blocks if isinstance(block, ToolResult) else (block,)
-            yield from (one.source.data for one in inner if isinstance(one, Image))
+            yield from (image.source.data for image in inner if isinstance(image, Image))
     else:
         prompt = getattr(getattr(record, "attachment", None), "prompt", None) or getattr(record, "content", None)
         if isinstance(prompt, tuple):
-            yield from (one.source.data for one in prompt if isinstance(one, Image))
-    yield from structured_pictures(structured)
+            yield from (image.source.data for image in prompt if isinstance(image, Image))
+    if isinstance(record, User) and record.tool_use_result:
+        yield from images_in_result(parse_result(None, record.tool_use_result))
 
 
-def structured_pictures(structured: Any) -> Iterator[str]:
-    """Yield the pictures of a structured result."""
+def images_in_result(structured: Any) -> Iterator[str]:
+    """Yield the images of a structured result, in base64."""
     match structured:
         case ReadImage(file=file):
             yield file.base64
@@ -114,5 +98,3 @@ def structured_pictures(structured: Any) -> Iterator[str]:
             yield from (page.base64 for page in pages)
         case BashResult(is_image=True, stdout=stdout):
             yield stdout.partition("base64,")[2] or stdout
-        case _:
-            pass

@@ -1,15 +1,12 @@
-"""An index written down, so that a long session need not be read again to be opened: an index in, bytes out, and back.
+"""A cache of session indexes on disk, so that a long session need not be read again to be opened.
 
 Rules
-  1. An index that was written down and read back goes on as if it had never been away.
-  2. What another edition wrote, or what is damaged, is nothing: the file is read anew.
-
-[merged: memory.py] What pages remember of long sessions, kept from one server to the next: a file's path in, bytes out.
-
-Rules
-  1. It may be deleted at any time: a session is then read again. What does not fit the file any more is noticed there.
-  2. Folder and files are for the user alone (0700, 0600); a file appears whole or not at all.
-  3. Few are kept: the ones looked at last.
+  1. An index that was packed and unpacked again goes on as if nothing had happened.
+  2. What another edition wrote, or what is damaged, counts for nothing: the file is read anew.
+  3. The cache may be deleted at any time: a session is then read again. Whether an index still fits its file is noticed
+     when reading goes on from its position.
+  4. Folder and files are for the user alone (0700, 0600); a file appears whole or not at all.
+  5. Only the indexes that were used last are kept.
 """
 
 from __future__ import annotations
@@ -19,126 +16,121 @@ import os
 import secrets
 from contextlib import suppress
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 
 from unspool.errors import UnspoolError
-from unspool.files.open import read_whole
-from unspool.graph.branch_index import Branches, BranchState
-from unspool.graph.session_facts import Gathering
-from unspool.page.index import Called, Index, Part
-from unspool.prices.responses import Response
-from unspool.read.position import Position
+from unspool.files import read_whole
+from unspool.graph import BranchIndex, BranchState, FactsCollector
+from unspool.page.index import IndexedCall, IndexedTurn, SessionIndex
+from unspool.prices import Response
+from unspool.read import Position
 
-EDITION = "page 1"
+EDITION: Final = "page 1"
 """To be changed with whatever an index remembers."""
+FOLDER: Final = "pages"
+MIN_CACHED_BYTES: Final = 8_000_000
+"""A session of this size takes noticeably long to read."""
+_MAX_FILES: Final = 40
+_MAX_BYTES: Final = 200_000_000
+_COPIED: Final = (
+    "fact_collector", "turns", "calls", "agents", "agent_prompts", "queued", "repeated", "first_lines", "api_errors",
+    "context_windows", "is_main", "written", "last_message",
+)  # fmt: skip
+"""Attributes of an index that are packed as they are."""
 
 
-class _Kept(msgspec.Struct, array_like=True):
+class _PackedIndex(msgspec.Struct, array_like=True):
+    # Packed as an array: the order of the fields is the format.
     edition: str
     position: Position
     branches: BranchState
-    gathering: Gathering
-    parts: list[Part]
-    calls: dict[str, Called]
+    fact_collector: FactsCollector
+    turns: list[IndexedTurn]
+    calls: dict[str, IndexedCall]
     agents: dict[str, str]
-    prompts: dict[str, list[str]]
+    agent_prompts: dict[str, list[str]]
     queued: set[int]
     repeated: set[int]
-    firsts: dict[str, int]
+    first_lines: dict[str, int]
     responses: list[Response]
-    errors: list[int]
-    windows: dict[str, int]
+    api_errors: list[int]
+    context_windows: dict[str, int]
     is_main: bool
     counts: tuple[int, int, int]
     waiting: list[tuple[bytes, list[int]]]
     written: set[int]
-    message: str | None
+    last_message: str | None
 
 
-class Restored(NamedTuple):
-    """An index, and how far the file was read."""
-
-    seen: Index
-    position: Position
-
-
-def packed(index: Index, position: Position) -> bytes:
-    """Return an index as bytes."""
+def pack_index(index: SessionIndex, position: Position) -> bytes:
+    """Return an index, and the position up to which the file was read, as bytes."""
     index.finish()
-    responses = [response for _, response in index.counting.billed()]
-    kept = _Kept(
-        EDITION, position, index.branches.state(), index.gathering, index.parts, index.calls, index.agents,
-        index.prompts, index.queued, index.repeated, index.firsts, responses, index.errors, index.windows,
-        index.is_main, (index.bad, index.unknown, index.end), list(index.waiting.items()), index.written, index.message,
-    )  # fmt: skip
-    return msgspec.msgpack.encode(kept)
+    packed = _PackedIndex(
+        edition=EDITION,
+        position=position,
+        branches=index.branches.state(),
+        responses=[response for _, response in index.responses.responses()],
+        counts=(index.bad, index.unknown, index.end),
+        waiting=list(index.waiting.items()),
+        **{name: getattr(index, name) for name in _COPIED},
+    )
+    return msgspec.msgpack.encode(packed)
 
 
-def unpacked(data: bytes, file: str) -> Restored | None:
-    """Return the index that bytes hold; nothing if they are of another edition or damaged."""
+def unpack_index(data: bytes, file: str) -> tuple[SessionIndex, Position] | None:
+    """Return the index and the position that bytes hold; nothing if they are of another edition or damaged."""
     try:
-        kept = msgspec.msgpack.decode(data, type=_Kept)
+        packed = msgspec.msgpack.decode(data, type=_PackedIndex)
     except (msgspec.MsgspecError, UnicodeDecodeError):
         return None
-    if kept.edition != EDITION or not kept.parts:
+    if packed.edition != EDITION or not packed.turns:
         return None
-    index = Index(file)
-    for name in ("parts", "calls", "agents", "prompts", "queued", "repeated", "firsts", "errors", "windows", "is_main"):
-        setattr(index, name, getattr(kept, name))
-    index.bad, index.unknown, index.end = kept.counts
-    index.branches, index.gathering = Branches(kept.branches), kept.gathering
-    index.waiting, index.written, index.message = dict(kept.waiting), kept.written, kept.message
-    index.starts = [part.start for part in kept.parts]
-    for response in kept.responses:
-        index.counting.add(0, response)
-    return Restored(index, kept.position)
+    index = SessionIndex(file)
+    for name in _COPIED:
+        setattr(index, name, getattr(packed, name))
+    index.bad, index.unknown, index.end = packed.counts
+    index.branches, index.waiting = BranchIndex(packed.branches), dict(packed.waiting)
+    index.turn_starts = [turn.start for turn in packed.turns]
+    for response in packed.responses:
+        index.responses.add(0, response)
+    return index, packed.position
 
 
-FOLDER: Final = "pages"
-LONG: Final = 8_000_000
-"""Bytes of a session that takes noticeably long to read."""
-_MOST: Final = 40
-_LARGEST: Final = 200_000_000
-
-
-class Memory:
-    """The folder they are kept in."""
+class IndexCache:
+    """The folder with the packed indexes of session files."""
 
     def __init__(self, data: Path) -> None:
         self._folder = data / FOLDER
 
     def get(self, path: Path) -> bytes | None:
-        """Return what was kept of a file."""
-        place = self._place(path)
+        """Return the packed index of a session file, if there is one."""
+        cached = self._path(path)
         try:
-            found = read_whole(place, _LARGEST)
+            packed = read_whole(cached, _MAX_BYTES)
         except UnspoolError:
             return None
         with suppress(OSError):
-            os.utime(place)
-        return found
+            os.utime(cached)  # the newest are kept (rule 5)
+        return packed
 
     def put(self, path: Path, data: bytes) -> None:
-        """Keep something of a file. Where nothing can be written, nothing is kept."""
-        place = self._place(path)
-        beside = place.with_name(f".{place.name}.{secrets.token_hex(8)}.tmp")
+        """Keep the packed index of a session file, if the folder can be written."""
+        cached = self._path(path)
+        beside = cached.with_name(f".{cached.name}.{secrets.token_hex(8)}.tmp")
         try:
             self._folder.mkdir(mode=0o700, exist_ok=True)
             descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
             with os.fdopen(descriptor, "wb") as file:
                 file.write(data)
-            beside.replace(place)
-            self._clear()
+            beside.replace(cached)
+            newest = sorted(self._folder.iterdir(), key=lambda file: file.stat().st_mtime, reverse=True)
+            for old in newest[_MAX_FILES:]:
+                old.unlink(missing_ok=True)
         except OSError:
             with suppress(OSError):
                 beside.unlink()
 
-    def _clear(self) -> None:
-        kept = sorted(self._folder.iterdir(), key=lambda one: one.stat().st_mtime, reverse=True)
-        for old in kept[_MOST:]:
-            old.unlink(missing_ok=True)
-
-    def _place(self, path: Path) -> Path:
+    def _path(self, path: Path) -> Path:
         return self._folder / hashlib.blake2b(os.fsencode(path), digest_size=16).hexdigest()

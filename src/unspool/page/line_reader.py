@@ -1,66 +1,64 @@
-"""The lines of one file, read again from their places. In: a reader and a path. Out: items."""
+"""Reads lines of one session file again from their offsets, and returns them as items."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from unspool.format.codec import decode
-from unspool.format.entry import BadLine, Entry, Item
+from unspool.format import BadLine, Entry, Item, decode
 from unspool.home import Reader
-from unspool.read.lines import MAX_LINE, LineBuffer
-from unspool.read.tail import decode_lines
+from unspool.read import MAX_LINE, LineBuffer, decode_lines
 
-_FIRST = 65_536
-"""Bytes that hold most lines."""
-_PIECE = 1_048_576
-"""Bytes per read: a line too long to be held is not."""
+_FIRST_BYTES = 65_536
+"""Enough for most lines."""
+_PIECE_BYTES = 1_048_576
+"""Bytes of one read: a line that is too long to be held in memory never is."""
 
 
-class Lines:
-    """A file of lines; of one that several sessions used, one session's own."""
+class LineReader:
+    """Reads the lines of a file; of a file that several sessions used, only those of one session."""
 
-    def __init__(self, reader: Reader, path: Path, only: str | None = None) -> None:
+    def __init__(self, reader: Reader, path: Path, session_id: str | None = None) -> None:
         self.reader = reader
         self.path = path
-        self._only = only
+        self._session_id = session_id
 
-    def between(self, start: int, end: int) -> list[Item]:
-        """Return what stands between two places where lines begin."""
-        buffer, found, reached = LineBuffer(start), list[Item](), start
-        while reached < end and (data := self.reader.part(self.path, reached, min(_PIECE, end - reached))):
+    def read_range(self, start: int, end: int) -> list[Item]:
+        """Return the items between two offsets at which lines begin."""
+        buffer, items, reached = LineBuffer(start), list[Item](), start
+        while reached < end and (data := self.reader.part(self.path, reached, min(_PIECE_BYTES, end - reached))):
             reached += len(data)
-            found += decode_lines(buffer.feed(data))
-        return self.own([*found, *decode_lines(buffer.finish())])
+            items += decode_lines(buffer.feed(data))
+        return self.keep_own([*items, *decode_lines(buffer.finish())])
 
-    def at(self, offset: int) -> Item | None:
-        """Return what begins at a place."""
-        length = _FIRST
+    def read_item(self, offset: int) -> Item | None:
+        """Return the item that begins at an offset."""
+        length = _FIRST_BYTES
         data = self.reader.part(self.path, offset, length)
         while len(data) == length <= MAX_LINE and b"\n" not in data:
             length = min(length * 8, MAX_LINE + 1)
             data = self.reader.part(self.path, offset, length)
         line = data[: data.find(b"\n") + 1 or len(data)]
         if len(line) > MAX_LINE:
-            return self._long(offset)
+            return self._measure_long_line(offset)
         return next(iter(decode(line, offset)), None) if line else None
 
-    def _long(self, offset: int) -> BadLine:
-        """Return a line too long to be held."""
+    def read_entry(self, offset: int) -> Entry | None:
+        """Return the entry that begins at an offset, if there is one."""
+        item = self.read_item(offset) if offset >= 0 else None
+        return item if isinstance(item, Entry) else None
+
+    def keep_own(self, items: list[Item]) -> list[Item]:
+        """Return the items that belong to this session."""
+        if self._session_id is None:
+            return items
+        own = (None, self._session_id)
+        return [item for item in items if not isinstance(item, Entry) or item.record.session_id in own]
+
+    def _measure_long_line(self, offset: int) -> BadLine:
         reached = offset
-        while data := self.reader.part(self.path, reached, _PIECE):
+        while data := self.reader.part(self.path, reached, _PIECE_BYTES):
             end = data.find(b"\n") + 1
             reached += end or len(data)
             if end:
                 break
         return BadLine(offset, reached - offset, f"too long: {reached - offset:,} bytes")
-
-    def entry(self, offset: int) -> Entry | None:
-        """Return the line that begins at a place, if it is one."""
-        item = self.at(offset) if offset >= 0 else None
-        return item if isinstance(item, Entry) else None
-
-    def own(self, items: list[Item]) -> list[Item]:
-        """Return the items that are this session's."""
-        if self._only is None:
-            return items
-        return [item for item in items if not isinstance(item, Entry) or item.record.session_id in (None, self._only)]

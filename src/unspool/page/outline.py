@@ -1,25 +1,32 @@
-"""The head of a page and the outline beside it: an index in, facts and turns out.
+"""The outline of a session page: makes the facts at the top and the list of turns from an index.
 
 Rules
   1. Turns are numbered in file order from 1, whichever branch they are on; number 0 is what comes before the first.
-  2. Costs are those of the session's own file. What its agents cost is said apart (`crew.py`): their files are not read
-     to open a page.
+  2. Costs are those of the session's own file. What its agents cost is shown apart (`agents.py`): their files are not
+     read to open a page.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 import msgspec
 
-from unspool.display.units import moment
-from unspool.graph.tool_calls import between
-from unspool.page.chart import Request
-from unspool.page.index import Compacted, Index
-from unspool.prices.cost import Usage
+from unspool.display import local_time
+from unspool.graph import elapsed_time
+from unspool.page.chart import BilledRequest
+from unspool.page.index import IndexedCompaction, SessionIndex
+from unspool.prices import UsageTotals
+
+_COPIED_FACTS = (
+    "title", "cwd", "branch", "models", "versions", "started", "last", "wall", "active", "turns", "images",
+    "compactions", "pull_requests",
+)  # fmt: skip
+"""Facts about a session that its head has under the same names."""
 
 
-class Turn(msgspec.Struct, frozen=True, kw_only=True):
+class OutlineTurn(msgspec.Struct, frozen=True, kw_only=True):
     """A turn in the outline."""
 
     number: int
@@ -36,7 +43,7 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
     added: int = 0
     removed: int = 0
     steps: int = 0
-    compacted: tuple[Compacted, ...] = ()
+    compacted: tuple[IndexedCompaction, ...] = ()
     left: bool = False
     """On a branch that was left."""
     starts_branch: bool = False
@@ -44,8 +51,8 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
     """The day, if it is another than that of the turn before."""
 
 
-class Head(msgspec.Struct, frozen=True, kw_only=True):
-    """What a session is."""
+class SessionHead(msgspec.Struct, frozen=True, kw_only=True):
+    """The facts about a session at the top of its page."""
 
     id: str
     title: str
@@ -70,7 +77,7 @@ class Head(msgspec.Struct, frozen=True, kw_only=True):
     files: int = 0
     """How many files it changed."""
     pull_requests: tuple[str, ...] = ()
-    usage: Usage = Usage()
+    usage: UsageTotals = UsageTotals()
     context: int | None = None
     peak: int | None = None
     """The longest prompt of any request, in tokens."""
@@ -80,115 +87,98 @@ class Head(msgspec.Struct, frozen=True, kw_only=True):
     path: str = ""
 
 
-class Outline(msgspec.Struct, frozen=True):
-    """A session at a glance."""
+class SessionOutline(msgspec.Struct, frozen=True):
+    """The facts and the turns of a session."""
 
-    head: Head
-    turns: tuple[Turn, ...]
-
-
-def outline(index: Index, bills: Sequence[Request], head: Head) -> Outline:
-    """Return the outline of a file."""
-    return Outline(_filled(index, bills, head), turns(index, bills))
+    head: SessionHead
+    turns: tuple[OutlineTurn, ...]
 
 
-def turns(index: Index, bills: Sequence[Request]) -> tuple[Turn, ...]:
-    """Return every turn."""
-    spent = _spent(index, bills)
-    ways = index.branches.ways()
-    found: list[Turn] = []
-    left, day = False, None
-    for number, part in enumerate(index.parts):
+def build_outline(
+    index: SessionIndex,
+    bills: Sequence[BilledRequest],
+    *,
+    id: str,
+    agent: str | None,
+    project: str | None,
+    agents: int,
+    path: str,
+) -> SessionOutline:
+    """Return the outline of a session's or an agent's file."""
+    facts = index.facts
+    own = [bill.response.prompt for bill in bills if not bill.response.sidechain or not index.is_main]
+    head = SessionHead(
+        id=id,
+        agent=agent,
+        project=project,
+        calls=sum(call.use >= 0 for call in index.calls.values()),
+        errors=sum(turn.errors for turn in index.turns),
+        agents=agents,
+        added=sum(turn.added for turn in index.turns),
+        removed=sum(turn.removed for turn in index.turns),
+        files=len({call.path for call in index.calls.values() if call.path and not call.failed and call.result >= 0}),
+        usage=_add_up(bills),
+        context=facts.context_tokens,
+        peak=max(own, default=None),
+        bad=index.bad,
+        unknown=index.unknown,
+        bytes=index.end,
+        path=path,
+        **{name: getattr(facts, name) for name in _COPIED_FACTS},
+    )
+    return SessionOutline(head, _build_turns(index, bills))
+
+
+def _build_turns(index: SessionIndex, bills: Sequence[BilledRequest]) -> tuple[OutlineTurn, ...]:
+    costs, outputs = Counter[int](), Counter[int]()
+    for bill in bills:
+        number = index.turn_at(bill.offset)
+        costs[number] += bill.cost
+        outputs[number] += bill.response.output
+    branches = index.branches.layout()
+    turns: list[OutlineTurn] = []
+    is_abandoned, day = False, None
+    for number, turn in enumerate(index.turns):
         if number == 0:
             if not index.has_opening:
                 continue
-        elif part.start in ways.known:
-            left = part.start not in ways.active
-        took = between(part.time, part.last)
-        today = _day(part.time)
-        cost, tokens = spent.get(number, (0, 0))
-        found.append(
-            Turn(
+        elif turn.start in branches.known:
+            is_abandoned = turn.start not in branches.active
+        took = elapsed_time(turn.time, turn.last)
+        began = local_time(turn.time)
+        today = f"{began:%Y-%m-%d}" if began else None
+        turns.append(
+            OutlineTurn(
                 number=number,
-                prompt=part.prompt,
-                key=f"{part.start}.0",
-                time=part.time,
+                prompt=turn.prompt,
+                key=f"{turn.start}.0",
+                time=turn.time,
                 took=took.total_seconds() if took is not None else None,
-                queued=part.queued,
-                tools=tuple(sorted(part.tools.items(), key=lambda pair: -pair[1])),
-                errors=part.errors,
-                cost=cost,
-                tokens=tokens,
-                added=part.added,
-                removed=part.removed,
-                steps=sum(chunk.steps for chunk in part.chunks),
-                compacted=tuple(part.compacted),
-                left=left and number > 0,
-                starts_branch=part.start in ways.forks,
+                queued=turn.queued,
+                tools=tuple(sorted(turn.tools.items(), key=lambda pair: -pair[1])),
+                errors=turn.errors,
+                cost=costs[number],
+                tokens=outputs[number],
+                added=turn.added,
+                removed=turn.removed,
+                steps=sum(chunk.steps for chunk in turn.chunks),
+                compacted=tuple(turn.compacted),
+                left=is_abandoned,
+                starts_branch=turn.start in branches.forks,
                 day=today if day is not None and today is not None and today != day else None,
             )
         )
         day = today or day
-    return tuple(found)
+    return tuple(turns)
 
 
-def _day(time: str | None) -> str | None:
-    when = moment(time)
-    return f"{when:%Y-%m-%d}" if when else None
-
-
-def _spent(index: Index, bills: Sequence[Request]) -> dict[int, tuple[int, int]]:
-    """Return cost and tokens of output by turn."""
-    found: dict[int, tuple[int, int]] = {}
-    for bill in bills:
-        number = index.part_at(bill.offset)
-        cost, tokens = found.get(number, (0, 0))
-        found[number] = (cost + bill.cost, tokens + bill.response.output)
-    return found
-
-
-def _filled(index: Index, bills: Sequence[Request], head: Head) -> Head:
-    facts = index.facts
-    own = [bill.response for bill in bills if not bill.response.sidechain or not index.is_main]
-    return msgspec.structs.replace(
-        head,
-        title=facts.title,
-        cwd=facts.cwd,
-        branch=facts.branch,
-        models=facts.models,
-        versions=facts.versions,
-        started=facts.started,
-        last=facts.last,
-        wall=facts.wall,
-        active=facts.active,
-        turns=facts.turns,
-        calls=sum(call.use >= 0 for call in index.calls.values()),
-        errors=sum(part.errors for part in index.parts),
-        images=facts.images,
-        compactions=facts.compactions,
-        added=sum(part.added for part in index.parts),
-        removed=sum(part.removed for part in index.parts),
-        files=len({call.path for call in index.calls.values() if call.path and not call.failed and call.result >= 0}),
-        pull_requests=facts.pull_requests,
-        usage=_usage(bills),
-        context=facts.context_tokens,
-        peak=max((response.prompt for response in own), default=None),
-        bad=index.bad,
-        unknown=index.unknown,
-        bytes=index.end,
-    )
-
-
-def _usage(bills: Sequence[Request]) -> Usage:
-    answers = [bill.response for bill in bills]
-    return Usage(
-        responses=len(answers),
-        input=sum(one.input for one in answers),
-        output=sum(one.output for one in answers),
-        cache_read=sum(one.cache_read for one in answers),
-        cache_write_5m=sum(one.cache_write_5m for one in answers),
-        cache_write_1h=sum(one.cache_write_1h for one in answers),
-        web_searches=sum(one.web_searches for one in answers),
+def _add_up(bills: Sequence[BilledRequest]) -> UsageTotals:
+    """Return tokens and cost of all requests."""
+    names = ("input", "output", "cache_read", "cache_write_5m", "cache_write_1h", "web_searches")
+    # Not `prices.cost.total`: it looks up each price again, and this runs whenever a followed session has grown.
+    return UsageTotals(
+        responses=len(bills),
         cost=sum(bill.cost for bill in bills),
         unpriced=sum(not bill.priced for bill in bills),
+        **{name: sum(getattr(bill.response, name) for bill in bills) for name in names},
     )

@@ -1,112 +1,95 @@
-"""A stretch of a file as rows: items in, rows out, with what the index knows of the rest of the file.
+"""Rows of a transcript: turns the items of a part of a session file into rows that JSON, HTML and tests can look at.
 
 Rules
-  1. Every line has a row, if only at the greatest depth (`marks.py`, rule 1); but a result is told with its call, and a
-     line that was written again is not told again.
-  2. Three or more of the same quiet kind in a row (reads and searches that went well, hooks, what the queue did,
+  1. Every line has a row, if only at the greatest depth (`export/describe_lines.py`); but a result is shown with its
+     call, and a line that was written again is not shown again.
+  2. Three or more of the same quiet kind in a row (reads and searches that succeeded, hooks, queue operations,
      progress) are one row that opens.
   3. Calls of one message are bracketed.
-
-[merged: blocks.py] What a page loads at once: an index in, blocks of about equal height out.
-
-Rules
-  1. A block is made of chunks (`index.py`, rule 2) that follow each other: of one turn or of several.
-  2. What is appended to a file changes the last block and adds others: no other is cut anew.
-
-[merged: row.py] A row of a page: one thing that happened, in a form that JSON, HTML and tests can look at.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import NamedTuple
+from itertools import groupby
 
 import msgspec
 from msgspec.structs import replace
 
-from unspool.display.units import amount, size
-from unspool.export import describe_calls as targets
-from unspool.export import describe_lines as marks
-from unspool.export.block_text import words_of
-from unspool.export.depth import Depth
-from unspool.export.describe_calls import State, outcome
-from unspool.export.story import Answer, Call, Inside, Known, Mark, MarkKind, Prompt, Step, Story, Thought, known_of
-from unspool.format.attachments import QueuedCommand
-from unspool.format.blocks import AnyBlock, Text, Thinking, ToolResult, ToolUse, as_blocks
-from unspool.format.entry import BadLine, Entry, Item
-from unspool.format.meta_records import QueueOperation
-from unspool.format.records import Assistant, Attachment, User
-from unspool.graph.tool_calls import ToolCall
-from unspool.graph.turns import typed_text
-from unspool.page.images import Picture, pictures_in
-from unspool.page.index import CHUNK, Index
+from unspool.display import amount, size
+from unspool.export import (
+    AnswerStep,
+    CallState,
+    Depth,
+    EventKind,
+    EventStep,
+    PromptStep,
+    SidechainStep,
+    Step,
+    Story,
+    StoryContext,
+    ThinkingStep,
+    ToolCallStep,
+    blocks_to_text,
+    build_story_context,
+    describe_calls,
+    describe_lines,
+)
+from unspool.format import (
+    AnyBlock,
+    Assistant,
+    Attachment,
+    BadLine,
+    Entry,
+    Item,
+    QueuedCommand,
+    QueueOperation,
+    Text,
+    Thinking,
+    ToolResult,
+    ToolUse,
+    User,
+    as_blocks,
+)
+from unspool.graph import first_line, typed_text
+from unspool.page.images import ImageInfo, images_in_blocks
 
-_ROW, _LINE, _PER_LINE, _TITLE = 28, 22, 90, 44
-"""Pixels of a row, of a line of text, characters on one, pixels of a turn's own air."""
-_TURNS = 60
-"""A block has no more."""
-
-
-class Block(msgspec.Struct, frozen=True):
-    """Turns, or parts of long ones, that are loaded together."""
-
-    first: int
-    first_chunk: int
-    last: int
-    last_chunk: int
-    start: int = 0
-    """Where it begins in the file."""
-    steps: int = 0
-    characters: int = 0
-
-    @property
-    def id(self) -> str:
-        """What it is known by on its page: it stays the same while the file grows."""
-        return f"{self.first}-{self.first_chunk}"
-
-    def has(self, turns: range | None) -> bool:
-        """Tell whether any of some turns is in it; of no turns in particular, always."""
-        return turns is None or (bool(turns) and self.first <= turns[-1] and turns[0] <= self.last)
-
-    @property
-    def height(self) -> int:
-        """About how many pixels it takes."""
-        turns = self.last - self.first + 1
-        return self.steps * _ROW + self.characters // _PER_LINE * _LINE + turns * _TITLE
-
-
-def blocks(index: Index) -> list[Block]:
-    """Return the blocks of a file, in order."""
-    found: list[Block] = []
-    units = (
-        (number, place, chunk)
-        for number, part in enumerate(index.parts)
-        if number or index.has_opening
-        for place, chunk in enumerate(part.chunks)
-    )
-    for number, place, chunk in units:
-        before = found[-1] if found else None
-        if before is None or before.steps >= CHUNK or number - before.first >= _TURNS:
-            found.append(Block(number, place, number, place, chunk.start, chunk.steps, chunk.characters))
-        else:
-            steps, characters = before.steps + chunk.steps, before.characters + chunk.characters
-            found[-1] = Block(before.first, before.first_chunk, number, place, before.start, steps, characters)
-    return found
+MAX_INLINE_CHARACTERS = 65_536
+"""How many characters of one value a page shows before all of it is requested."""
+_READS = {"Read": "read", "NotebookRead": "read", "Grep": "search", "Glob": "search", "LS": "search"}
+_PLURALS = {"search": "searches"}
+_STATE_SIGNS = {
+    CallState.DONE: "✓",
+    CallState.FAILED: "✗",
+    CallState.INTERRUPTED: "■",
+    CallState.REJECTED: "⊘",
+    CallState.OPEN: "…",
+}
+_MARKS = {
+    EventKind.COMPACTION: ("⇣", Depth.PROMPTS),
+    EventKind.INTERRUPT: ("■", Depth.PROMPTS),
+    EventKind.API_ERROR: ("✗", Depth.PROMPTS),
+    EventKind.COMMAND: ("/", Depth.STEPS),
+    EventKind.OUTPUT: ("│", Depth.STEPS),
+    EventKind.NOTIFICATION: ("◦", Depth.STEPS),
+    EventKind.SUMMARY: ("≡", Depth.STEPS),
+    EventKind.RESULT: ("?", Depth.STEPS),
+    EventKind.OTHER: ("?", Depth.STEPS),
+}
+_NOTE_SIGNS = {"hook": "↪", "queue": "⋮", "pull request": "⇡", "unknown": "?", "attached": "+", "artifact": "⇡"}
+_FOLDED_KINDS = frozenset({"hook", "queue", "progress", "note", "snapshot"})
 
 
-INLINE = 65_536
-"""How many characters of one value a page shows before somebody asks for all of it."""
-
-
-class Row(msgspec.Struct, frozen=True, kw_only=True):
-    """One line of a transcript; what is said openly is under it."""
+class TranscriptRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One line of a transcript; text that is shown open stands under it."""
 
     key: str
     """Where it stands: `<offset>.<block>`, in an agent's file `<agent>/<offset>.<block>`."""
     kind: str
     """`prompt`, `answer`, `thought`, `call`, `fold`, `inside`, `bad`, or the kind of a mark."""
     depth: int = Depth.STEPS
-    """The least depth at which it is seen."""
+    """The least depth at which it is shown."""
     sign: str = ""
     name: str = ""
     target: str = ""
@@ -116,19 +99,19 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     took: float | None = None
     """Seconds from the call to its result."""
     tokens: int | None = None
-    """What the answer cost to write; on the first row of each."""
+    """Output tokens of the answer; on the first row of each."""
     size: int | None = None
     """Bytes of the result."""
     text: str = ""
     length: int = 0
     """Characters of all the text, shown or not."""
-    pictures: tuple[Picture, ...] = ()
+    pictures: tuple[ImageInfo, ...] = ()
     agent: str | None = None
     """The agent that a call started."""
     url: str | None = None
     bracket: str = ""
     """Among calls made together: `first`, `middle` or `last`."""
-    rows: tuple[Row, ...] = ()
+    rows: tuple[TranscriptRow, ...] = ()
     """What is folded inside."""
 
     @property
@@ -136,219 +119,161 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
         """Whether there is more text than is here."""
         return self.length > len(self.text)
 
-    @property
-    def is_error(self) -> bool:
-        """Whether something went wrong."""
-        return self.state in ("failed", "interrupted", "rejected")
 
-
-class Section(msgspec.Struct, frozen=True, kw_only=True):
-    """A turn on a page, or a part of one."""
-
-    number: int
-    chunk: int = 0
-    """Which part of a long turn."""
-    chunks: int = 1
-    left: bool = False
-    starts_branch: bool = False
-    rows: tuple[Row, ...] = ()
-
-
-def shown(rows: tuple[Row, ...], depth: Depth) -> tuple[Row, ...]:
-    """Return the rows that are seen at a depth."""
-    return tuple(row for row in rows if row.depth <= depth)
-
-
-def each(rows: tuple[Row, ...]) -> Iterator[Row]:
+def walk_rows(rows: tuple[TranscriptRow, ...]) -> Iterator[TranscriptRow]:
     """Yield rows and what is folded inside them."""
     for row in rows:
         yield row
-        yield from each(row.rows)
+        yield from walk_rows(row.rows)
 
 
-_READS = {"Read": "read", "NotebookRead": "read", "Grep": "search", "Glob": "search", "LS": "search"}
-_PLURALS = {"search": "searches"}
-_SIGNS = {
-    State.DONE: "✓",
-    State.FAILED: "✗",
-    State.INTERRUPTED: "■",
-    State.REJECTED: "⊘",
-    State.OPEN: "…",
-}
-_MARKS = {
-    MarkKind.COMPACTION: ("⇣", Depth.PROMPTS),
-    MarkKind.INTERRUPT: ("■", Depth.PROMPTS),
-    MarkKind.API_ERROR: ("✗", Depth.PROMPTS),
-    MarkKind.COMMAND: ("/", Depth.STEPS),
-    MarkKind.OUTPUT: ("│", Depth.STEPS),
-    MarkKind.NOTIFICATION: ("◦", Depth.STEPS),
-    MarkKind.SUMMARY: ("≡", Depth.STEPS),
-    MarkKind.RESULT: ("?", Depth.STEPS),
-    MarkKind.OTHER: ("?", Depth.STEPS),
-}
-_NOTED = {"hook": "↪", "queue": "⋮", "pull request": "⇡", "unknown": "?", "attached": "+", "artifact": "⇡"}
-_FOLDED = frozenset({"hook", "queue", "progress", "note", "snapshot"})
+class RowBuilder:
+    """Builds rows with what is known of the whole file they stand in."""
 
+    def __init__(
+        self,
+        known: StoryContext,
+        *,
+        cwd: str | None = None,
+        prefix: str = "",
+        agent_of: Callable[[str], str | None] = lambda _: None,
+    ) -> None:
+        self._known = known
+        self._cwd = cwd
+        self._prefix = prefix
+        """What keys begin with: the agent's id and `/`."""
+        self._agent_of = agent_of
+        """Returns which agent a call started."""
 
-class Around(NamedTuple):
-    """What rows need to know of the file they are in."""
+    def build(self, items: Sequence[Item]) -> tuple[TranscriptRow, ...]:
+        """Return the rows of a part of a file."""
+        entries = [item for item in items if isinstance(item, Entry)]
+        steps: dict[int, list[Step]] = {}
+        nested: set[int] = set()
+        for step in Story(entries, self._known).steps(entries):
+            steps.setdefault(step.entry.offset, []).append(step)
+            if isinstance(step, SidechainStep):
+                nested.update(entry.offset for entry in step.entries)
+        tokens = _output_tokens(entries)
+        rows: list[TranscriptRow] = []
+        messages: dict[str, str] = {}
+        for item in items:
+            if isinstance(item, BadLine):
+                rows.append(self._bad_line(item))
+            elif isinstance(item, Entry):
+                own = [self._row(step) for step in steps.get(item.offset, ())]
+                record = item.record
+                if own and isinstance(record, Assistant) and not record.is_api_error_message:
+                    own[0] = replace(own[0], tokens=tokens.get(item.offset) or None)
+                elif not own and item.offset not in nested and self._has_own_row(item):
+                    own = [self._note(item)]
+                if isinstance(record, Assistant) and record.message.id:
+                    messages |= {row.key: record.message.id for row in own if row.kind == "call"}
+                rows += own
+        return tuple(_bracket(_fold_runs(rows), messages))
 
-    known: Known
-    cwd: str | None = None
-    prefix: str = ""
-    """What keys begin with: the agent's id and `/`."""
-    agent_of: Callable[[str], str | None] = lambda _: None
-    """Which agent a call started."""
+    def _has_own_row(self, entry: Entry) -> bool:
+        """Tell whether a line without a step has a row: not if it only holds results, or was written again."""
+        record = entry.record
+        if isinstance(record, User):
+            has_result = any(isinstance(block, ToolResult) for block in record.message.blocks)
+            return entry.offset not in self._known.repeated and not has_result
+        return not isinstance(record, Assistant)
 
+    def _key(self, entry: Entry, block: int = 0) -> str:
+        return f"{self._prefix}{entry.offset}.{block}"
 
-def rows(items: Sequence[Item], around: Around) -> tuple[Row, ...]:
-    """Return what a stretch of a file tells."""
-    entries = [item for item in items if isinstance(item, Entry)]
-    told: dict[int, list[Step]] = {}
-    inner: set[int] = set()
-    for step in Story(entries, around.known).steps(entries):
-        told.setdefault(step.entry.offset, []).append(step)
-        if isinstance(step, Inside):
-            inner.update(entry.offset for entry in step.entries)
-    teller = _Teller(around, _tokens(entries))
-    found: list[Row] = []
-    messages: dict[str, str] = {}
-    for item in items:
-        if isinstance(item, BadLine):
-            found.append(_bad(item, around.prefix))
-        elif isinstance(item, Entry):
-            made = teller.rows_of(item, told.get(item.offset, ()), is_inside=item.offset in inner)
-            if isinstance(item.record, Assistant) and item.record.message.id:
-                messages |= {row.key: item.record.message.id for row in made if row.kind == "call"}
-            found += made
-    return tuple(_bracketed(_folded(found), messages))
-
-
-class _Teller:
-    def __init__(self, around: Around, tokens: dict[int, int]) -> None:
-        self._around = around
-        self._tokens = tokens
-        """What answers cost to write, by the first of their lines."""
-
-    def rows_of(self, entry: Entry, steps: Sequence[Step], *, is_inside: bool) -> list[Row]:
-        made = [self._row(step) for step in steps]
-        if made and isinstance(entry.record, Assistant) and not entry.record.is_api_error_message:
-            cost = self._tokens.get(entry.offset)
-            return [replace(made[0], tokens=cost), *made[1:]] if cost else made
-        if made or is_inside or not _is_noted(entry, self._around.known):
-            return made
-        return [self._noted(entry)]
-
-    def _row(self, step: Step) -> Row:
+    def _row(self, step: Step) -> TranscriptRow:
         match step:
-            case Prompt():
+            case PromptStep():
                 return self._prompt(step)
-            case Answer(text=text, entry=entry):
-                block = _place(entry, lambda one: isinstance(one, Text) and one.text == text)
-                return self._open(entry, block, "answer", text, depth=Depth.ANSWERS)
-            case Thought(text=text, entry=entry):
-                block = _place(entry, lambda one: isinstance(one, Thinking) and one.thinking == text)
-                row = self._open(entry, block, "thought", text, depth=Depth.STEPS)
+            case AnswerStep(text=text, entry=entry):
+                number = _block_number(entry, lambda block: isinstance(block, Text) and block.text == text)
+                return self._open_row(self._key(entry, number), "answer", entry, text, Depth.ANSWERS)
+            case ThinkingStep(text=text, entry=entry):
+                number = _block_number(entry, lambda block: isinstance(block, Thinking) and block.thinking == text)
+                row = self._open_row(self._key(entry, number), "thought", entry, text, Depth.STEPS)
+                # Since Claude Code 2.1.64 the text of some thinking is empty: only its signature is kept.
                 words = amount(len(text), "character") if text.strip() else "withheld"
                 return replace(row, sign="·", name="thinking", outcome=words)
-            case Call():
+            case ToolCallStep():
                 return self._call(step)
-            case Mark():
+            case EventStep():
                 return self._mark(step)
-            case Inside(entries=entries, entry=entry):
-                around = self._around._replace(known=known_of(entries))
-                inside = rows(entries, around)
-                calls = [row for row in inside if row.kind == "call"]
-                key = f"{self._key(entry, 0)}-inside"
-                words = amount(len(calls), "call")
-                return Row(key=key, kind="inside", sign="⤷", name="agent", outcome=words, rows=inside)
+            case SidechainStep(entries=entries, entry=entry):
+                builder = RowBuilder(
+                    build_story_context(entries), cwd=self._cwd, prefix=self._prefix, agent_of=self._agent_of
+                )
+                rows = builder.build(entries)
+                words = amount(sum(row.kind == "call" for row in rows), "call")
+                key = f"{self._key(entry)}-inside"
+                return TranscriptRow(key=key, kind="inside", sign="⤷", name="agent", outcome=words, rows=rows)
 
-    def _key(self, entry: Entry, block: int) -> str:
-        return f"{self._around.prefix}{entry.offset}.{block}"
-
-    def _open(self, entry: Entry, block: int, kind: str, text: str, depth: Depth) -> Row:
+    def _open_row(self, key: str, kind: str, entry: Entry, text: str, depth: Depth) -> TranscriptRow:
+        shown = text[:MAX_INLINE_CHARACTERS]
         time = entry.record.timestamp
-        length = len(text)
-        return Row(
-            key=self._key(entry, block), kind=kind, depth=depth, time=time, text=text[:INLINE], length=length
-        )  # fmt: skip
+        return TranscriptRow(key=key, kind=kind, depth=depth, time=time, text=shown, length=len(text))
 
-    def _prompt(self, step: Prompt) -> Row:
-        blocks = _said(step.entry)
-        text = typed_text(blocks)
-        row = self._open(step.entry, 0, "prompt", text, depth=Depth.PROMPTS)
+    def _prompt(self, step: PromptStep) -> TranscriptRow:
+        blocks = _prompt_blocks(step.entry)
+        row = self._open_row(self._key(step.entry), "prompt", step.entry, typed_text(blocks), Depth.PROMPTS)
         name = "queued" if step.queued else "agent's task" if step.by_agent else "prompt"
-        others = [words_of([block]) for block in blocks if not isinstance(block, Text)]
-        pictures = pictures_in(blocks, step.entry.offset)
-        words = " ".join(others) if len(others) > len(pictures) else ""
-        return replace(row, sign="›", name=name, pictures=pictures, outcome=words)
+        others = [blocks_to_text([block]) for block in blocks if not isinstance(block, Text)]
+        images = images_in_blocks(blocks, step.entry.offset)
+        words = " ".join(others) if len(others) > len(images) else ""
+        return replace(row, sign="›", name=name, pictures=images, outcome=words)
 
-    def _call(self, step: Call) -> Row:
-        call = step.call
-        ended = outcome(call)
-        block = _place(step.entry, lambda one: isinstance(one, ToolUse) and one.id == call.id)
-        return Row(
-            key=self._key(step.entry, block),
+    def _call(self, step: ToolCallStep) -> TranscriptRow:
+        call, result = step.call, step.call.result
+        ended = describe_calls.describe_outcome(call)
+        number = _block_number(step.entry, lambda block: isinstance(block, ToolUse) and block.id == call.id)
+        images: tuple[ImageInfo, ...] = ()
+        if result is not None and call.result_entry is not None and not result.is_text:
+            images = images_in_blocks(result.blocks, call.result_entry.offset)
+        return TranscriptRow(
+            key=self._key(step.entry, number),
             kind="call",
-            sign=_SIGNS[ended.state],
+            sign=_STATE_SIGNS[ended.state],
             name=call.name or "(no name)",
-            target=targets.target(call, self._around.cwd)[:500],
+            target=describe_calls.describe_call_target(call, self._cwd)[:500],
             outcome=ended.words[:300],
             state=ended.state.value,
             time=call.started,
             took=call.duration.total_seconds() if call.duration is not None else None,
             size=ended.size,
-            pictures=_pictures(call),
-            agent=self._around.agent_of(call.id),
+            pictures=images,
+            agent=self._agent_of(call.id),
         )
 
-    def _mark(self, step: Mark) -> Row:
+    def _mark(self, step: EventStep) -> TranscriptRow:
         sign, depth = _MARKS[step.kind]
-        failed = step.kind is MarkKind.API_ERROR
-        state = "failed" if failed else "interrupted" if step.kind is MarkKind.INTERRUPT else "done"
+        failed = step.kind is EventKind.API_ERROR
+        state = "failed" if failed else "interrupted" if step.kind is EventKind.INTERRUPT else "done"
         text = step.text.removeprefix("API Error: ") if failed else step.text
-        return Row(
-            key=self._key(step.entry, 0), kind=step.kind.name.lower().replace("_", "-"), depth=depth, sign=sign,
-            name=step.kind.value, target=targets.first_line(text)[:500], state=state,
+        return TranscriptRow(
+            key=self._key(step.entry), kind=step.kind.name.lower().replace("_", "-"), depth=depth, sign=sign,
+            name=step.kind.value, target=first_line(text)[:500], state=state,
             time=step.entry.record.timestamp, length=len(text),
         )  # fmt: skip
 
-    def _noted(self, entry: Entry) -> Row:
-        told = marks.noted(entry)
-        return Row(
-            key=self._key(entry, 0), kind=told.kind.replace(" ", "-"), depth=told.depth,
-            sign="✗" if told.failed else _NOTED.get(told.kind, "·"), name=told.kind,
-            target=targets.first_line(told.text)[:500], state="failed" if told.failed else "done",
-            time=entry.record.timestamp, url=told.url, length=len(told.text),
+    def _note(self, entry: Entry) -> TranscriptRow:
+        noted = describe_lines.describe_line(entry)
+        return TranscriptRow(
+            key=self._key(entry), kind=noted.kind.replace(" ", "-"), depth=noted.depth,
+            sign="✗" if noted.failed else _NOTE_SIGNS.get(noted.kind, "·"), name=noted.kind,
+            target=first_line(noted.text)[:500], state="failed" if noted.failed else "done",
+            time=entry.record.timestamp, url=noted.url, length=len(noted.text),
+        )  # fmt: skip
+
+    def _bad_line(self, item: BadLine) -> TranscriptRow:
+        words = f"{size(item.length)} that could not be read"
+        return TranscriptRow(
+            key=f"{self._prefix}{item.offset}.0", kind="bad", sign="✗", name="bad line", target=item.reason[:300],
+            outcome=words, state="failed", size=item.length,
         )  # fmt: skip
 
 
-def _pictures(call: ToolCall) -> tuple[Picture, ...]:
-    if call.result is None or call.result_entry is None or call.result.is_text:
-        return ()
-    return pictures_in(call.result.blocks, call.result_entry.offset)
-
-
-def _bad(item: BadLine, prefix: str) -> Row:
-    words = f"{size(item.length)} that could not be read"
-    return Row(
-        key=f"{prefix}{item.offset}.0", kind="bad", sign="✗", name="bad line", target=item.reason[:300], outcome=words,
-        state="failed", size=item.length,
-    )  # fmt: skip
-
-
-def _is_noted(entry: Entry, known: Known) -> bool:
-    """Tell whether a line without a step has a row of its own: not if it only holds results, or was written again."""
-    record = entry.record
-    if isinstance(record, Assistant):
-        return False
-    if isinstance(record, User):
-        has_result = any(isinstance(block, ToolResult) for block in record.message.blocks)
-        return entry.offset not in known.repeated and not has_result
-    return True
-
-
-def _said(entry: Entry) -> tuple[AnyBlock, ...]:
+def _prompt_blocks(entry: Entry) -> tuple[AnyBlock, ...]:
     match entry.record:
         case User(message=message):
             return message.blocks
@@ -360,14 +285,14 @@ def _said(entry: Entry) -> tuple[AnyBlock, ...]:
             return ()
 
 
-def _place(entry: Entry, fits: Callable[[AnyBlock], bool]) -> int:
+def _block_number(entry: Entry, fits: Callable[[AnyBlock], bool]) -> int:
     record = entry.record
     blocks = record.message.blocks if isinstance(record, User | Assistant) else ()
     return next((number for number, block in enumerate(blocks) if fits(block)), 0)
 
 
-def _tokens(entries: Iterable[Entry]) -> dict[int, int]:
-    """Return how much each answer took to write, by the place of its first line."""
+def _output_tokens(entries: Iterable[Entry]) -> dict[int, int]:
+    """Return the output tokens of each answer by the offset of its first line."""
     most: dict[str, int] = {}
     first: dict[str, int] = {}
     for entry in entries:
@@ -375,6 +300,7 @@ def _tokens(entries: Iterable[Entry]) -> dict[int, int]:
         if isinstance(record, Assistant) and record.message.usage is not None:
             id = record.message.id or f"line {entry.offset}"
             first.setdefault(id, entry.offset)
+            # The lines of a streamed answer repeat its usage as far as it had come: only the largest is complete.
             most[id] = max(most.get(id, 0), record.message.usage.output_tokens)
     return {first[id]: count for id, count in most.items()}
 
@@ -382,51 +308,44 @@ def _tokens(entries: Iterable[Entry]) -> dict[int, int]:
 # folds and brackets
 
 
-def _folded(found: Sequence[Row]) -> Iterator[Row]:
-    at = 0
-    while at < len(found):
-        kind = _fold_kind(found[at])
-        end = at + 1
-        while kind and end < len(found) and _fold_kind(found[end]) == kind:
-            end += 1
-        if kind and end - at >= 3:
-            yield _fold(found[at:end], kind)
+def _fold_runs(rows: Sequence[TranscriptRow]) -> Iterator[TranscriptRow]:
+    for kind, run in groupby(rows, key=_fold_kind):
+        among = tuple(run)
+        if kind and len(among) >= 3:
+            yield _fold(among, kind)
         else:
-            yield from found[at:end]
-        at = end
+            yield from among
 
 
-def _fold_kind(row: Row) -> str:
+def _fold_kind(row: TranscriptRow) -> str:
+    """Return what a row may be folded as; nothing for one that must be seen."""
     if row.kind == "call":
         quiet = row.name in _READS and row.state == "done" and not row.pictures
         return "reads" if quiet else ""
-    return f"{row.kind} {row.depth}" if row.kind in _FOLDED and row.state == "done" else ""
+    return f"{row.kind} {row.depth}" if row.kind in _FOLDED_KINDS and row.state == "done" else ""
 
 
-def _fold(inside: Sequence[Row], kind: str) -> Row:
-    first = inside[0]
+def _fold(rows: tuple[TranscriptRow, ...], kind: str) -> TranscriptRow:
+    first = rows[0]
     if kind == "reads":
-        counts: dict[str, int] = {}
-        for row in inside:
-            counts[_READS[row.name]] = counts.get(_READS[row.name], 0) + 1
+        counts = Counter(_READS[row.name] for row in rows)
         name = " · ".join(amount(count, noun, _PLURALS.get(noun)) for noun, count in counts.items())
     else:
-        name = f"{len(inside):,} × {first.name}"
-    names = list(dict.fromkeys(row.target.rpartition("/")[2] for row in inside if row.target))
-    return Row(
+        name = f"{len(rows):,} × {first.name}"
+    names = list(dict.fromkeys(row.target.rpartition("/")[2] for row in rows if row.target))
+    return TranscriptRow(
         key=f"{first.key}-fold", kind="fold", depth=first.depth, sign="≡", name=name, target=", ".join(names)[:300],
-        time=first.time, tokens=sum(row.tokens or 0 for row in inside) or None,
-        size=sum(row.size or 0 for row in inside) or None, rows=tuple(inside),
+        time=first.time, tokens=sum(row.tokens or 0 for row in rows) or None,
+        size=sum(row.size or 0 for row in rows) or None, rows=rows,
     )  # fmt: skip
 
 
-def _bracketed(found: Iterable[Row], messages: dict[str, str]) -> Iterator[Row]:
-    """Mark the calls that were made together (rule 3); what is folded too."""
-    among = [replace(row, rows=tuple(_bracketed(row.rows, messages))) if row.kind == "fold" else row for row in found]
-    groups = [messages.get(row.key, "") for row in among]
-    for place, row in enumerate(among):
-        group = groups[place]
-        before = bool(group) and place > 0 and groups[place - 1] == group
-        after = bool(group) and place + 1 < len(groups) and groups[place + 1] == group
-        bracket = "middle" if before and after else "last" if before else "first" if after else ""
-        yield replace(row, bracket=bracket) if bracket else row
+def _bracket(rows: Iterable[TranscriptRow], messages: dict[str, str]) -> Iterator[TranscriptRow]:
+    """Mark the calls that were made together (rule 3), also those that are folded."""
+    among = [replace(row, rows=tuple(_bracket(row.rows, messages))) if row.kind == "fold" else row for row in rows]
+    groups = ["", *(messages.get(row.key, "") for row in among), ""]
+    for before, group, after, row in zip(groups, groups[1:], groups[2:], among, strict=False):
+        is_first, is_last = before != group, after != group
+        if group and not (is_first and is_last):
+            row = replace(row, bracket="first" if is_first else "last" if is_last else "middle")
+        yield row

@@ -1,115 +1,172 @@
-"""Stretches of a file told again: its lines and its index in, sections with rows out.
+"""Sections of a session page: reads parts of a session file again and turns them into sections with rows.
 
 Rules
-  1. A stretch is read from its place and told with what the index knows of the rest: where results stand that came
-     later, which lines were written before, which prompts waited in the queue.
+  1. A part is read from its offset and shown with what the index knows of the rest: where later results stand, which
+     lines were written before, which prompts were queued.
+  2. A page loads rows in batches of about equal height. A batch is made of chunks (`index.py`, rule 2) that follow each
+     other, of one turn or of several.
+  3. What is appended to a file changes the last batch and adds others: no other batch changes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from unspool.export.depth import Depth
-from unspool.export.story import Known
-from unspool.format.blocks import ToolResult, ToolUse
-from unspool.format.entry import Entry, Item
-from unspool.format.records import Assistant, User
-from unspool.graph.tool_calls import ToolCall
-from unspool.page.index import Index
-from unspool.page.line_reader import Lines
-from unspool.page.rows import Around, Block, Row, Section, blocks, each, rows, shown
+import msgspec
+from msgspec.structs import replace
+
+from unspool.export import Depth, StoryContext
+from unspool.format import Assistant, Entry, Item, ToolResult, ToolUse, User
+from unspool.graph import ToolCall
+from unspool.page.images import ImageInfo
+from unspool.page.index import CHUNK_STEPS, SessionIndex
+from unspool.page.line_reader import LineReader
+from unspool.page.rows import RowBuilder, TranscriptRow, walk_rows
+
+_ROW_PIXELS, _LINE_PIXELS, _TITLE_PIXELS = 28, 22, 44
+_LINE_CHARACTERS = 90
+_BATCH_TURNS = 60
+"""The most turns of a batch."""
 
 
-class Telling:
-    """Tells what stands where."""
+class RowBatch(msgspec.Struct, frozen=True):
+    """Turns, or parts of long ones, whose rows are loaded together."""
 
-    def __init__(self, lines: Lines, index: Index, prefix: str, agent_of: Callable[[str], str | None]) -> None:
+    first: int
+    first_chunk: int
+    last: int
+    last_chunk: int
+    start: int = 0
+    """Its offset in the file."""
+    steps: int = 0
+    characters: int = 0
+
+    @property
+    def id(self) -> str:
+        """Its name on the page, which stays the same while the file grows."""
+        return f"{self.first}-{self.first_chunk}"
+
+    def has(self, turns: range | None) -> bool:
+        """Tell whether it has any of these turns; without turns, always."""
+        return turns is None or (bool(turns) and self.first <= turns[-1] and turns[0] <= self.last)
+
+    @property
+    def height(self) -> int:
+        """About how many pixels it takes."""
+        text = self.characters // _LINE_CHARACTERS * _LINE_PIXELS
+        return self.steps * _ROW_PIXELS + text + (self.last - self.first + 1) * _TITLE_PIXELS
+
+
+def split_into_batches(index: SessionIndex) -> list[RowBatch]:
+    """Return the batches of a file, in order."""
+    batches: list[RowBatch] = []
+    for number, turn in enumerate(index.turns):
+        for place, chunk in enumerate(turn.chunks if number or index.has_opening else ()):
+            before = batches[-1] if batches else None
+            if before is None or before.steps >= CHUNK_STEPS or number - before.first >= _BATCH_TURNS:
+                batches.append(RowBatch(number, place, number, place, chunk.start, chunk.steps, chunk.characters))
+            else:
+                steps, characters = before.steps + chunk.steps, before.characters + chunk.characters
+                batches[-1] = replace(before, last=number, last_chunk=place, steps=steps, characters=characters)
+    return batches
+
+
+class TurnSection(msgspec.Struct, frozen=True, kw_only=True):
+    """A turn on a page, or a chunk of one."""
+
+    number: int
+    chunk: int = 0
+    """Which part of a long turn."""
+    chunks: int = 1
+    left: bool = False
+    starts_branch: bool = False
+    rows: tuple[TranscriptRow, ...] = ()
+
+
+class SectionReader:
+    """Reads sections of a file from the offsets in its index."""
+
+    def __init__(
+        self, lines: LineReader, index: SessionIndex, prefix: str, agent_of: Callable[[str], str | None]
+    ) -> None:
         self._lines = lines
         self._index = index
         self._prefix = prefix
         self._agent_of = agent_of
-        self.blobs: dict[str, int] = {}
-        """Where pictures are that were told of, by their digest."""
+        self.image_offsets: dict[str, int] = {}
+        """The offsets of lines with images that were shown, by the digest of the image."""
 
-    def turns(self, numbers: range | None, depth: Depth) -> list[Section]:
+    def read_turns(self, numbers: range | None = None, depth: Depth = Depth.STEPS) -> list[TurnSection]:
         """Return turns with their rows; all of them if none are named."""
-        parts = self._index.parts
-        numbers = range(len(parts)) if numbers is None else numbers
+        turns = self._index.turns
         return [
-            self._section(number, chunk, depth)
-            for number in numbers
-            if 0 <= number < len(parts) and (number or self._index.has_opening)
-            for chunk in range(len(parts[number].chunks))
+            self._read_section(number, chunk, depth)
+            for number in (range(len(turns)) if numbers is None else numbers)
+            if 0 <= number < len(turns) and (number or self._index.has_opening)
+            for chunk in range(len(turns[number].chunks))
         ]
 
-    def block(self, block: Block, depth: Depth) -> list[Section]:
-        """Return what a page loads at once."""
-        numbers = range(block.first, block.last + 1)
-        return [self._section(number, chunk, depth) for number in numbers for chunk in self._chunks(block, number)]
+    def read_batch(self, batch: RowBatch, depth: Depth = Depth.STEPS) -> list[TurnSection]:
+        """Return the sections of a batch with their rows."""
+        return [self._read_section(number, chunk, depth) for number, chunk in self._chunks(batch)]
 
-    def spans(self) -> Iterator[tuple[Block, int, int]]:
-        """Yield each block with where it begins and ends."""
-        for block in blocks(self._index):
-            start, _ = self._span(block.first, block.first_chunk)
-            _, end = self._span(block.last, block.last_chunk)
-            yield block, start, end
+    def batch_range(self, batch: RowBatch) -> tuple[int, int]:
+        """Return the offsets between which a batch lies."""
+        return batch.start, self._index.chunk_range(batch.last, batch.last_chunk)[1]
 
-    def spans_of(self, block: Block) -> Iterator[tuple[int, int]]:
-        """Yield where the chunks of a block begin and end."""
-        for number in range(block.first, block.last + 1):
-            yield from (self._span(number, chunk) for chunk in self._chunks(block, number))
+    def chunk_ranges(self, batch: RowBatch) -> Iterator[tuple[int, int]]:
+        """Yield the offsets between which the chunks of a batch lie."""
+        return (self._index.chunk_range(number, chunk) for number, chunk in self._chunks(batch))
 
-    def rows_at(self, item: Item) -> tuple[Row, ...]:
+    def rows_of(self, item: Item) -> tuple[TranscriptRow, ...]:
         """Return the rows of one line."""
-        found = rows([item], self._around([item]))
-        return tuple(row for one in found for row in (one.rows or (one,)))
+        rows = self._row_builder([item]).build([item])
+        return tuple(inner for row in rows for inner in (row.rows or (row,)))
 
-    def call_at(self, offset: int, block: int) -> ToolCall | None:
-        """Return the tool call that stands at a place."""
-        entry = self._lines.entry(offset)
+    def read_call(self, offset: int, number: int) -> ToolCall | None:
+        """Return the tool call at an offset and the number of a block."""
+        entry = self._lines.read_entry(offset)
         if entry is None or not isinstance(entry.record, User | Assistant):
             return None
-        among = entry.record.message.blocks
-        use = among[block] if block < len(among) else None
+        blocks = entry.record.message.blocks
+        use = blocks[number] if number < len(blocks) else None
         if not isinstance(use, ToolUse) or use.id not in self._index.calls:
             return None
-        return self._call(use, entry, {offset: entry})
+        return self._pair(use, entry, {offset: entry})
 
-    def _section(self, number: int, chunk: int, depth: Depth) -> Section:
-        part, ways = self._index.parts[number], self._index.branches.ways()
-        items = self._lines.between(*self._span(number, chunk))
-        told = rows(items, self._around(items))
-        self.blobs |= {picture.digest: picture.place for row in each(told) for picture in row.pictures}
-        return Section(
+    def remember_images(self, images: Iterable[ImageInfo]) -> None:
+        """Note where images stand, so that their bytes are found without a search."""
+        self.image_offsets |= {image.digest: image.place for image in images}
+
+    def _read_section(self, number: int, chunk: int, depth: Depth) -> TurnSection:
+        turn, branches = self._index.turns[number], self._index.branches.layout()
+        items = self._lines.read_range(*self._index.chunk_range(number, chunk))
+        rows = self._row_builder(items).build(items)
+        self.remember_images(image for row in walk_rows(rows) for image in row.pictures)
+        return TurnSection(
             number=number,
             chunk=chunk,
-            chunks=len(part.chunks),
-            left=self._is_left(number),
-            starts_branch=part.start in ways.forks,
-            rows=shown(told, depth),
+            chunks=len(turn.chunks),
+            left=self._is_abandoned(number),
+            starts_branch=turn.start in branches.forks,
+            rows=tuple(row for row in rows if row.depth <= depth),
         )
 
-    def _is_left(self, number: int) -> bool:
+    def _is_abandoned(self, number: int) -> bool:
         """Tell whether a turn is on a branch that was left; one that no branch knows is where the one before it is."""
-        ways = self._index.branches.ways()
-        while number > 0:
-            start = self._index.parts[number].start
-            if start in ways.known:
-                return start not in ways.active
-            number -= 1
-        return False
+        branches = self._index.branches.layout()
+        starts = (self._index.turns[earlier].start for earlier in range(number, 0, -1))
+        known = next((start for start in starts if start in branches.known), None)
+        return known is not None and known not in branches.active
 
-    def _chunks(self, block: Block, number: int) -> range:
-        first = block.first_chunk if number == block.first else 0
-        last = block.last_chunk if number == block.last else len(self._index.parts[number].chunks) - 1
-        return range(first, last + 1)
+    def _chunks(self, batch: RowBatch) -> Iterator[tuple[int, int]]:
+        """Yield the numbers of turns and of their chunks that are in a batch."""
+        for number in range(batch.first, batch.last + 1):
+            first = batch.first_chunk if number == batch.first else 0
+            last = batch.last_chunk if number == batch.last else len(self._index.turns[number].chunks) - 1
+            yield from ((number, chunk) for chunk in range(first, last + 1))
 
-    def _span(self, number: int, chunk: int) -> tuple[int, int]:
-        chunks = self._index.parts[number].chunks
-        end = chunks[chunk + 1].start if chunk + 1 < len(chunks) else self._index.range_of(number)[1]
-        return chunks[chunk].start, end
-
-    def _around(self, items: Sequence[Item]) -> Around:
+    def _row_builder(self, items: Sequence[Item]) -> RowBuilder:
         index = self._index
         entries = {item.offset: item for item in items if isinstance(item, Entry)}
         calls: dict[str, ToolCall] = {}
@@ -119,22 +176,22 @@ class Telling:
                 continue
             for block in entry.record.message.blocks:
                 if isinstance(block, ToolUse):
-                    called = index.calls.get(block.id)
-                    if block.id not in calls or (called and called.use == entry.offset):
-                        calls[block.id] = self._call(block, entry, entries)
+                    call = index.calls.get(block.id)
+                    if block.id not in calls or (call and call.use == entry.offset):
+                        calls[block.id] = self._pair(block, entry, entries)
                 elif isinstance(block, ToolResult) and index.calls[block.tool_use_id].use < 0:
                     orphans[block.tool_use_id] = index.calls[block.tool_use_id].result
-        known = Known(calls, orphans, index.queued, index.repeated, index.is_main)
-        return Around(known, index.cwd, self._prefix, self._agent_of)
+        known = StoryContext(calls, orphans, index.queued, index.repeated, index.is_main)
+        return RowBuilder(known, cwd=index.fact_collector.cwd, prefix=self._prefix, agent_of=self._agent_of)
 
-    def _call(self, use: ToolUse, entry: Entry, entries: dict[int, Entry]) -> ToolCall:
+    def _pair(self, use: ToolUse, entry: Entry, entries: dict[int, Entry]) -> ToolCall:
         """Return a call with its result, wherever that stands."""
-        called = self._index.calls[use.id]
-        if called.use != entry.offset:  # written again: it is told where it was first
-            return ToolCall(use, Entry(called.use, b"", entry.record))
-        given = entries.get(called.result) or (self._lines.entry(called.result) if called.result >= 0 else None)
-        if given is None or not isinstance(given.record, User | Assistant):
+        call = self._index.calls[use.id]
+        if call.use != entry.offset:  # a copy of an earlier line: the call is shown where it stood first
+            return ToolCall(use, Entry(call.use, b"", entry.record))
+        answer = entries.get(call.result) or (self._lines.read_entry(call.result) if call.result >= 0 else None)
+        if answer is None or not isinstance(answer.record, User | Assistant):
             return ToolCall(use, entry)
-        found = (block for block in given.record.message.blocks if isinstance(block, ToolResult))
-        result = next((block for block in found if block.tool_use_id == use.id), None)
-        return ToolCall(use, entry, result, given if result else None)
+        results = (block for block in answer.record.message.blocks if isinstance(block, ToolResult))
+        result = next((block for block in results if block.tool_use_id == use.id), None)
+        return ToolCall(use, entry, result, answer if result else None)

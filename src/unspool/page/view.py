@@ -1,122 +1,105 @@
-"""One session on a page: a `home.Session` in; outline, rows, details, chart, agents out. It grows with its file.
+"""One session as its page sees it: outline, sections, details, chart, agents. It grows with its file.
 
 Rules
-  1. Of the file only the index is held (`index.py`); lines are read again when they are shown.
-  2. What is read in several goes is what would have been read at once. A line without its end waits for it, unless it
+  1. Only the index of the file is held (`index.py`); lines are read again when they are shown.
+  2. What is read in several steps is what would have been read at once. A line without its end waits for it, unless it
      is a whole document.
-  3. A file that has become another is read anew, and the growth says so.
-  4. The files of agents are read when somebody asks for them.
+  3. A file that was replaced by another is read anew, and the growth tells that.
+  4. The files of agents are read when they are needed.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Container, Iterable
+from typing import Any
 
 import msgspec
 
 from unspool.errors import NotFound
-from unspool.export.depth import Depth
-from unspool.format.blocks import ToolResult
-from unspool.format.codec import decode
-from unspool.format.entry import Entry, Item
-from unspool.format.records import User
-from unspool.format.tools import parse
-from unspool.graph.tool_calls import ToolCall
+from unspool.export import Depth
+from unspool.format import Entry, Item, ToolResult, User, decode
 from unspool.home import Session
-from unspool.page import outline
-from unspool.page.chart import Request, requests
-from unspool.page.images import Blob, blobs
-from unspool.page.index import Index
-from unspool.page.index_cache import Restored, packed, unpacked
-from unspool.page.line_reader import Lines
-from unspool.page.outline import Head, Outline
-from unspool.page.rows import Block, Row, Section, blocks, each
-from unspool.page.sections import Telling
-from unspool.read.lines import MAX_LINE
-from unspool.read.position import START, Change
-from unspool.read.scan import Kind, Source, scan
-from unspool.read.tail import pieces
+from unspool.page.agents import AgentReader
+from unspool.page.chart import BilledRequest, ContextChart, bill_requests, build_chart
+from unspool.page.images import ImageBytes, find_image
+from unspool.page.index import SessionIndex
+from unspool.page.index_cache import pack_index, unpack_index
+from unspool.page.line_reader import LineReader
+from unspool.page.outline import SessionOutline, build_outline
+from unspool.page.rows import TranscriptRow, walk_rows
+from unspool.page.sections import RowBatch, SectionReader, TurnSection, split_into_batches
+from unspool.read import MAX_LINE, START, Change, Kind, Position, Source, pieces, scan
 
-if TYPE_CHECKING:  # loaded when asked for
-    from unspool.page.agents import AgentTree, Crew
-    from unspool.page.chart import Chart
-    from unspool.page.detail import Detail
-    from unspool.page.find import Match
+_AGENT_ID = re.compile(r"[A-Za-z0-9_-]{1,80}")
+_MAX_OPEN_AGENTS = 16
 
 
-class Fresh(msgspec.Struct, frozen=True):
-    """A row that is new or other than it was, and where it belongs."""
+class ChangedRow(msgspec.Struct, frozen=True):
+    """A row that is new or has changed, and where it belongs."""
 
-    block: Block
-    section: Section
+    batch: RowBatch
+    section: TurnSection
     """Without its rows."""
-    row: Row
+    row: TranscriptRow
 
 
 class Growth(msgspec.Struct, frozen=True):
-    """What has come since the last look."""
+    """What has come since the file was last read."""
 
     position: int
-    rows: tuple[Fresh, ...] = ()
-    """New or changed rows."""
+    rows: tuple[ChangedRow, ...] = ()
     outline_changed: bool = False
     restarted: bool = False
-    """The file has become another, or turns were joined: everything is to be asked for again."""
+    """The file was replaced by another, or turns were merged: everything is to be loaded again."""
 
     def __bool__(self) -> bool:
         return bool(self.rows) or self.outline_changed or self.restarted
 
 
-class View:
+class PageView:
     """A session, or one of its agents, as a page sees it."""
 
     def __init__(self, session: Session, source: Source | None = None) -> None:
         self.session = session
         self.source = source or session.source
         self.agent_id = source.agent_id or source.path.stem if source else None
+        self.id = session.id
+        self.prefix = f"{self.agent_id}/" if self.agent_id else ""
+        """What the keys of its rows begin with."""
+        # One file may hold the lines of agents of several sessions.
         only = session.id if source and source.session_id is None else None
-        self.lines = Lines(session.home.reader, self.source.path, only)
-        self._start()
+        self.lines = LineReader(session.home.reader, self.source.path, only)
+        self._start(SessionIndex(str(self.source.path)), START)
 
     @classmethod
-    def read(cls, session: Session, kept: bytes | None = None) -> View:
-        """Read a session as far as it is written; from where `keep` was asked on, if what it gave is at hand."""
+    def read(cls, session: Session, packed: bytes | None = None) -> PageView:
+        """Read a session as far as it is written; from where `pack` was called on, if its bytes are at hand."""
         view = cls(session)
-        restored = unpacked(kept, str(view.source.path)) if kept else None
-        if restored is not None:
-            view._start(restored)
-            view._read_on()
-            view.index.was_joined = False
-            view.index.changed.clear()
-            view._fresh(view.index.end)
-        else:
+        unpacked = unpack_index(packed, str(view.source.path)) if packed else None
+        if unpacked is None:
             view.grow()
+            return view
+        view._start(*unpacked)
+        view._read_new_lines()
+        view.index.was_merged = False
+        view.index.changed.clear()
+        view._find_changed_rows(view.index.end)
         return view
 
-    def keep(self) -> bytes:
-        """Return what was read, for `read` to go on from: a long session then opens at once."""
-        return packed(self.index, self._position)
+    def pack(self) -> bytes:
+        """Return the index and the position as bytes, for `read` to go on from: a long session then opens at once."""
+        return pack_index(self.index, self._position)
 
-    def _start(self, restored: Restored | None = None) -> None:
-        self.index, self._position = restored or (Index(str(self.source.path)), START)
-        self._bills: tuple[int, list[Request]] | None = None
-        self._outline: tuple[int, Outline] | None = None
-        self._told: dict[str, int] = {}
-        self._telling = Telling(self.lines, self.index, self.prefix, self.agent_of)
-        self._agents: dict[str, View] = {}
-        self._crew: Crew | None = None
-
-    @property
-    def id(self) -> str:
-        """The session's id."""
-        return self.session.id
-
-    @property
-    def prefix(self) -> str:
-        """What the keys of its rows begin with."""
-        return f"{self.agent_id}/" if self.agent_id else ""
+    def _start(self, index: SessionIndex, position: Position) -> None:
+        self.index, self._position = index, position
+        self.sections = SectionReader(self.lines, index, self.prefix, self.agent_of)
+        self.agents = AgentReader(self)
+        self._bills: tuple[int, list[BilledRequest]] | None = None
+        self._outline: tuple[int, SessionOutline] | None = None
+        # Hashes of the rows that may still change, by their keys.
+        self._shown: dict[str, int] = {}
+        self._open_agents: dict[str, PageView] = {}
 
     @property
     def position(self) -> int:
@@ -126,254 +109,190 @@ class View:
     # reading
 
     def grow(self) -> Growth:
-        """Read what was appended since."""
-        before, turns, ways = self.index.end, len(self.index.parts), self.index.branches.ways()
-        restarted = self._read_on()
+        """Read what was appended since the last time."""
+        before, turns, branches = self.index.end, len(self.index.turns), self.index.branches.layout()
+        restarted = self._read_new_lines()
         index = self.index
-        restarted = restarted or index.was_joined
-        index.was_joined = False
+        restarted = restarted or index.was_merged
+        index.was_merged = False
         if index.end == before and not restarted:
             return Growth(before)
         if restarted or not before:
             index.changed.clear()
-            self._fresh(index.end)
+            self._find_changed_rows(index.end)
             return Growth(index.end, (), True, restarted)
-        changed = len(index.parts) != turns or index.branches.ways() != ways
-        return Growth(index.end, self._fresh(before), changed)
+        changed = len(index.turns) != turns or index.branches.layout() != branches
+        return Growth(index.end, self._find_changed_rows(before), changed)
 
-    def _read_on(self) -> bool:
-        """Take the new lines; tell whether the file has become another."""
+    def _read_new_lines(self) -> bool:
+        """Add the new lines to the index; tell whether the file was replaced by another."""
         path, restarted = self.source.path, False
-        if not path.exists():
+        if not path.exists():  # only the archive still has it
             if not self.index.end:
-                self._take(self.lines.own(list(self.session.home.reader.items(path))))
+                self._add_items(self.lines.keep_own(list(self.session.home.reader.items(path))))
             return False
         for number, piece in enumerate(pieces(path, self._position)):
             if number == 0 and piece.change not in (Change.NEW, Change.SAME, Change.GROWN):
                 restarted = True
-                self._start()
-            self._take(self.lines.own(piece.items))
+                self._start(SessionIndex(str(path)), START)
+            self._add_items(self.lines.keep_own(piece.items))
             self._position = piece.position
-        self._take_whole()
+        self._add_unfinished_line()
         return restarted
 
-    def _take_whole(self) -> None:
-        """Take a last line without its end, if it is a whole document (rule 2)."""
+    def _add_unfinished_line(self) -> None:
+        """Add a last line without its end, if it is a whole document (rule 2)."""
         rest = self.lines.reader.part(self.source.path, self._position.offset, MAX_LINE)
         if rest.rstrip().endswith(b"}") and b"\n" not in rest:
             match decode(rest, self._position.offset):
                 case [Entry(flaws=()) as entry] if entry.offset >= self.index.end:
-                    self._take(self.lines.own([entry]))
-                case _:
-                    pass
+                    self._add_items(self.lines.keep_own([entry]))
 
-    def _take(self, items: Iterable[Item]) -> None:
+    def _add_items(self, items: Iterable[Item]) -> None:
         end = self.index.end
         for item in items:
             if item.offset >= end:
-                self.index.take(item)
-            else:  # a last line that was taken without its end comes again with it
+                self.index.add(item)
+            else:  # a last line that was added without its end comes again with it
                 self.index.end = max(self.index.end, item.offset + item.length)
         self.index.finish()
 
-    def _fresh(self, before: int) -> tuple[Fresh, ...]:
-        """Return the rows that are new or have changed since a place."""
-        index = self.index
-        touched = {offset for offset in index.changed if offset < before}
-        index.changed.clear()
-        found: list[Fresh] = []
-        told: dict[str, int] = {}
-        among = list(self._telling.spans())
-        for block, start, end in among:
-            is_last = end > before or block is among[-1][0]
-            here = [offset for offset in touched if start <= offset < end]
+    def _find_changed_rows(self, before: int) -> tuple[ChangedRow, ...]:
+        """Return the rows that are new or have changed since the file ended at an offset."""
+        touched = {offset for offset in self.index.changed if offset < before}
+        self.index.changed.clear()
+        changed: list[ChangedRow] = []
+        shown: dict[str, int] = {}
+        batches = split_into_batches(self.index)
+        for batch in batches:
+            start, end = self.sections.batch_range(batch)
+            is_last = end > before or batch is batches[-1]
+            here = {offset for offset in touched if start <= offset < end}
             if not is_last and not here:
                 continue
-            for section in self.block(block, Depth.ALL):
+            for section in self.sections.read_batch(batch, Depth.ALL):
                 for row in section.rows:
-                    mark = hash(msgspec.json.encode(row))
-                    told[row.key] = mark
-                    if self._told.get(row.key) != mark and (is_last or _is_about(row, here)):
-                        found.append(Fresh(block, msgspec.structs.replace(section, rows=()), row))
-        self._told = told
-        return tuple(found)
+                    digest = hash(msgspec.json.encode(row))
+                    shown[row.key] = digest
+                    if self._shown.get(row.key) != digest and (is_last or _has_line(row, here)):
+                        changed.append(ChangedRow(batch, msgspec.structs.replace(section, rows=()), row))
+        self._shown = shown
+        return tuple(changed)
 
     # what there is
 
     @property
-    def bills(self) -> list[Request]:
+    def bills(self) -> list[BilledRequest]:
         """Every request of the file, each once."""
         if self._bills is None or self._bills[0] != self.index.end:
-            self._bills = (self.index.end, requests(self.index))
+            self._bills = (self.index.end, bill_requests(self.index))
         return self._bills[1]
 
-    def outline(self) -> Outline:
-        """Return head and turns."""
+    def outline(self) -> SessionOutline:
+        """Return the facts about the session and its turns."""
         if self._outline is None or self._outline[0] != self.index.end:
-            self._outline = (self.index.end, outline.outline(self.index, self.bills, self._head()))
+            outline = build_outline(
+                self.index,
+                self.bills,
+                id=self.id,
+                agent=self.agent_id,
+                project=self.session.source.project,
+                agents=0 if self.agent_id else len(self.session.agent_sources),
+                path=str(self.source.path),
+            )
+            self._outline = (self.index.end, outline)
         return self._outline[1]
 
-    def _head(self) -> Head:
-        session = self.session
-        agents = 0 if self.agent_id else len(session.agent_sources)
-        project = session.source.project
-        return Head(
-            id=session.id, title="", agent=self.agent_id, project=project, agents=agents, path=str(self.source.path)
-        )
+    def chart(self) -> ContextChart:
+        """Return context and cost, request by request."""
+        return build_chart(self.index, self.bills)
 
-    def blocks(self) -> list[Block]:
-        """Return what a page loads at once: some short turns, or a part of a long one."""
-        return blocks(self.index)
+    def to_dict(self, turns: range | None = None, depth: Depth = Depth.STEPS) -> dict[str, Any]:
+        """Return the page as plain data, for its JSON variant."""
+        outline: dict[str, Any] = msgspec.to_builtins(self.outline(), str_keys=True)
+        sections = self.sections.read_turns(turns, depth)
+        return {**outline, "position": self.position, "sections": msgspec.to_builtins(sections)}
 
-    def rows(self, turns: range | None = None, depth: Depth = Depth.STEPS) -> list[Section]:
-        """Return turns with their rows; all of them if none are named."""
-        return self._telling.turns(turns, depth)
+    def locate(self, key: str) -> tuple[PageView, int, int]:
+        """Return whose line a key names, its offset, and the number of the block.
 
-    def block(self, block: Block, depth: Depth = Depth.STEPS) -> list[Section]:
-        """Return what a page loads at once."""
-        return self._telling.block(block, depth)
-
-    def spans_of(self, block: Block) -> Iterator[tuple[int, int]]:
-        """Yield where the chunks of a block begin and end."""
-        return self._telling.spans_of(block)
-
-    # details
-
-    def split(self, key: str) -> tuple[View, int, int]:
-        """Return whose line a key names, where it begins, and the number of the block.
-
-        A key without a block names the step in which the line at that place is told: of a result, its call.
+        A key without a block names the step that shows the line at that offset: for a result, its call.
         """
         agent, slash, place = key.rpartition("/")
         offset, dot, block = place.partition(".")
         if not offset.isdecimal() or (dot and not block.isdecimal()) or len(offset) > 18 or len(block) > 9:
             raise NotFound(f"no such step: `{key}`", hint="a step is named as in `1024.0`")
-        view = self.agent(agent) if slash and agent != self.agent_id else self
-        return (view, int(offset), int(block)) if dot else (view, *view._told_at(int(offset)))
+        view = self.open_agent(agent) if slash and agent != self.agent_id else self
+        return (view, int(offset), int(block)) if dot else (view, *view._step_at(int(offset)))
 
-    def _told_at(self, offset: int) -> tuple[int, int]:
-        entry = self.lines.entry(offset)
+    def _step_at(self, offset: int) -> tuple[int, int]:
+        entry = self.lines.read_entry(offset)
         if entry is not None and isinstance(entry.record, User):
-            for one in entry.record.message.blocks:
-                if isinstance(one, ToolResult) and (called := self.index.calls.get(one.tool_use_id)):
-                    place, _, block = called.key.partition(".")
-                    return int(place), int(block)
+            for block in entry.record.message.blocks:
+                if isinstance(block, ToolResult) and (call := self.index.calls.get(block.tool_use_id)):
+                    place, _, number = call.key.partition(".")
+                    return int(place), int(number)
         if entry is None and offset and self.lines.reader.part(self.lines.path, offset - 1, 1) != b"\n":
             raise NotFound(f"no line begins at `{offset}`", hint="a step is named as in `1024.0`")
         return offset, 0
 
-    def detail(self, key: str, *, whole: bool = False) -> Detail:
-        """Return everything about a step; `whole`: also what is too long to be shown unasked."""
-        from unspool.page.detail import detail
+    # images
 
-        view, offset, block = self.split(key)
-        return detail(view, offset, block, whole=whole)
-
-    def call_at(self, offset: int, block: int) -> ToolCall | None:
-        """Return the tool call that stands at a place."""
-        return self._telling.call_at(offset, block)
-
-    def rows_at(self, item: Item) -> tuple[Row, ...]:
-        """Return the rows of one line."""
-        return self._telling.rows_at(item)
-
-    def blob(self, digest: str) -> Blob | None:
-        """Return the bytes of a picture by their SHA-256: of this file or of one of its agents."""
+    def image(self, digest: str) -> ImageBytes | None:
+        """Return an image of this file or of one of its agents by its SHA-256."""
         if len(digest) != 64 or not digest.isalnum():
             return None
-        for view in (self, *self._agents.values()):
-            if digest in view._telling.blobs:
-                return view._blob_at(view._telling.blobs[digest], digest)
-        return self._searched(digest)
+        for view in (self, *self._open_agents.values()):
+            if digest in view.sections.image_offsets:
+                return view._read_image(digest)
+        return self._search_image(digest)
 
-    def _searched(self, digest: str) -> Blob | None:
-        """Look through all lines: a page of before may ask for what nobody has looked at since."""
-        for block in self.blocks():
-            self.block(block, Depth.PROMPTS)
-            if digest in self._telling.blobs:
-                return self._blob_at(self._telling.blobs[digest], digest)
+    def _search_image(self, digest: str) -> ImageBytes | None:
+        """Look through all lines: a page from before a restart may request what was not read since."""
+        for batch in split_into_batches(self.index):
+            self.sections.read_batch(batch, Depth.PROMPTS)
+            if digest in self.sections.image_offsets:
+                return self._read_image(digest)
         sources = () if self.agent_id else self.session.agent_sources
-        agents = (self.agent(source.agent_id or source.path.stem) for source in sources)
-        return next((blob for blob in (agent._searched(digest) for agent in agents) if blob), None)
+        agents = (self.open_agent(source.agent_id or source.path.stem) for source in sources)
+        return next((image for image in (agent._search_image(digest) for agent in agents) if image), None)
 
-    def _blob_at(self, offset: int, digest: str) -> Blob | None:
-        entry = self.lines.entry(offset)
-        if entry is None:
-            return None
-        raw = entry.record.tool_use_result if isinstance(entry.record, User) else None
-        structured = parse.parse_result(None, raw) if raw else None
-        return next((blob for found, blob in blobs(entry, structured) if found == digest), None)
+    def _read_image(self, digest: str) -> ImageBytes | None:
+        entry = self.lines.read_entry(self.sections.image_offsets[digest])
+        return find_image(entry, digest) if entry is not None else None
 
-    def remember_blob(self, digest: str, offset: int) -> None:
-        """Note where a picture is."""
-        self._telling.blobs[digest] = offset
-
-    # the rest is read when asked for
-
-    @property
-    def crew(self) -> Crew:
-        """Who works for this session."""
-        from unspool.page.agents import Crew
-
-        if self._crew is None:
-            self._crew = Crew(self)
-        return self._crew
-
-    def agents(self) -> AgentTree:
-        """Return the agents of the session as a tree."""
-        return self.crew.tree()
+    # agents
 
     def agent_of(self, call: str) -> str | None:
         """Return the agent that a call started."""
-        found = self.index.agents.get(call)
-        return found if found is not None else self.crew.by_call.get(call)
+        agent = self.index.agents.get(call)
+        return agent if agent is not None else self.agents.by_call.get(call)
 
-    def agent(self, id: str) -> View:
-        """Return an agent's own page."""
-        source = next((one for one in self.session.agent_sources if id in (one.agent_id, one.path.stem)), None)
-        source = source or self._late(id)
-        if source is not None:
-            view = self._agents.get(id)
-            if view is None:
-                view = View(self.session, source)
-                view.grow()
-                while len(self._agents) >= _OPEN:
-                    self._agents.pop(next(iter(self._agents)))
-                self._agents[id] = view
-            return view
-        raise NotFound(f"no such agent: `{id}`", hint="the page of the session lists its agents")
+    def open_agent(self, id: str) -> PageView:
+        """Return the view of an agent's file."""
+        among = (source for source in self.session.agent_sources if id in (source.agent_id, source.path.stem))
+        source = next(among, None) or self._find_new_agent(id)
+        if source is None:
+            raise NotFound(f"no such agent: `{id}`", hint="the page of the session lists its agents")
+        view = self._open_agents.get(id)
+        if view is None:
+            view = PageView(self.session, source)
+            view.grow()
+            while len(self._open_agents) >= _MAX_OPEN_AGENTS:
+                self._open_agents.pop(next(iter(self._open_agents)))
+            self._open_agents[id] = view
+        return view
 
-    def _late(self, id: str) -> Source | None:
-        """Return the file of an agent that was started since the folder was looked through."""
+    def _find_new_agent(self, id: str) -> Source | None:
+        """Return the file of an agent that was started since the folder was scanned."""
         path = self.session.path.with_suffix("") / "subagents" / f"agent-{id}.jsonl"
-        if not _AGENT.fullmatch(id) or path.is_symlink() or not path.is_file():
+        # The id comes from an address: it must not lead out of the folder.
+        if not _AGENT_ID.fullmatch(id) or path.is_symlink() or not path.is_file():
             return None
         return next(scan(path).of(Kind.AGENT), None)
 
-    def chart(self) -> Chart:
-        """Return context and cost, request by request."""
-        from unspool.page.chart import chart
 
-        return chart(self.index, self.bills)
-
-    def find(self, words: str, most: int = 500) -> list[Match]:
-        """Return where words stand in all that the file says."""
-        from unspool.page.find import find
-
-        return find(self, words, most)
-
-    def data(self, turns: range | None = None, depth: Depth = Depth.STEPS) -> dict[str, Any]:
-        """Return the page as plain data: the JSON twin."""
-        plain: dict[str, Any] = msgspec.to_builtins(self.outline(), str_keys=True)
-        sections = self.rows(turns, depth)
-        return {**plain, "position": self.position, "sections": msgspec.to_builtins(sections)}
-
-
-_AGENT = re.compile(r"[A-Za-z0-9_-]{1,80}")
-_OPEN = 16
-"""How many agents of a session are held at once."""
-
-
-def _is_about(row: Row, offsets: Iterable[int]) -> bool:
-    keys = {f"{offset}." for offset in offsets}
-    return any(one.key.rpartition("/")[2].partition(".")[0] + "." in keys for one in each((row,)))
+def _has_line(row: TranscriptRow, offsets: Container[int]) -> bool:
+    """Tell whether a row, or one folded inside it, shows a line at one of these offsets."""
+    places = (inner.key.rpartition("/")[2].partition(".")[0] for inner in walk_rows((row,)))
+    return any(int(place) in offsets for place in places)

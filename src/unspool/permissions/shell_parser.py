@@ -1,21 +1,17 @@
-"""A shell command taken apart: its text in, the simple commands it would run out. Pure, and never runs anything.
+"""Parse a shell command into the simple commands that it would run. Pure: nothing is ever run.
 
     FOO=1 ls "$(git log)" > out; sh -c 'rm x'   →   git log  ·  FOO=1 ls … > out  ·  sh -c 'rm x'
 
-It reads bash's grammar as far as commands written by a model use it. What it does not understand it says (`doubts`),
-and goes on, so that whoever looks for what is forbidden still finds it.
+The parser covers bash's grammar as far as commands written by a model use it. What it does not understand it records
+in `doubts`, and reads on, so that a caller that searches for forbidden commands still finds them.
 
 Rules
-  1. A part is a command without operators: what `;`, `&&`, `||`, `|`, `&`, a new line, `( )`, `{ }`, `$( )`, backticks
-     and `<( )` hold apart. What is inside quotes is one word; what is inside `$( )`, also in quotes, is parts.
-  2. A word's text is what the program would get, quotes and backslashes gone. What the shell would put in its place is
-     left as it stands, and the word says so (`has_variable`, `has_glob`, …).
-  3. A doubt is never silent: unclosed quotes, functions, arrays, `case`, `[[`, arithmetic, odd `${…}`, control
-     characters, nesting beyond reason.
-
-[merged: escapes.py] What `$'…'` means in a shell: letters written as numbers. Text in, text out. Pure.
-
-[merged: parts.py] What a shell command is made of: words, redirections, parts. Data only.
+  1. Simple commands are separated by `;`, `&&`, `||`, `|`, `&`, a new line, `( )`, `{ }`, `$( )`, backticks and `<( )`.
+     What is inside quotes is one word; what is inside `$( )`, also in quotes, is commands of its own.
+  2. A word's text is what the program would get, without quotes and backslashes. What the shell would expand is left
+     unexpanded, and the word says so (`has_expansion`, `has_glob`, …).
+  3. A doubt is never silent: unclosed quotes, functions, arrays, `case`, `[[`, arithmetic, `${…}` with more than a
+     name, control characters, nesting beyond `MAX_DEPTH`.
 """
 
 from __future__ import annotations
@@ -23,405 +19,428 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-_ESCAPE = re.compile(r"\\(?:x[0-9a-fA-F]{1,2}|u[0-9a-fA-F]{1,4}|U[0-9a-fA-F]{1,8}|[0-7]{1,3}|c.|.)", re.DOTALL)
-_LETTERS = {"a": "\a", "b": "\b", "e": "\x1b", "E": "\x1b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
+MAX_DEPTH = 30
+_BLANKS = " \t"
+_WORD_ENDS = " \t\n;&|<>()"
+_VARIABLE = re.compile(r"\$(?:[A-Za-z_]\w*|[0-9?$#!@*-]|\{[A-Za-z_]\w*\})", re.ASCII)
+_ARITHMETIC_ON_NUMBERS = re.compile(r"\$\(\(([0-9+\-*/% ]*)\)\)")
+_ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)\+?=", re.ASCII)
+_REDIRECT = re.compile(r"[0-9]*(<<<|<<-|<<|<&|<>|<|>>|>\||>&|>)|&>>|&>")
+_CONTROL = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f\x80-\x9f\u00a0\u1680\u2000-\u200f\u2028-\u202f\u205f-\u206f\u3000\ufeff]"
+)
+_ANSI_C_QUOTES = re.compile(r"\$'((?:\\.|[^'\\])*)'", re.DOTALL)
+_ANSI_C_ESCAPE = re.compile(r"\\(?:x[0-9a-fA-F]{1,2}|u[0-9a-fA-F]{1,4}|U[0-9a-fA-F]{1,8}|[0-7]{1,3}|c.|.)", re.DOTALL)
+_LETTER_ESCAPES = dict(zip("abeEfnrtv", "\a\b\x1b\x1b\f\n\r\t\v", strict=True))
+_BACKTICKS = re.compile(r"`((?:\\.|[^`\\])*)`", re.DOTALL)
+_KEYWORDS = frozenset({"if", "then", "elif", "else", "while", "until", "do", "!", "{", "fi", "done", "}"})
+"""Reserved words that only hold commands together: what follows them is a command."""
+_UNSUPPORTED_KEYWORDS = frozenset({"case", "esac", "select", "function", "coproc", "[["})
 
 
-def decoded(text: str) -> str:
-    """Return a text with its escapes replaced.
+class Word(NamedTuple):
+    """A word of a command, and which expansions the shell would still make in it."""
 
-    >>> decoded(r"\\x72\\155")
+    text: str
+    raw: str
+    has_expansion: bool = False
+    """The shell puts something in its place that is not known here: a variable, the output of a command."""
+    has_glob: bool = False
+    has_braces: bool = False
+    has_tilde: bool = False
+
+    @property
+    def is_literal(self) -> bool:
+        """Whether the program gets exactly this text."""
+        return not (self.has_expansion or self.has_glob or self.has_braces or self.has_tilde)
+
+
+class Redirect(NamedTuple):
+    """A file that a command is redirected to or from."""
+
+    is_write: bool
+    target: Word
+
+
+class SimpleCommand(NamedTuple):
+    """One program with its arguments, assignments and redirections: bash's simple command."""
+
+    words: tuple[Word, ...] = ()
+    assignments: tuple[tuple[str, Word], ...] = ()
+    redirects: tuple[Redirect, ...] = ()
+    stdin_texts: tuple[str, ...] = ()
+    """The texts of its here-documents (`<<`) and here-strings (`<<<`)."""
+    raw: str = ""
+
+    @property
+    def program(self) -> str:
+        """The first word; empty if there is none."""
+        return self.words[0].text if self.words else ""
+
+    @property
+    def program_name(self) -> str:
+        """The program without its folder."""
+        return self.program.rpartition("/")[2]
+
+
+class ParsedCommand(NamedTuple):
+    """All simple commands that a text would run, and what in it was not understood."""
+
+    commands: tuple[SimpleCommand, ...]
+    doubts: tuple[str, ...] = ()
+
+
+def parse_command(text: str) -> ParsedCommand:
+    """Return the simple commands of a text, nested ones before those that contain them."""
+    parser = _Parser(text, [], [], 0)
+    if _CONTROL.search(text):
+        parser.doubts.append("it has control characters or odd spaces in it")
+    parser.parse_commands("")
+    return ParsedCommand(tuple(parser.commands), tuple(dict.fromkeys(parser.doubts)))
+
+
+def decode_ansi_c(text: str) -> str:
+    """Return the inside of `$'…'` with its escapes replaced.
+
+    >>> decode_ansi_c(r"\\x72\\155")
     'rm'
     """
-    return _ESCAPE.sub(_letter, text)
+    return _ANSI_C_ESCAPE.sub(_decode_escape, text)
 
 
-def _letter(match: re.Match[str]) -> str:
+def _decode_escape(match: re.Match[str]) -> str:
     code = match[0][1:]
     if code[0] in "xuU" and len(code) > 1:
         number = int(code[1:], 16)
         return chr(number) if number < 0x110000 else "\ufffd"
     if code[0] in "01234567":
         return chr(int(code, 8) & 0xFF)
-    return _LETTERS.get(code, "" if code[0] == "c" and len(code) > 1 else code)
+    return _LETTER_ESCAPES.get(code, "" if code[0] == "c" and len(code) > 1 else code)
 
 
-class Word(NamedTuple):
-    """A word of a command."""
-
-    text: str
-    raw: str
-    has_variable: bool = False
-    """Something comes in its place that is not known here: a variable, the output of a command."""
-    has_glob: bool = False
-    has_braces: bool = False
-    has_tilde: bool = False
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether the program gets exactly this text."""
-        return not (self.has_variable or self.has_glob or self.has_braces or self.has_tilde)
-
-
-class Redirect(NamedTuple):
-    """A file that a part reads or writes by itself."""
-
-    is_write: bool
-    target: Word
-
-
-class Part(NamedTuple):
-    """A simple command."""
-
-    words: tuple[Word, ...] = ()
-    assigned: tuple[tuple[str, Word], ...] = ()
-    redirects: tuple[Redirect, ...] = ()
-    scripts: tuple[str, ...] = ()
-    """Texts that it is fed with by `<<` and `<<<`."""
-    raw: str = ""
-
-    @property
-    def program(self) -> str:
-        """The first word; nothing if there is none."""
-        return self.words[0].text if self.words else ""
-
-
-class Command(NamedTuple):
-    """All that a text would run."""
-
-    parts: tuple[Part, ...]
-    doubts: tuple[str, ...] = ()
-
-
-DEEPEST = 30
-_BLANK = " \t"
-_ENDS = " \t\n;&|<>()"
-_VARIABLE = re.compile(r"\$(?:[A-Za-z_]\w*|[0-9?$#!@*-]|\{[A-Za-z_]\w*\})", re.ASCII)
-_NUMBERS = re.compile(r"\$\(\(([0-9+\-*/% ]*)\)\)")
-_ASSIGNED = re.compile(r"([A-Za-z_]\w*)\+?=", re.ASCII)
-_REDIRECT = re.compile(r"[0-9]*(<<<|<<-|<<|<&|<>|<|>>|>\||>&|>)|&>>|&>")
-_CONTROL = re.compile(
-    r"[\x00-\x08\x0b-\x1f\x7f\x80-\x9f\u00a0\u1680\u2000-\u200f\u2028-\u202f\u205f-\u206f\u3000\ufeff]"
-)
-_ANSI = re.compile(r"\$'((?:\\.|[^'\\])*)'", re.DOTALL)
-_BACKTICKS = re.compile(r"`((?:\\.|[^`\\])*)`", re.DOTALL)
-_OPENING = frozenset({"if", "then", "elif", "else", "while", "until", "do", "!", "{"})
-_CLOSING = frozenset({"fi", "done", "}"})
-_STRANGE = frozenset({"case", "esac", "select", "function", "coproc", "[["})
-
-
-def taken_apart(text: str) -> Command:
-    """Return the parts of a command, those inside others first."""
-    reader = _Reader(text, [], [], 0)
-    if _CONTROL.search(text):
-        reader.doubts.append("it has control characters or odd spaces in it")
-    reader.commands("")
-    return Command(tuple(reader.parts), tuple(dict.fromkeys(reader.doubts)))
-
-
-class _Draft:
-    """A part that is being read."""
+class _CommandBuilder:
+    """A simple command while it is parsed."""
 
     def __init__(self, start: int) -> None:
         self.start = start
         self.words: list[Word] = []
-        self.assigned: list[tuple[str, Word]] = []
+        self.assignments: list[tuple[str, Word]] = []
         self.redirects: list[Redirect] = []
-        self.scripts: list[str] = []
-        self.is_split = False
-        self.number: int | None = None
-        """Which part it has become."""
+        self.stdin_texts: list[str] = []
+        self.has_ampersand_redirect = False
+        self.index: int | None = None
+        """Its place in the parser's list once it is complete."""
 
 
-class _Spelling:
-    """A word that is being read."""
+class _WordBuilder:
+    """A word while it is parsed."""
 
     def __init__(self) -> None:
         self.pieces: list[str] = []
         self.marks: set[str] = set()
+        """Unquoted characters that may start an expansion (`*?[{~`), and `expansion`."""
 
 
-class _Reader:
-    """Where the reading of a text is."""
+class _PendingHeredoc(NamedTuple):
+    """A here-document whose text begins on the next line."""
 
-    def __init__(self, text: str, parts: list[Part], doubts: list[str], depth: int) -> None:
-        self.text, self.parts, self.doubts, self.depth = text, parts, doubts, depth
+    delimiter: str
+    is_expanded: bool
+    strips_tabs: bool
+    command: _CommandBuilder
+
+
+class _Parser:
+    """A recursive descent parser at one place of a text; parsers of nested texts share its lists."""
+
+    def __init__(self, text: str, commands: list[SimpleCommand], doubts: list[str], depth: int) -> None:
+        self.text, self.commands, self.doubts, self.depth = text, commands, doubts, depth
         self.at = 0
-        self._awaited: list[tuple[str, bool, bool, _Draft]] = []
+        self._heredocs: list[_PendingHeredoc] = []
 
-    def commands(self, closing: str) -> None:
-        """Read commands up to the end, or to a closing parenthesis."""
-        self._deeper()
-        if self._awaited:
+    def parse_commands(self, closing: str) -> None:
+        """Parse commands up to the end of the text, or to a closing parenthesis."""
+        self._enter()
+        if self._heredocs:
             self.doubts.append("a here-document waits for its text")
-        draft = _Draft(self.at)
+        command = _CommandBuilder(self.at)
         while self.at < len(self.text):
             character = self.text[self.at]
             if character == closing:
                 break
-            if character in _BLANK:
+            if character in _BLANKS:
                 self.at += 1
-            elif character == "#":
+            elif character == "#":  # only where a word would begin: `a#b` is one word
                 end = self.text.find("\n", self.at)
                 self.at = end if end >= 0 else len(self.text)
             elif self.text.startswith("\\\n", self.at):
                 self.at += 2
             elif not self.text.startswith(("<(", ">("), self.at) and (match := _REDIRECT.match(self.text, self.at)):
-                self._redirect(match, draft)
+                self._parse_redirect(match, command)
             elif character in ";&|\n()":
-                draft = self._operator(character, draft)
+                command = self._parse_operator(character, command)
             else:
-                self._take(self._word(), draft)
-        self._finish(draft)
+                self._add_word(self._parse_word(), command)
+        self._finish_command(command)
         if closing and self.at >= len(self.text):
             self.doubts.append("a parenthesis is not closed")
-        if self._awaited:
+        if self._heredocs:
             self.doubts.append("a here-document has no text")
         self.at += len(closing)
         self.depth -= 1
 
-    def _deeper(self) -> None:
+    def _enter(self) -> None:
         self.depth += 1
-        if self.depth > DEEPEST:
+        if self.depth > MAX_DEPTH:
             self.doubts.append("it is nested too deeply")
             self.at = len(self.text)
 
-    def _operator(self, character: str, draft: _Draft) -> _Draft:
+    def _parse_operator(self, character: str, command: _CommandBuilder) -> _CommandBuilder:
         if character == "(":
-            if draft.words or draft.assigned:
+            if command.words or command.assignments:
                 self.doubts.append("it defines a function or an array")
             if self.text.startswith("((", self.at):
                 self.doubts.append("it calculates")
-            self._finish(draft)
+            self._finish_command(command)
             self.at += 1
-            self.commands(")")
-            return _Draft(self.at)
+            self.parse_commands(")")
+            return _CommandBuilder(self.at)
         if character == ")":
             self.doubts.append("a parenthesis closes nothing")
         if self.text.startswith(";;", self.at):
             self.doubts.append("it branches with `case`")
-        self._finish(draft)
+        self._finish_command(command)
         self.at += 1
         if character == "\n":
-            self._read_documents()
-        return _Draft(self.at)
+            self._parse_heredocs()
+        return _CommandBuilder(self.at)
 
-    def _finish(self, draft: _Draft) -> None:
-        """Keep a part, without the words that only hold commands together."""
-        words = draft.words
-        while words and words[0].raw == words[0].text and words[0].text in _OPENING | _CLOSING:
+    def _finish_command(self, command: _CommandBuilder) -> None:
+        """Add a command to the list, without the keywords before it."""
+        words = command.words
+        while words and words[0].raw == words[0].text and words[0].text in _KEYWORDS:
             words = words[1:]
-            while words and (match := _ASSIGNED.match(words[0].raw)):
-                draft.assigned.append((match[1], words[0]))
+            while words and (match := _ASSIGNMENT.match(words[0].raw)):
+                command.assignments.append((match[1], words[0]))
                 words = words[1:]
-        if words and words[0].raw in _STRANGE:
+        if words and words[0].raw in _UNSUPPORTED_KEYWORDS:
             self.doubts.append(f"it uses `{words[0].raw}`")
         if any(word.raw in ("{", "}") for word in words):
             self.doubts.append("a brace stands where none is expected")  # in zsh it may begin a block
         elif words and words[0].raw == "for":
-            words = self._loop(words, draft)
-        if words or draft.assigned or draft.redirects or draft.scripts:
-            raw = self.text[draft.start : self.at].strip()
-            draft.number = len(self.parts)
-            made = (tuple(words), tuple(draft.assigned), tuple(draft.redirects), tuple(draft.scripts))
-            self.parts.append(Part(*made, raw))
+            words = self._parse_for(words, command)
+        if words or command.assignments or command.redirects or command.stdin_texts:
+            raw = self.text[command.start : self.at].strip()
+            command.index = len(self.commands)
+            self.commands.append(
+                SimpleCommand(
+                    tuple(words),
+                    tuple(command.assignments),
+                    tuple(command.redirects),
+                    tuple(command.stdin_texts),
+                    raw,
+                )
+            )
 
-    def _loop(self, words: list[Word], draft: _Draft) -> list[Word]:
-        """Take `for NAME in WORDS` for what it is: a name that gets values."""
+    def _parse_for(self, words: list[Word], command: _CommandBuilder) -> list[Word]:
+        """Turn `for NAME in WORDS` into assignments; return the words that are left of the command."""
         match words:
             case [_, Word(raw=name), Word(raw="in"), *_] if re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII):
-                draft.assigned += [(name, word) for word in words[3:]] or [(name, words[1])]
+                command.assignments += [(name, word) for word in words[3:]] or [(name, words[1])]
                 return []
             case _:
                 self.doubts.append("it loops in a way that is not understood")
                 return words
 
-    def _take(self, word: Word, draft: _Draft) -> None:
-        if draft.is_split:
+    def _add_word(self, word: Word, command: _CommandBuilder) -> None:
+        if command.has_ampersand_redirect:
             self.doubts.append("words follow `&>`")  # to a plain `sh` they are a command of their own
-        if not draft.words and (match := _ASSIGNED.match(word.raw)):
-            draft.assigned.append((match[1], word))
+        if not command.words and (match := _ASSIGNMENT.match(word.raw)):
+            command.assignments.append((match[1], word))
         elif word.raw:
-            draft.words.append(word)
+            command.words.append(word)
 
-    def _redirect(self, match: re.Match[str], draft: _Draft) -> None:
+    def _parse_redirect(self, match: re.Match[str], command: _CommandBuilder) -> None:
         operator = match[1] or match[0]
-        draft.is_split |= operator.startswith("&")
+        command.has_ampersand_redirect |= operator.startswith("&")
         self.at = match.end()
-        while self.at < len(self.text) and self.text[self.at] in _BLANK:
+        while self.at < len(self.text) and self.text[self.at] in _BLANKS:
             self.at += 1
-        word = self._word()
+        word = self._parse_word()
         if not word.raw or word.raw.startswith("!"):
             self.doubts.append("it redirects to nothing")  # in zsh `>! x` writes to x
         elif operator in ("<<", "<<-"):
-            self._awaited.append((word.text, word.raw == word.text, operator == "<<-", draft))
+            self._heredocs.append(_PendingHeredoc(word.text, word.raw == word.text, operator == "<<-", command))
         elif operator == "<<<":
-            draft.scripts.append(word.text)
-            draft.words += [] if word.is_plain else [Word("", "", has_variable=True)]
-        elif not (operator in ("<&", ">&") and re.fullmatch(r"[0-9]+-?|-", word.raw)):  # one of its own
-            draft.redirects.append(Redirect(operator not in ("<", "<&"), word))
+            command.stdin_texts.append(word.text)
+            # The text is not known here: the command must not count as one whose words are all literal.
+            command.words += [] if word.is_literal else [Word("", "", has_expansion=True)]
+        elif not (operator in ("<&", ">&") and re.fullmatch(r"[0-9]+-?|-", word.raw)):  # `2>&1`: no file
+            command.redirects.append(Redirect(operator not in ("<", "<&"), word))
 
-    def _read_documents(self) -> None:
+    def _parse_heredocs(self) -> None:
         """Read the texts of `<<`, which begin on the line after it."""
-        for end, is_expanded, is_indented, draft in self._awaited:
+        for delimiter, is_expanded, strips_tabs, command in self._heredocs:
             lines = []
             while self.at < len(self.text):
                 stop = self.text.find("\n", self.at)
                 line = self.text[self.at : stop if stop >= 0 else None]
                 self.at += len(line) + 1
-                if (line.lstrip("\t") if is_indented else line) == end:
+                if (line.lstrip("\t") if strips_tabs else line) == delimiter:
                     break
                 lines.append(line)
             else:
                 self.doubts.append("a here-document does not end")
             text = "\n".join(lines)
-            self._feed(draft, text)
-            if is_expanded:
-                inner = _Reader(text, self.parts, self.doubts, self.depth)
+            self._attach_heredoc(command, text)
+            if is_expanded:  # a delimiter without quotes: `$(…)` in the text runs
+                inner = _Parser(text, self.commands, self.doubts, self.depth)
                 while inner.at < len(text):
-                    inner._quoted(_Spelling(), "")
-        self._awaited = []
+                    inner._parse_double_quoted(_WordBuilder(), "")
+        self._heredocs = []
 
-    def _feed(self, draft: _Draft, text: str) -> None:
-        """Give a text to the part that waited for it; it was kept when its line ended."""
-        if draft.number is None:
-            self.parts.append(Part(scripts=(text,), raw=text))
+    def _attach_heredoc(self, command: _CommandBuilder, text: str) -> None:
+        """Add a text to its command, which was completed when its line ended."""
+        if command.index is None:
+            self.commands.append(SimpleCommand(stdin_texts=(text,), raw=text))
         else:
-            part = self.parts[draft.number]
-            self.parts[draft.number] = part._replace(scripts=(*part.scripts, text))
+            complete = self.commands[command.index]
+            self.commands[command.index] = complete._replace(stdin_texts=(*complete.stdin_texts, text))
 
-    def _word(self) -> Word:
-        start, spelling = self.at, _Spelling()
+    def _parse_word(self) -> Word:
+        start, word = self.at, _WordBuilder()
         while self.at < len(self.text):
             character = self.text[self.at]
             if self.text.startswith(("<(", ">("), self.at):
                 self.at += 2
-                self.commands(")")
-                spelling.marks.add("variable")
-            elif character in _ENDS:
+                self.parse_commands(")")
+                word.marks.add("expansion")
+            elif character in _WORD_ENDS:
                 break
             else:
-                self._character(character, spelling, start)
-        raw, text, marks = self.text[start : self.at], "".join(spelling.pieces), spelling.marks
-        globs = not marks.isdisjoint("*?") or ("[" in marks and "]" in raw)
-        braces = "{" in marks and re.search(r"\{[^{}]*(,|\.\.)", raw) is not None
-        return Word(text, raw, "variable" in marks, globs, braces, "~" in marks)
+                self._parse_character(character, word, start)
+        raw, text, marks = self.text[start : self.at], "".join(word.pieces), word.marks
+        has_glob = not marks.isdisjoint("*?") or ("[" in marks and "]" in raw)
+        has_braces = "{" in marks and re.search(r"\{[^{}]*(,|\.\.)", raw) is not None
+        return Word(text, raw, "expansion" in marks, has_glob, has_braces, "~" in marks)
 
-    def _character(self, character: str, spelling: _Spelling, start: int) -> None:
+    def _parse_character(self, character: str, word: _WordBuilder, start: int) -> None:
         match character:
             case "\\":
                 following = self.text[self.at + 1 : self.at + 2]
-                spelling.pieces.append("" if following == "\n" else following)
+                word.pieces.append("" if following == "\n" else following)
                 self.at += 2
             case "'":
-                self._single(spelling)
+                self._parse_single_quotes(word)
             case '"':
                 self.at += 1
-                self._quoted(spelling, '"')
+                self._parse_double_quoted(word, '"')
             case "$":
-                self._dollar(spelling, is_quoted=False)
+                self._parse_dollar(word, is_quoted=False)
             case "`":
-                self._backticks(spelling)
+                self._parse_backticks(word)
             case _:
                 if character in "*?[{":
-                    spelling.marks.add(character)
+                    word.marks.add(character)
                 elif character == "~" and (self.at == start or self.text[self.at - 1] in "=:"):
-                    spelling.marks.add("~")
-                spelling.pieces.append(character)
+                    word.marks.add("~")
+                word.pieces.append(character)
                 self.at += 1
 
-    def _single(self, spelling: _Spelling) -> None:
+    def _parse_single_quotes(self, word: _WordBuilder) -> None:
         end = self.text.find("'", self.at + 1)
         if end < 0:
             self.doubts.append("a quote is not closed")
             end = len(self.text)
-        spelling.pieces.append(self.text[self.at + 1 : end])
+        word.pieces.append(self.text[self.at + 1 : end])
         self.at = end + 1
 
-    def _quoted(self, spelling: _Spelling, closing: str) -> None:
-        """Read what is between double quotes, or a text in which the same is expanded."""
+    def _parse_double_quoted(self, word: _WordBuilder, closing: str) -> None:
+        """Parse what is between double quotes; without a closing quote a here-document, where the same is expanded."""
         while self.at < len(self.text):
             character = self.text[self.at]
             if character == closing:
                 self.at += 1
                 return
+            # Inside double quotes a backslash escapes these five characters only, and stays before all others.
             if character == "\\" and self.text[self.at + 1 : self.at + 2] in tuple('$`"\\\n'):
-                spelling.pieces.append(self.text[self.at + 1].strip("\n"))
+                word.pieces.append(self.text[self.at + 1].strip("\n"))
                 self.at += 2
             elif character == "$":
-                self._dollar(spelling, is_quoted=True)
+                self._parse_dollar(word, is_quoted=True)
             elif character == "`":
-                self._backticks(spelling)
+                self._parse_backticks(word)
             else:
-                spelling.pieces.append(character)
+                word.pieces.append(character)
                 self.at += 1
         if closing:
             self.doubts.append("a quote is not closed")
 
-    def _dollar(self, spelling: _Spelling, *, is_quoted: bool) -> None:
+    def _parse_dollar(self, word: _WordBuilder, *, is_quoted: bool) -> None:
         text, at = self.text, self.at
-        if match := _NUMBERS.match(text, at) or _VARIABLE.match(text, at):
-            spelling.marks.add("variable")
-            spelling.pieces.append(match[0])
+        if match := _ARITHMETIC_ON_NUMBERS.match(text, at) or _VARIABLE.match(text, at):
+            word.marks.add("expansion")
+            word.pieces.append(match[0])
             self.at = match.end()
         elif text.startswith("$(", at):
             if text.startswith("$((", at):
                 self.doubts.append("it calculates")
-            spelling.marks.add("variable")
+            word.marks.add("expansion")
             self.at += 2
-            self.commands(")")
-            spelling.pieces.append(text[at : self.at])
+            self.parse_commands(")")
+            word.pieces.append(text[at : self.at])
         elif text.startswith("${", at):
-            self._odd_variable(spelling)
+            self._parse_parameter_expansion(word)
         elif text.startswith("$'", at) and not is_quoted:
-            self._ansi(spelling)
+            self._parse_ansi_c_quotes(word)
         elif text.startswith('$"', at) and not is_quoted:
             self.at += 2
-            self._quoted(spelling, '"')
+            self._parse_double_quoted(word, '"')
         else:
             if text.startswith("$[", at):
                 self.doubts.append("it calculates")
             if text[at + 1 : at + 2] in tuple("=~^+:"):
-                spelling.marks.add("variable")  # to zsh it is one
-            spelling.pieces.append("$")
+                word.marks.add("expansion")  # to zsh it is one
+            word.pieces.append("$")
             self.at += 1
 
-    def _odd_variable(self, spelling: _Spelling) -> None:
-        """Read `${…}` with more than a name in it: some run what is in a variable."""
+    def _parse_parameter_expansion(self, word: _WordBuilder) -> None:
+        """Parse `${…}` with more than a name in it. Always a doubt: some forms run what is in a variable."""
         self.doubts.append("it uses `${…}` with more than a name")
-        spelling.marks.add("variable")
-        start, inner = self.at, _Spelling()
+        word.marks.add("expansion")
+        start, inner = self.at, _WordBuilder()
         self.at += 2
-        self._deeper()
+        self._enter()
         while self.at < len(self.text) and self.text[self.at] != "}":
             if self.text[self.at] in "\\'\"$`":
-                self._character(self.text[self.at], inner, start)
+                self._parse_character(self.text[self.at], inner, start)
             else:
                 self.at += 1
         self.at += 1
         self.depth -= 1
-        spelling.pieces.append(self.text[start : self.at])
+        word.pieces.append(self.text[start : self.at])
 
-    def _ansi(self, spelling: _Spelling) -> None:
-        """Read `$'…'`, in which letters can be written as numbers."""
-        match = _ANSI.match(self.text, self.at)
+    def _parse_ansi_c_quotes(self, word: _WordBuilder) -> None:
+        """Parse `$'…'`, in which letters can be written as numbers."""
+        match = _ANSI_C_QUOTES.match(self.text, self.at)
         if match is None:
             self.doubts.append("a quote is not closed")
             self.at += 2
             return
         if "\\'" in match[0]:
             self.doubts.append("a quote is inside another")  # a plain `sh` sees it end there
-        spelling.pieces.append(decoded(match[1]))
+        word.pieces.append(decode_ansi_c(match[1]))
         self.at = match.end()
 
-    def _backticks(self, spelling: _Spelling) -> None:
+    def _parse_backticks(self, word: _WordBuilder) -> None:
         match = _BACKTICKS.match(self.text, self.at)
         if match is None:
             self.doubts.append("a backtick is not closed")
             self.at += 1
             return
-        inner = _Reader(re.sub(r"\\([$`\\])", r"\1", match[1]), self.parts, self.doubts, self.depth)
-        inner.commands("")
-        spelling.marks.add("variable")
-        spelling.pieces.append(match[0])
+        # The shell removes one level of backslashes before it runs what is between backticks.
+        inner = _Parser(re.sub(r"\\([$`\\])", r"\1", match[1]), self.commands, self.doubts, self.depth)
+        inner.parse_commands("")
+        word.marks.add("expansion")
+        word.pieces.append(match[0])
         self.at = match.end()

@@ -1,10 +1,9 @@
-"""Which commands only look at things: a part of a command in, what it looks at out. Pure.
+"""Recognise commands that only read: a simple command in, the files that it reads out. Pure.
 
 Rules
-  1. A program is in the table with the options it may have; an option that is not there makes it something else.
-  2. Each word that may be a path is handed back as one: whether it may be read is for others to say.
-  3. A word that the shell would put something else in the place of is known only if it is a pattern of file names that
-     cannot become an option.
+  1. A program is in the table with the options it may have; any other option makes the command more than a read.
+  2. Each word that may be a path is returned as one: whether it may be read is for the caller to decide.
+  3. A word that the shell would expand is understood only if it is a glob that cannot become an option.
 """
 
 from __future__ import annotations
@@ -12,85 +11,86 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from unspool.permissions.shell_parser import Part, Word
-from unspool.permissions.shell_wrappers import SYSTEM
+from unspool.permissions.shell_parser import SimpleCommand, Word
+from unspool.permissions.shell_wrappers import SYSTEM_FOLDERS
 
-_ANY = r"-.*"
-_NONE = r"(?!)"
-_HARMLESS = re.compile(
+_ANY_OPTION = r"-.*"
+_NO_OPTION = r"(?!)"
+_HARMLESS_VARIABLE = re.compile(
     r"\$(\?|\$|#|!|HOME|PWD|OLDPWD|USER|SHELL|PATH|LANG|TERM|HOSTNAME|RANDOM|SECONDS)|\$\{(HOME|PWD|USER)\}"
 )
 
 
-class _Look(NamedTuple):
-    """What a program may be given."""
+class _Program(NamedTuple):
+    """The options and words with which a program only reads."""
 
-    options: str = _ANY
-    skipped: int = 0
+    options: str = _ANY_OPTION
+    leading_words: int = 0
     """How many words come before the files, such as a pattern to search for."""
     has_files: bool = True
-    most: int = 1000
+    max_words: int = 1000
     """How many words that are no options it may have."""
 
 
-class Looked(NamedTuple):
-    """What a command looks at."""
+class ReadOnlyCommand(NamedTuple):
+    """What a command that only reads, reads."""
 
     files: tuple[Word, ...] = ()
     folder: Word | None = None
     """Where `cd` goes."""
-    is_deep: bool = False
-    """Whether it reads whatever files are below."""
+    is_recursive: bool = False
+    """Whether it reads files that its words do not name."""
     is_git: bool = False
 
 
-_WORDS = _Look(has_files=False)
-_PLAIN = _Look(_NONE, has_files=False, most=0)
-_GREP = (
+_WORDS_ONLY = _Program(has_files=False)
+_NO_WORDS = _Program(_NO_OPTION, has_files=False, max_words=0)
+_GREP_OPTIONS = (
     r"-[abcEFGhHiIlLnoPqrsvwxyzZ]*|-[ABCm]\d*|-e|--(color|colour|include|exclude|exclude-dir|context|max-count)(=.*)?|"
     r"--(line-number|ignore-case|recursive|count|files-with-matches|files-without-match|only-matching|with-filename|"
     r"no-filename|word-regexp|fixed-strings|extended-regexp|invert-match|quiet)"
 )
-_RG = (
+_RG_OPTIONS = (
     r"-[cFhHiIlnNopPqsSuUvwx]*|-[ABCmMtTgj]\S*|-e|--(files|hidden|no-ignore|count|line-number|no-heading|heading|json|"
     r"stats|multiline|smart-case|ignore-case|word-regexp|fixed-strings|files-with-matches|only-matching|trim|vimgrep|"
     r"no-line-number|type-list|no-messages)|--(color|type|type-not|glob|iglob|context|max-count|max-depth|sort|sortr|"
     r"max-filesize|max-columns|after-context|before-context)(=.*)?"
 )
-_FIND = (
+_FIND_OPTIONS = (
     r"-(name|iname|path|ipath|wholename|regex|iregex|type|maxdepth|mindepth|size|mtime|mmin|ctime|cmin|atime|amin|newer|"
     r"empty|not|o|or|a|and|print|print0|ls|prune|user|group|perm|executable|readable|writable|links|depth|xdev|mount|"
     r"true|false|printf|quit)"
 )
-_LOOKS = {
+_PROGRAMS = {
     **dict.fromkeys(("cat", "tac", "head", "tail", "ls", "nl", "rev", "fold", "stat", "readlink", "realpath", "cut",
-                     "cmp", "comm", "strings", "cksum", "dir", "vdir", "expand", "unexpand", "paste"), _Look()),
+                     "cmp", "comm", "strings", "cksum", "dir", "vdir", "expand", "unexpand", "paste"), _Program()),
     **dict.fromkeys(("basename", "dirname", "echo", "seq", "expr", "true", "false", ":", "pwd", "uname", "whoami", "id",
-                     "groups", "arch", "nproc", "tty", "logname", "which", "type", "sleep", "factor", "tr"), _WORDS),
-    **dict.fromkeys(("uptime", "jobs", "wait", "locale"), _PLAIN),
-    "printf": _Look(_NONE, has_files=False),
-    "wc": _Look(r"-[clmwL]+|--(lines|words|bytes|chars|max-line-length)"),
-    "du": _Look(r"-[abcDhkmsS]+|-d\d*|--(max-depth|exclude)=.*|--(human-readable|summarize|apparent-size|total)"),
-    "df": _Look(r"-[ahHiklPTx]+|--human-readable"),
-    "free": _Look(r"-[bkmght]+", has_files=False, most=0),
-    "file": _Look(r"-[biLhN0]+|--mime(-type|-encoding)?|--brief"),
-    "md5sum": _Look(_NONE), "sha1sum": _Look(_NONE), "sha256sum": _Look(_NONE), "shasum": _Look(r"-a|\d+"),
-    "od": _Look(r"-[abcdfhilosxv]+|-[ANjt]\S*"), "hexdump": _Look(r"-[bcCdovx]+|-[ns]\d*"),
-    "grep": _Look(_GREP, 1), "egrep": _Look(_GREP, 1), "fgrep": _Look(_GREP, 1), "rg": _Look(_RG, 1),
-    "sort": _Look(r"-[bdfghinMrRuVcCsz]+|-[kt]\S*|--(reverse|unique|numeric-sort|human-numeric-sort|version-sort)"),
-    "uniq": _Look(r"-[cdiuz]+|-[fsw]\d*|--count|--repeated", most=1),
-    "diff": _Look(r"-[aBbcdEeiNnpqstuwWy]+|-[UC]\d*|--(brief|unified|side-by-side|color|stat)(=\w+)?|--ignore-.*"),
-    "column": _Look(r"-[tx]+|-s|-c\d*"),
-    "tree": _Look(r"-[aACdDfFghinNpQrsStuUvx]+|-[LPI]\S*|--(dirsfirst|noreport|gitignore|prune|du)"),
-    "date": _Look(r"-[uIR]\S*|-d|--(date|iso-8601|utc|rfc-3339)(=.*)?", has_files=False),
-    "hostname": _Look(r"-[fsdiI]", has_files=False, most=0),
-    "ps": _Look(r"-ef|-e|-f|-A", has_files=False, most=0),
-    "jq": _Look(r"-[rcesnSMCja]+|--(raw-output|compact-output|slurp|null-input|sort-keys|exit-status|tab)", 1),
-    "find": _Look(_FIND),
-    "test": _Look(r"-[bcdefghknprstuwxzLOSG]", most=3), "[": _Look(r"-[bcdefghknprstuwxzLOSG]", most=4),
-    "cd": _Look(_NONE, most=1),
+                     "groups", "arch", "nproc", "tty", "logname", "which", "type", "sleep", "factor",
+                     "tr"), _WORDS_ONLY),
+    **dict.fromkeys(("uptime", "jobs", "wait", "locale"), _NO_WORDS),
+    "printf": _Program(_NO_OPTION, has_files=False),
+    "wc": _Program(r"-[clmwL]+|--(lines|words|bytes|chars|max-line-length)"),
+    "du": _Program(r"-[abcDhkmsS]+|-d\d*|--(max-depth|exclude)=.*|--(human-readable|summarize|apparent-size|total)"),
+    "df": _Program(r"-[ahHiklPTx]+|--human-readable"),
+    "free": _Program(r"-[bkmght]+", has_files=False, max_words=0),
+    "file": _Program(r"-[biLhN0]+|--mime(-type|-encoding)?|--brief"),
+    **dict.fromkeys(("md5sum", "sha1sum", "sha256sum"), _Program(_NO_OPTION)), "shasum": _Program(r"-a|\d+"),
+    "od": _Program(r"-[abcdfhilosxv]+|-[ANjt]\S*"), "hexdump": _Program(r"-[bcCdovx]+|-[ns]\d*"),
+    **dict.fromkeys(("grep", "egrep", "fgrep"), _Program(_GREP_OPTIONS, 1)), "rg": _Program(_RG_OPTIONS, 1),
+    "sort": _Program(r"-[bdfghinMrRuVcCsz]+|-[kt]\S*|--(reverse|unique|numeric-sort|human-numeric-sort|version-sort)"),
+    "uniq": _Program(r"-[cdiuz]+|-[fsw]\d*|--count|--repeated", max_words=1),
+    "diff": _Program(r"-[aBbcdEeiNnpqstuwWy]+|-[UC]\d*|--(brief|unified|side-by-side|color|stat)(=\w+)?|--ignore-.*"),
+    "column": _Program(r"-[tx]+|-s|-c\d*"),
+    "tree": _Program(r"-[aACdDfFghinNpQrsStuUvx]+|-[LPI]\S*|--(dirsfirst|noreport|gitignore|prune|du)"),
+    "date": _Program(r"-[uIR]\S*|-d|--(date|iso-8601|utc|rfc-3339)(=.*)?", has_files=False),
+    "hostname": _Program(r"-[fsdiI]", has_files=False, max_words=0),
+    "ps": _Program(r"-ef|-e|-f|-A", has_files=False, max_words=0),
+    "jq": _Program(r"-[rcesnSMCja]+|--(raw-output|compact-output|slurp|null-input|sort-keys|exit-status|tab)", 1),
+    "find": _Program(_FIND_OPTIONS),
+    "test": _Program(r"-[bcdefghknprstuwxzLOSG]", max_words=3), "[": _Program(r"-[bcdefghknprstuwxzLOSG]", max_words=4),
+    "cd": _Program(_NO_OPTION, max_words=1),
 }  # fmt: skip
-_GIT = (
+_GIT_OPTIONS = (
     r"--(oneline|(num|short|dir)?stat|name-only|name-status|cached|staged|graph|decorate(=\w+)?|all|short|abbrev-ref|"
     r"abbrev-commit|show-toplevel|show-current|show-prefix|is-inside-work-tree|verify|quiet|no-color|color(=\w+)?|branch|"
     r"no-merges|merges|first-parent|reverse|follow|patch|no-patch|word-diff(=\w+)?|ignore-(all-space|space-change)|"
@@ -100,13 +100,13 @@ _GIT = (
     r"full-index|no-renames|find-renames|show-signature|pickaxe-all|merge-base|raw|check|root|topo-order|date-order)|"
     r"-\d+|-[pnsuvzbrlwMtiLSGUqaeEh]+\d*|--"
 )
-_GIT_LOOKS = {
+_GIT_READING = {
     **dict.fromkeys(("status", "log", "diff", "show", "blame", "shortlog", "ls-files", "ls-tree", "rev-parse",
                      "rev-list", "describe", "merge-base", "name-rev", "whatchanged", "show-ref", "for-each-ref",
-                     "count-objects"), _GIT),
+                     "count-objects"), _GIT_OPTIONS),
     "cat-file": r"-[pts]",
 }  # fmt: skip
-_GIT_LISTS = {
+_GIT_LISTING = {
     "branch": r"-[arvl]+|--(all|remotes|list|show-current|verbose|no-color|sort=.*)",
     "tag": r"-l|--list|-n\d*|--sort=.*",
     "remote": r"-v|--verbose",
@@ -114,113 +114,118 @@ _GIT_LISTS = {
     "worktree": r"list|--porcelain",
     "reflog": r"show|-\d+",
 }
-_VERSIONED = frozenset(
+_WITH_VERSION_OPTION = frozenset(
     {"node", "npm", "npx", "yarn", "pnpm", "python", "python3", "pip", "pip3", "uv", "cargo", "rustc", "go", "java",
      "javac", "ruby", "git", "make", "cmake", "gcc", "clang", "docker", "bash", "perl", "php", "deno", "bun", "rg"}
 )  # fmt: skip
-_SED_SHOWS = re.compile(r"(\d+|\$)(,(\d+|\$|\+\d+))?[pq](;(\d+|\$)(,(\d+|\$|\+\d+))?[pq])*")
+_SED_PRINTING = re.compile(r"(\d+|\$)(,(\d+|\$|\+\d+))?[pq](;(\d+|\$)(,(\d+|\$|\+\d+))?[pq])*")
 
 
-def program(part: Part) -> str | None:
-    """Return the name of the program that a part runs, if it is the system's: another folder's may be anything."""
-    words = part.words
-    if not words or not words[0].is_plain:
+def _system_program(command: SimpleCommand) -> str | None:
+    """Return the name of the program, if it is the system's: one in another folder may do anything."""
+    if not command.words or not command.words[0].is_literal:
         return None
-    text = words[0].text
-    folder = next((folder for folder in SYSTEM if text.startswith(folder) and "/" not in text[len(folder) :]), None)
-    return text[len(folder) :] if folder else text if "/" not in text else None
+    folder, slash, name = command.program.rpartition("/")
+    return name if not slash or f"{folder}/" in SYSTEM_FOLDERS else None
 
 
-def looks(part: Part) -> Looked | None:
-    """Return what a part looks at; None if it may do anything else."""
-    name, words = program(part), part.words[1:]
-    if name is None or any(_is_unknown(word, name) for word in words):
+def match_read_only(command: SimpleCommand) -> ReadOnlyCommand | None:
+    """Return what a command reads; None if it may do anything else."""
+    name, words = _system_program(command), command.words[1:]
+    if name is None or any(_is_not_understood(word, name) for word in words):
         return None
     texts = [word.text for word in words]
-    if name in _VERSIONED and texts in (["--version"], ["-V"], *([["-v"]] if name in ("node", "npm") else [])):
-        return Looked()
+    version_options = (["--version"], ["-V"], ["-v"]) if name in ("node", "npm") else (["--version"], ["-V"])
+    if name in _WITH_VERSION_OPTION and texts in version_options:
+        return ReadOnlyCommand()
     if name == "command" and len(texts) == 2 and texts[0] in ("-v", "-V"):
-        return Looked()
+        return ReadOnlyCommand()
     if name == "git":
-        return _git(words)
+        return _match_git(words)
     if name == "sed":
-        return _sed(words)
-    look = _LOOKS.get(name)
-    return _looked(name, look, words) if look is not None else None
+        return _match_sed(words)
+    program = _PROGRAMS.get(name)
+    return _match_program(name, program, words) if program is not None else None
 
 
-def _is_unknown(word: Word, name: str) -> bool:
+def _is_not_understood(word: Word, name: str) -> bool:
     if word.has_braces:
         return True
-    if word.has_variable:
-        rest = _HARMLESS.sub("", word.raw)
+    if word.has_expansion:
+        rest = _HARMLESS_VARIABLE.sub("", word.raw)
         return name not in ("echo", "printf") or "$" in rest or "`" in rest
-    takes_any = name in _LOOKS and _LOOKS[name].options == _ANY
+    # A file called `-x` matches `*`: it would be an option, unless every option is harmless.
+    takes_any = name in _PROGRAMS and _PROGRAMS[name].options == _ANY_OPTION
     return word.has_glob and word.text[:1] in ("*", "?", "[", "-") and not takes_any
 
 
-def _looked(name: str, look: _Look, words: tuple[Word, ...]) -> Looked | None:
+def _match_program(name: str, program: _Program, words: tuple[Word, ...]) -> ReadOnlyCommand | None:
     options = [word.text for word in words if word.text.startswith("-") and word.text != "-"]
     others = [word for word in words if not word.text.startswith("-")]
-    if any(option != "--" and not re.fullmatch(look.options, option) for option in options) or len(others) > look.most:
+    if any(option != "--" and not re.fullmatch(program.options, option) for option in options):
+        return None
+    if len(others) > program.max_words:
         return None
     if name == "cd":
-        return Looked(folder=others[0]) if others else None
+        return ReadOnlyCommand(folder=others[0]) if others else None
     if name == "jq" and re.search(r"env|ENV|import|include|input", "".join(word.text for word in others[:1])):
         return None
     if name == "date" and "-d" not in options and any(not word.text.startswith("+") for word in others):
-        return None  # it would set the clock
+        return None  # `date 01010000` sets the clock
     if name in ("test", "[") and any("[" in word.text for word in others if word.text != "["):
-        return None  # a subscript is evaluated
-    if not look.has_files:
-        return Looked()
-    skipped = 0 if {"-e", "--files", "--type-list"} & {*options} else look.skipped
-    is_deep = name == "rg" or (name.endswith("grep") and any(re.match(r"-\w*r|--recursive", one) for one in options))
-    return Looked((*others[skipped:], *_attached(options)), is_deep=is_deep)
+        return None  # the shell evaluates a subscript (`a[$(x)]`)
+    if not program.has_files:
+        return ReadOnlyCommand()
+    # A pattern given by `-e`, or none at all: then the first word is a file, too.
+    leading_words = 0 if {"-e", "--files", "--type-list"} & {*options} else program.leading_words
+    has_recursive_option = any(re.match(r"-\w*r|--recursive", option) for option in options)
+    is_recursive = name == "rg" or (name.endswith("grep") and has_recursive_option)
+    return ReadOnlyCommand((*others[leading_words:], *_files_in_options(options)), is_recursive=is_recursive)
 
 
-def _attached(options: list[str]) -> list[Word]:
-    """Return what may be files inside options."""
+def _files_in_options(options: list[str]) -> list[Word]:
+    """Return values of options (`--x=value`) that may be files."""
     values = [option.partition("=")[2] for option in options if "=" in option]
     return [Word(value, value) for value in values if "/" in value]
 
 
-def _git(words: tuple[Word, ...]) -> Looked | None:
+def _match_git(words: tuple[Word, ...]) -> ReadOnlyCommand | None:
     while words and words[0].text in ("--no-pager", "-P"):
         words = words[1:]
     if not words:
         return None
-    subject, rest = words[0].text, words[1:]
-    if subject in _GIT_LISTS:
-        return Looked(is_git=True) if _only_lists(subject, [word.text for word in rest]) else None
-    options = _GIT_LOOKS.get(subject)
+    subcommand, rest = words[0].text, words[1:]
+    if subcommand in _GIT_LISTING:
+        return ReadOnlyCommand(is_git=True) if _only_lists(subcommand, [word.text for word in rest]) else None
+    options = _GIT_READING.get(subcommand)
     if options is None or any(word.text.startswith("-") and not re.fullmatch(options, word.text) for word in rest):
         return None
     files = tuple(word for word in rest if not word.text.startswith("-"))
-    return Looked(files, is_git=True, is_deep=_shows_files(subject, [word.text for word in rest]))
+    return ReadOnlyCommand(files, is_git=True, is_recursive=_shows_files(subcommand, [word.text for word in rest]))
 
 
-def _shows_files(subject: str, words: list[str]) -> bool:
-    """Tell whether git would show what is in files, not only their names and what was said of them."""
+def _shows_files(subcommand: str, words: list[str]) -> bool:
+    """Return whether git would show the contents of files, not only their names and the messages of commits."""
     if any(re.fullmatch(r"-\w*[puU]\w*|--(patch|word-diff|unified)\b.*", word) for word in words):
         return True
-    short = r"--((num|short|dir)?stat|name-only|name-status|no-patch|summary|quiet)|-s"
-    is_short = any(re.fullmatch(short, word) for word in words)
-    return subject in ("diff", "show", "blame", "cat-file", "whatchanged") and not is_short
+    summary = r"--((num|short|dir)?stat|name-only|name-status|no-patch|summary|quiet)|-s"
+    is_summary = any(re.fullmatch(summary, word) for word in words)
+    return subcommand in ("diff", "show", "blame", "cat-file", "whatchanged") and not is_summary
 
 
-def _only_lists(subject: str, words: list[str]) -> bool:
-    """Tell whether a subcommand that can also change things lists them: names are patterns only if it says so."""
-    if subject in ("stash", "worktree") and not words:
+def _only_lists(subcommand: str, words: list[str]) -> bool:
+    """Return whether a subcommand that can also change things only lists them."""
+    if subcommand in ("stash", "worktree") and not words:
         return False
-    takes_names = subject in ("branch", "tag") and not {"-l", "--list"}.isdisjoint(words)
+    # `git branch NAME` makes a branch; with `--list` the name is a pattern.
+    takes_names = subcommand in ("branch", "tag") and not {"-l", "--list"}.isdisjoint(words)
     options = [word for word in words if word.startswith("-") or not takes_names]
-    return all(re.fullmatch(_GIT_LISTS[subject], option) for option in options)
+    return all(re.fullmatch(_GIT_LISTING[subcommand], option) for option in options)
 
 
-def _sed(words: tuple[Word, ...]) -> Looked | None:
+def _match_sed(words: tuple[Word, ...]) -> ReadOnlyCommand | None:
     match words:
-        case [Word(text="-n"), Word(text=script, has_variable=False), *files] if _SED_SHOWS.fullmatch(script):
-            return None if any(file.text.startswith("-") for file in files) else Looked(tuple(files))
+        case [Word(text="-n"), Word(text=script, has_expansion=False), *files] if _SED_PRINTING.fullmatch(script):
+            return None if any(file.text.startswith("-") for file in files) else ReadOnlyCommand(tuple(files))
         case _:
             return None

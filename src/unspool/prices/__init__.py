@@ -1,1 +1,40 @@
-"""What was billed, once each, and what it cost. Pure: lines and numbers in, numbers out."""
+"""Prices: counts each billed response once and computes what it cost. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from unspool._lazy import lazy_door
+
+# fmt: off
+if TYPE_CHECKING:
+    from unspool.prices.cost import Bill, UsageTotals, bill_responses, cost_micros, explain_cost, total_usage
+    from unspool.prices.from_entries import BILLED_RECORDS, add_entry, responses_of_entries
+    from unspool.prices.price_list import (
+        DIGEST, FACTOR_ONE, LONG_PROMPT_TOKENS, VERSION, Price, find_price, load_price_list, parse_own_price,
+    )
+    from unspool.prices.responses import (
+        MAX_TOKENS, SYNTHETIC, BilledLine, LineCounter, Response, ResponseCounter, UnbilledLine, count_once,
+        decode_billed_line, file_stem,
+    )
+    from unspool.prices.scan_bytes import count_text
+    from unspool.prices.token_estimate import estimate_request_tokens
+
+__all__ = [
+    "BILLED_RECORDS", "DIGEST", "FACTOR_ONE", "LONG_PROMPT_TOKENS", "MAX_TOKENS", "SYNTHETIC", "VERSION", "Bill",
+    "BilledLine", "LineCounter", "Price", "Response", "ResponseCounter", "UnbilledLine", "UsageTotals", "add_entry",
+    "bill_responses", "cost_micros", "count_once", "count_text", "decode_billed_line", "estimate_request_tokens",
+    "explain_cost", "file_stem", "find_price", "load_price_list", "parse_own_price", "responses_of_entries",
+    "total_usage",
+]
+
+__getattr__ = lazy_door(__name__, {
+    "cost": "Bill UsageTotals bill_responses cost_micros explain_cost total_usage",
+    "from_entries": "BILLED_RECORDS add_entry responses_of_entries",
+    "price_list": "DIGEST FACTOR_ONE LONG_PROMPT_TOKENS VERSION Price find_price load_price_list parse_own_price",
+    "responses":
+        "MAX_TOKENS SYNTHETIC BilledLine LineCounter Response ResponseCounter UnbilledLine count_once "
+        "decode_billed_line file_stem",
+    "scan_bytes": "count_text",
+    "token_estimate": "estimate_request_tokens",
+})

@@ -1,6 +1,6 @@
-"""What entries say of billed responses. In: entries. Out: responses.
+"""Returns the billed responses of decoded entries.
 
-Apart from `answers.py`, which reads no more of a line than it needs: here the types of all lines are loaded.
+Apart from `responses.py`, which reads no more of a line than a bill needs: this module loads the types of all records.
 """
 
 from __future__ import annotations
@@ -9,59 +9,69 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
-from unspool.format.codec import decode
-from unspool.format.entry import Entry
-from unspool.format.progress import AgentProgress
-from unspool.format.records import Assistant, Progress
-from unspool.prices.line_counter import Tally
-from unspool.prices.responses import Dropped, Response, S, billed, stem, unique
+from unspool.format import AgentProgress, Assistant, Entry, Progress, decode
+from unspool.prices.responses import (
+    LineCounter,
+    Response,
+    SourceKey,
+    UnbilledLine,
+    count_once,
+    file_stem,
+    response_of_line,
+)
 
 
-def responses(entries: Iterable[Entry], file: str = "") -> list[Response]:
-    """Return the responses of a file, in the order they first appear; `file` is its name or path."""
-    found = (of_entry(entry, file) for entry in entries)
-    return [counted.response for counted in unique((0, one) for one in found if isinstance(one, Response))]
+def responses_of_entries(entries: Iterable[Entry], file: str = "") -> list[Response]:
+    """Return the responses of a file's entries, each once, in the order they appear; `file` is its name or path."""
+    reported = (response_of_entry(entry, file) for entry in entries)
+    return [counted.response for counted in count_once((0, each) for each in reported if isinstance(each, Response))]
 
 
-def of_entry(entry: Entry, file: str = "") -> Response | Dropped | None:
-    """Return what one line says of a response; nothing if it is no answer. `file` is its file's path or name."""
+def response_of_entry(entry: Entry, file: str = "") -> Response | UnbilledLine | None:
+    """Return the response that an entry reports, or why nothing was billed; None if it cannot report one."""
     match entry.record:
-        case Assistant() as answer:
-            return billed(answer, entry.raw, entry.offset, stem(file))
-        case Progress(data=AgentProgress() as data) as told:
-            return _retold(entry.offset, told, data, stem(file))
+        case Assistant() as assistant:
+            return response_of_line(assistant, entry.raw, entry.offset, file_stem(file))
+        case Progress(data=AgentProgress() as data) as progress:
+            return _repeated_response(entry.offset, progress, data, file_stem(file))
         case _:
             return None
 
 
-BILLED = frozenset({Assistant, Progress})
-"""The types of records that may tell of a response."""
+BILLED_RECORDS = frozenset({Assistant, Progress})
+"""The types of records that may report a response."""
 
 
-def take_entry(tally: Tally[S], entry: Entry) -> None:
-    """Take a line that has been decoded."""
+def add_entry(counter: LineCounter[SourceKey], entry: Entry) -> None:
+    """Count an entry."""
     if type(entry.record) is Assistant:
-        tally.take(entry.record, entry.raw, entry.offset)
-    elif (found := of_entry(entry, tally.file)) is not None:
-        tally.add(found)
+        counter.add_line(entry.record, entry.raw, entry.offset)
+    elif (result := response_of_entry(entry, counter.file)) is not None:
+        counter.add(result)
 
 
-def _retold(offset: int, told: Progress, data: AgentProgress, home: str) -> Response | Dropped | None:
-    """Return what a progress line tells of an agent's answer. Those before it (`normalized_messages`) had their own."""
+def _repeated_response(
+    offset: int, progress: Progress, data: AgentProgress, file_name: str
+) -> Response | UnbilledLine | None:
+    """Return the agent's response that a progress line repeats.
+
+    Only its newest message is looked at: the earlier ones (`normalized_messages`) had progress lines of their own.
+    """
     line = bytes(data.message)
     match decode(line) if b'"usage"' in line else []:
-        case [Entry(record=Assistant() as answer)]:
-            told_again = replace(
-                answer,
-                timestamp=answer.timestamp or told.timestamp,
-                session_id=told.session_id,
+        case [Entry(record=Assistant() as assistant)]:
+            # What the repeated message lacks is on the progress line around it.
+            completed = replace(
+                assistant,
+                timestamp=assistant.timestamp or progress.timestamp,
+                session_id=progress.session_id,
                 agent_id=data.agent_id,
                 is_sidechain=True,
-                cwd=told.cwd,
-                git_branch=told.git_branch,
-                version=told.version,
+                cwd=progress.cwd,
+                git_branch=progress.git_branch,
+                version=progress.version,
             )
-            found = billed(told_again, line, offset, home)
-            return replace(found, retold=True) if isinstance(found, Response) else found
+            result = response_of_line(completed, line, offset, file_name)
+            return replace(result, from_progress=True) if isinstance(result, Response) else result
         case _:
             return None

@@ -1,4 +1,4 @@
-"""What a token costs. In: a model's id and a day. Out: its `Price`, or nothing: then the cost is "unpriced".
+"""Finds the price of a model on a day, in a dated price list and in a user's own prices.
 
 Rules
   1. All numbers are whole, so that sums are exact. A rate is in ten-thousandths of a dollar per million tokens, a
@@ -6,16 +6,13 @@ Rules
   2. A dated id (`claude-opus-4-5-20251101`) means what its undated name means; so does `-latest`. Any other unknown
      name has no price: never that of a name that looks like it.
   3. A row holds from its day `since` on, until a later row of the same model; `-` is from the beginning.
-  4. A user's own prices come before the table (`override.py` makes them).
-  5. A change of the table changes `VERSION` and `DIGEST` in `edition.py`.
+  4. A user's own prices come before the table.
+  5. A change of the table changes `VERSION` and `DIGEST`: the store recomputes costs that were made with others.
 
-[merged: edition.py] Which price table this is: what makes known that sums were made with another one.
-
-[merged: override.py] A user's own prices. In: a model's id and what a settings file says of it. Out: a `Price`.
-
-Rates are dollars per million tokens, by the table's names; those of prompts longer than 200,000 tokens begin with
-`long_`. Only `input` and `output` must be given: a cache read is 0.1, a 5-minute write 1.25 and a 1-hour write 2
-times the input. `us` and `fast` are multipliers, `web_search` is dollars for one, `since` the first day.
+A user's own rates, in the settings, are dollars per million tokens, by the table's names; those of prompts longer
+than 200,000 tokens begin with `long_`. Only `input` and `output` must be given: a cache read is 0.1, a 5-minute write
+1.25 and a 1-hour write 2 times the input. `us` and `fast` are multipliers, `web_search` is dollars for one, `since` is
+the first day.
 """
 
 from __future__ import annotations
@@ -27,11 +24,11 @@ from typing import NamedTuple
 
 import msgspec
 
-from unspool.errors import Usage
+from unspool.errors import UsageError
 
 VERSION = "2026-11-15"
 DIGEST = "daafd8e083eb1aea32a8107082a7bc58c3095fd68e91726a66c354faafe63ad6"
-"""SHA-256 of `table.TABLE`."""
+"""SHA-256 of `TABLE`."""
 
 SOURCE = "public price list, as republished in litellm 1.77.0, 1.81.0 and 1.108.4, read 2026-11-15"
 
@@ -69,11 +66,11 @@ claude-sonnet-5-5     -     0      2     10     0.1        2.5            4     
 
 `us` and `fast` multiply the rates when `usage.inference_geo` is `us` and when `usage.speed` is `fast`."""
 
-LONG = 200_000
-"""A prompt is long when it has more tokens than this."""
+LONG_PROMPT_TOKENS = 200_000
+"""A prompt with more tokens than this is priced at the long rates."""
 
-ONCE = 10
-"""The multiplier 1, in tenths: the table knows no other."""
+FACTOR_ONE = 10
+"""The multiplier 1: multipliers are in tenths."""
 
 _ALIASES = {
     "claude-4-opus": "claude-opus-4",
@@ -86,7 +83,7 @@ _DECIMAL = re.compile(r"(\d{1,9})(?:\.(\d{1,9}))?", re.ASCII)
 
 
 class Rates(NamedTuple):
-    """What tokens cost by kind, in ten-thousandths of a dollar per million."""
+    """Rates by kind of token, in ten-thousandths of a dollar per million."""
 
     input: int
     output: int
@@ -96,31 +93,31 @@ class Rates(NamedTuple):
 
 
 class Price(msgspec.Struct, frozen=True, kw_only=True):
-    """What a model costs from a day on."""
+    """The rates of a model from a day on."""
 
     model: str
     rates: Rates
     long: Rates | None = None
-    """What the whole request costs when its prompt is longer than 200,000 tokens; nothing: the same."""
-    us: int = ONCE
-    fast: int = ONCE
+    """Rates of a whole request whose prompt is longer than 200,000 tokens; None: the usual ones."""
+    us: int = FACTOR_ONE
+    fast: int = FACTOR_ONE
     web_search: int = 10_000
     """Micro-dollars for one."""
     since: str = ""
     source: str = SOURCE
 
 
-def price(model: str | None, day: str | None = None, overrides: Sequence[Price] = ()) -> Price | None:
+def find_price(model: str | None, day: str | None = None, overrides: Sequence[Price] = ()) -> Price | None:
     """Return what a model cost on a day (`2026-01-05`; no day: the newest), or nothing for an unknown model."""
     if not model:
         return None
-    name = name_of(model)
+    name = model_name(model)
     exact = [own for own in overrides if own.model == model]
-    alike = [own for own in overrides if name_of(own.model) == name]
+    alike = [own for own in overrides if model_name(own.model) == name]
     return _valid(exact, day) or _valid(alike, day) or _valid(_by_name().get(name, ()), day)
 
 
-def name_of(model: str) -> str:
+def model_name(model: str) -> str:
     """Return the name that the ids of a model share.
 
     >>> name_of("claude-opus-4-5-20251101")
@@ -131,11 +128,11 @@ def name_of(model: str) -> str:
 
 
 @cache
-def prices() -> tuple[Price, ...]:
-    """Return what the table says, in its order."""
+def load_price_list() -> tuple[Price, ...]:
+    """Return the prices in the table, in its order."""
     header, *lines = (line.split() for line in TABLE.splitlines())
     rows = [dict(zip(header, line, strict=True)) for line in lines]
-    long = {(row["model"], row["since"]): _rates(row) for row in rows if row["above"] == str(LONG)}
+    long = {(row["model"], row["since"]): _rates(row) for row in rows if row["above"] == str(LONG_PROMPT_TOKENS)}
     return tuple(
         Price(
             model=row["model"],
@@ -150,15 +147,15 @@ def prices() -> tuple[Price, ...]:
     )
 
 
-def digest(table: str = TABLE) -> str:
-    """Return what `edition.DIGEST` must be."""
+def table_digest(table: str = TABLE) -> str:
+    """Return the value that `DIGEST` must have for a table."""
     import hashlib
 
     return hashlib.sha256(table.encode()).hexdigest()
 
 
-def whole(text: str, decimals: int) -> int | None:
-    """Return a decimal number in units of its last place; nothing if it is not one, or has more places.
+def parse_decimal(text: str, decimals: int) -> int | None:
+    """Return a decimal number in units of its last place; None if it is not a number or has more places.
 
     >>> whole("6.25", 4)
     62500
@@ -171,21 +168,21 @@ def whole(text: str, decimals: int) -> int | None:
 
 
 def _valid(candidates: Iterable[Price], day: str | None) -> Price | None:
-    """Return the newest that holds on that day; of two with the same beginning the later."""
-    valid = sorted((one for one in candidates if day is None or one.since <= day), key=lambda one: one.since)
+    """Return the newest price that holds on a day; of two that begin on the same day, the later one."""
+    valid = sorted((price for price in candidates if day is None or price.since <= day), key=lambda price: price.since)
     return valid[-1] if valid else None
 
 
 @cache
 def _by_name() -> dict[str, list[Price]]:
     names: dict[str, list[Price]] = {}
-    for one in prices():
-        names.setdefault(one.model, []).append(one)
+    for price in load_price_list():
+        names.setdefault(price.model, []).append(price)
     return names
 
 
 def _whole(cell: str, decimals: int) -> int:
-    value = whole(cell, decimals)
+    value = parse_decimal(cell, decimals)
     assert value is not None, f"no such number: {cell}"
     return value
 
@@ -200,40 +197,42 @@ _KEYS = (*Rates._fields, *(f"long_{kind}" for kind in Rates._fields), *_OTHERS)
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
 
 
-def override(model: str, given: Mapping[str, object]) -> Price:
-    """Return the price that a user set for a model."""
-    unknown = [key for key in given if key not in _KEYS]
+def parse_own_price(model: str, settings: Mapping[str, object]) -> Price:
+    """Return the price that a user's settings give a model."""
+    unknown = [key for key in settings if key not in _KEYS]
     if unknown:
-        raise Usage(f"a price has no `{unknown[0]}`", hint=f"it has {', '.join(_KEYS)}")
-    since = str(given.get("since", ""))
+        raise UsageError(f"a price has no `{unknown[0]}`", hint=f"it has {', '.join(_KEYS)}")
+    since = str(settings.get("since", ""))
     if since and not _DAY.fullmatch(since):
-        raise Usage(f"not a day: `{since}`", hint="write it as `2026-01-31`")
+        raise UsageError(f"not a day: `{since}`", hint="write it as `2026-01-31`")
     return Price(
         model=model,
-        rates=_rates_override(model, given, ""),
-        long=_rates_override(model, given, "long_") if any(key.startswith("long_") for key in given) else None,
-        us=_number(model, {"us": 1, **given}, "us", 1),
-        fast=_number(model, {"fast": 1, **given}, "fast", 1),
-        web_search=_number(model, {"web_search": 0.01, **given}, "web_search", 6),
+        rates=_own_rates(model, settings, ""),
+        long=_own_rates(model, settings, "long_") if any(key.startswith("long_") for key in settings) else None,
+        us=_number(model, {"us": 1, **settings}, "us", 1),
+        fast=_number(model, {"fast": 1, **settings}, "fast", 1),
+        web_search=_number(model, {"web_search": 0.01, **settings}, "web_search", 6),
         since=since,
         source="your settings",
     )
 
 
-def _rates_override(model: str, given: Mapping[str, object], prefix: str) -> Rates:
-    input = _number(model, given, f"{prefix}input", 4)
-    output = _number(model, given, f"{prefix}output", 4)
+def _own_rates(model: str, settings: Mapping[str, object], prefix: str) -> Rates:
+    input = _number(model, settings, f"{prefix}input", 4)
+    output = _number(model, settings, f"{prefix}output", 4)
     caches = {
-        kind: _number(model, given, prefix + kind, 4) if prefix + kind in given else (input * percent + 50) // 100
+        kind: _number(model, settings, prefix + kind, 4) if prefix + kind in settings else (input * percent + 50) // 100
         for kind, percent in _PERCENT_OF_INPUT.items()
     }
     return Rates(input, output, **caches)
 
 
-def _number(model: str, given: Mapping[str, object], key: str, decimals: int) -> int:
-    if key not in given:
-        raise Usage(f"the price of `{model}` has no `{key}`", hint="give `input` and `output`, or both `long_` ones")
-    number = whole(str(given[key]), decimals)
+def _number(model: str, settings: Mapping[str, object], key: str, decimals: int) -> int:
+    if key not in settings:
+        raise UsageError(
+            f"the price of `{model}` has no `{key}`", hint="give `input` and `output`, or both `long_` ones"
+        )
+    number = parse_decimal(str(settings[key]), decimals)
     if number is None:
-        raise Usage(f"not a price: `{key}` = `{given[key]}`", hint=f"a number with at most {decimals} decimals")
+        raise UsageError(f"not a price: `{key}` = `{settings[key]}`", hint=f"a number with at most {decimals} decimals")
     return number

@@ -1,60 +1,60 @@
-"""What was billed, once each. In: what lines or files say. Out: one `Response` for each answer the API gave.
+"""Counts billed responses, each once, from assistant lines of any number of files.
 
-Every line of an answer repeats its usage, and resumed sessions, forks, replayed sidechains and progress lines repeat
-the lines.
+Every line of an API message repeats its usage, and resumed sessions, forks, replayed sidechains and progress lines
+repeat the lines.
 
-Rules
-  1. Of the lines of a response one counts, with all its numbers: the one with the most output tokens; then one of the
-     main chain before a sidechain's; then the one with the most other tokens; then an agent's own line before a
-     progress line that tells of it; then one in the file named after its session or agent that was not forked from
-     another; then the earliest; then source and offset decide.
-  2. A response is dated by the earliest of its lines, and final when any of them has a stop reason; if none has, the
+Rules for one line
+  1. A response is identified by its `message.id`. The request id plays no part: a replay may carry a new one, other
+     vendors send none. A line without a message id is identified by its uuid, one without either by its bytes.
+  2. The model `<synthetic>` is Claude Code itself: nothing was billed.
+  3. Cache writes are split into 5 minutes and 1 hour where the parts add up to the whole; else all are 5 minutes.
+  4. A progress line that repeats a sub-agent's response counts like the agent's own line: that may be gone.
+  5. Where no stop reason says that the output is final, the approximate size of the content is kept, to estimate from.
+
+Rules for several lines
+  6. One line of a response counts, with all its numbers: the one with the most output tokens; then one of the main
+     chain before a sidechain's; then the one with the most other tokens; then an agent's own line before a progress
+     line that repeats it; then one in the file named after its session or agent that was not forked from another;
+     then the earliest; then source and offset decide.
+  7. A response is dated by the earliest of its lines, and final when any of them has a stop reason; if none has, the
      output may be a count from the beginning of the stream.
-  3. The order of lines and of files changes nothing; nor does it matter whether files are put together from lines
-     or from files.
-
-[merged: answers.py] What one line says of a billed response. In: an answer's line. Out: a `Response`, or why nothing was billed.
-
-Rules
-  1. A response is known by its `message.id`. The request id plays no part: a replay may carry a new one, other vendors
-     send none. A line without a message id is known by its uuid, one without either by its bytes.
-  2. The model `<synthetic>` is the program itself: nothing was billed.
-  3. Cache writes are split into 5 minutes and 1 hour where the parts make up the whole; else all are 5 minutes.
-  4. What a progress line tells of a sub-agent's answer counts like the agent's own line: that may be gone.
-  5. Where no stop reason says that the output is final, about the size of the content is kept to estimate it from.
+  8. The order of lines and of files changes nothing; nor does it matter whether results are merged line by line or
+     file by file.
+  9. `LineCounter` gives what `response_of_line` and `ResponseCounter.add` give for every line, with less work: lines
+     of a response that follow each other are taken as one, if only their output and content are new and they come in
+     the order of their times. Only the line that counts becomes a `Response`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import datetime
 from functools import cache
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 from msgspec.structs import replace
 
-from unspool.format.base import UNDECODABLE, BilledUsage, Buffer, CamelShape, Shape
-from unspool.format.timestamps import moment
+from unspool.format import DECODE_ERRORS, BilledUsage, Buffer, CamelShape, Shape, Usage, parse_timestamp
 
 if TYPE_CHECKING:
-    from unspool.format.projections import Glance
-    from unspool.format.records import Assistant
+    from unspool.format import Assistant, Glance
 
 SYNTHETIC = "<synthetic>"
-MOST = 10**9
-"""Tokens. No response has more; a number beyond is damage, and sums must stay within 64 bits."""
+MAX_TOKENS = 10**9
+"""No response has more. A larger number is damage, and sums must stay within 64 bits."""
 
 
-ENVELOPE = 800
-"""Bytes of an answer's line that are not content, but for some fifty. Of 3,085 lines without a stop reason: 727 on
-average in 1.0, 772 in 2.0, 842 in 2.1."""
+ENVELOPE_BYTES = 800
+"""Bytes of an assistant line that are not content, give or take fifty. Measured on 3,085 lines without a stop reason:
+727 on average in Claude Code 1.0, 772 in 2.0, 842 in 2.1."""
 
 
 class Response(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """One billed answer, as the line that counts has it."""
+    """One billed response, with the numbers of the line that counts."""
 
     id: str
-    """What it is known by (rule 1)."""
+    """Message id, uuid or digest of the line (rule 1)."""
     request_id: str | None = None
     model: str | None = None
     session_id: str | None = None
@@ -72,7 +72,7 @@ class Response(msgspec.Struct, frozen=True, array_like=True, gc=False):
     web_searches: int = 0
     final: bool = False
     size: int = 0
-    """About how many bytes of content it has, on all lines of a file; 0 if it is final."""
+    """Approximate bytes of content on all lines of a file; 0 if it is final."""
     speed: str | None = None
     service_tier: str | None = None
     inference_geo: str | None = None
@@ -80,10 +80,10 @@ class Response(msgspec.Struct, frozen=True, array_like=True, gc=False):
     counted_at: str | None = None
     """The timestamp of the line that counts."""
     sidechain: bool = False
-    retold: bool = False
-    """The line that counts is a progress line."""
-    at_home: bool = False
-    """It lies in the file named after its session or agent, and was not copied there from another session."""
+    from_progress: bool = False
+    """Whether the line that counts is a progress line."""
+    in_own_file: bool = False
+    """Whether it is in the file named after its session or agent, and was not copied there from another session."""
 
     @property
     def prompt(self) -> int:
@@ -91,18 +91,18 @@ class Response(msgspec.Struct, frozen=True, array_like=True, gc=False):
         return self.input + self.cache_read + self.cache_write_5m + self.cache_write_1h
 
 
-class Dropped(NamedTuple):
-    """An answer's line that nothing was billed for."""
+class UnbilledLine(NamedTuple):
+    """An assistant line that nothing was billed for."""
 
     offset: int
     reason: str
     timestamp: str | None = None
     notice: str = ""
-    """What the program said in the model's place, if it was about a limit."""
+    """The text that Claude Code wrote in the model's place, if it is about a usage limit."""
 
 
 class BilledMessage(Shape, frozen=True):
-    """The part of a message that tells what was billed."""
+    """The fields of a message that a bill needs."""
 
     id: str | None = None
     model: str | None = None
@@ -111,7 +111,7 @@ class BilledMessage(Shape, frozen=True):
 
 
 class BilledLine(CamelShape, frozen=True):
-    """The part of an assistant line that tells what was billed, by the names of `Assistant`."""
+    """The fields of an assistant line that a bill needs, named as in `Assistant`."""
 
     type: str | None = None
     message: BilledMessage = BilledMessage()
@@ -128,70 +128,70 @@ class BilledLine(CamelShape, frozen=True):
     forked_from: object = None
 
 
-Told: TypeAlias = tuple[str | None, bool, int]
-"""What all lines of an answer say: the earliest time, whether it is final, and about how much content they have."""
+LineSummary: TypeAlias = tuple[str | None, bool, int]
+"""Of all lines of a response: the earliest time, whether it is final, and the approximate bytes of content."""
 
-Answer: TypeAlias = "Assistant | BilledLine | Glance"
+AssistantLine: TypeAlias = "Assistant | BilledLine | Glance"
 
-billed_line: Callable[[Buffer], BilledLine] = msgspec.json.Decoder(BilledLine).decode
+decode_billed_line: Callable[[Buffer], BilledLine] = msgspec.json.Decoder(BilledLine).decode
 
 
-def billed(answer: Answer, line: Buffer, offset: int, home: str) -> Response | Dropped:
-    """Return what an answer's line says of a response, or why nothing was billed.
+def response_of_line(record: AssistantLine, line: Buffer, offset: int, file_name: str) -> Response | UnbilledLine:
+    """Return the response that a line reports, or why nothing was billed.
 
-    `home` is the name of its file without the ending.
+    `file_name` is the name of its file without the ending.
     """
-    message = answer.message
+    message = record.message
     if message.model == SYNTHETIC:
-        return Dropped(offset, "synthetic", answer.timestamp or None, _notice(line))
+        return UnbilledLine(offset, "synthetic", record.timestamp or None, _notice(line))
     if message.usage is None:
-        return Dropped(offset, "no usage", answer.timestamp or None)
+        return UnbilledLine(offset, "no usage", record.timestamp or None)
     final = message.stop_reason is not None
-    told = (answer.timestamp, final, 0 if final else max(len(line) - ENVELOPE, 0))
-    return response(answer, message.id or answer.uuid or _digest(line), offset, home, told)
+    summary = (record.timestamp, final, 0 if final else max(len(line) - ENVELOPE_BYTES, 0))
+    return build_response(record, message.id or record.uuid or _digest(line), offset, file_name, summary)
 
 
-def response(answer: Answer, id: str, offset: int, home: str, told: Told) -> Response:
-    """Return the response that a line with usage tells of."""
-    message, time = answer.message, answer.timestamp or None
+def build_response(record: AssistantLine, id: str, offset: int, file_name: str, summary: LineSummary) -> Response:
+    """Return the response that a line with usage reports."""
+    message, time = record.message, record.timestamp or None
     usage = message.usage
     assert usage is not None
-    earliest, final, size = told
+    earliest, final, size = summary
     writes, writes_1h, parts = usage.cache_creation_input_tokens, 0, usage.cache_creation
-    if not 0 <= writes <= MOST:
-        writes = _tamed(writes)
+    if not 0 <= writes <= MAX_TOKENS:
+        writes = _clamp(writes)
     if parts is not None:
         short, long = parts.ephemeral_5m_input_tokens, parts.ephemeral_1h_input_tokens
         if short + long == writes and short >= 0 and long >= 0:
             writes, writes_1h = short, long
-    session, agent = answer.session_id or answer.session_id_again, answer.agent_id
-    at_home = session == home or (agent is not None and f"agent-{agent}" == home)
+    session, agent = record.session_id or record.session_id_again, record.agent_id
+    in_own_file = session == file_name or (agent is not None and f"agent-{agent}" == file_name)
     fresh, output, read = usage.input_tokens, usage.output_tokens, usage.cache_read_input_tokens
     searches = usage.server_tool_use
     return Response(  # in the order of its fields: by name it takes three times as long
-        id, answer.request_id, message.model, session, agent, earliest or None,
-        answer.cwd, answer.git_branch, answer.version,
-        fresh if 0 <= fresh <= MOST else _tamed(fresh),
-        output if 0 <= output <= MOST else _tamed(output),
-        read if 0 <= read <= MOST else _tamed(read),
-        writes, writes_1h, _tamed(searches.web_search_requests) if searches else 0,
+        id, record.request_id, message.model, session, agent, earliest or None,
+        record.cwd, record.git_branch, record.version,
+        fresh if 0 <= fresh <= MAX_TOKENS else _clamp(fresh),
+        output if 0 <= output <= MAX_TOKENS else _clamp(output),
+        read if 0 <= read <= MAX_TOKENS else _clamp(read),
+        writes, writes_1h, _clamp(searches.web_search_requests) if searches else 0,
         final, size,
         usage.speed, usage.service_tier, usage.inference_geo,
-        offset, time, bool(answer.is_sidechain), False,
-        at_home and not answer.forked_from,
+        offset, time, bool(record.is_sidechain), False,
+        in_own_file and not record.forked_from,
     )  # fmt: skip
 
 
-def _tamed(number: int) -> int:
-    """Return a number of tokens that can be added up: none is negative, none absurd."""
-    return min(max(number, 0), MOST)
+def _clamp(number: int) -> int:
+    """Return a number of tokens that can be added up: not negative, not above `MAX_TOKENS`."""
+    return min(max(number, 0), MAX_TOKENS)
 
 
 def _notice(line: Buffer) -> str:
-    """Return what the program says of a limit: `5-hour limit reached ∙ resets 3pm`, or nothing."""
+    """Return Claude Code's text about a limit, such as `5-hour limit reached ∙ resets 3pm`, or an empty string."""
     try:
-        texts = [block.text for block in _said()(line).message.content]
-    except UNDECODABLE:
+        texts = [block.text for block in _text_decoder()(line).message.content]
+    except DECODE_ERRORS:
         return ""
     return next((text for text in texts if "limit" in text.lower()), "")
 
@@ -204,46 +204,46 @@ class _Message(Shape, frozen=True):
     content: tuple[_Text, ...] = ()
 
 
-class _Said(Shape, frozen=True):
+class _TextLine(Shape, frozen=True):
     message: _Message = _Message()
 
 
 @cache
-def _said() -> Callable[[Buffer], _Said]:
-    return msgspec.json.Decoder(_Said).decode
+def _text_decoder() -> Callable[[Buffer], _TextLine]:
+    return msgspec.json.Decoder(_TextLine).decode
 
 
 def _digest(line: Buffer) -> str:
-    import hashlib  # only for lines that no program of Anthropic's wrote
+    import hashlib  # here for start-up: only lines that Claude Code did not write have no id
 
     return hashlib.sha256(bytes(line).strip()).hexdigest()
 
 
-def stem(file: str) -> str:
-    """Return the name of a file of lines without its folder and ending."""
+def file_stem(file: str) -> str:
+    """Return the name of a session file without folder and ending."""
     return file.replace("\\", "/").rpartition("/")[2].removesuffix(".jsonl")
 
 
-S = TypeVar("S", bound=int | str)
-"""What a caller calls its sources: numbers or paths."""
+SourceKey = TypeVar("SourceKey", bound=int | str)
+"""How a caller identifies its sources: by number or by path."""
 
 
-class Counted(NamedTuple, Generic[S]):
-    """A response, where the line that counts is, and where those are that were merged into it."""
+class CountedResponse(NamedTuple, Generic[SourceKey]):
+    """A response, the source of the line that counts, and the places of the lines merged into it."""
 
-    source: S
+    source: SourceKey
     response: Response
-    merged: tuple[tuple[S, int], ...]
+    merged: tuple[tuple[SourceKey, int], ...]
 
 
-class Counting(Generic[S]):
-    """Takes responses from any number of sources and keeps each once."""
+class ResponseCounter(Generic[SourceKey]):
+    """Collects responses from any number of sources and keeps each once."""
 
     def __init__(self) -> None:
-        self._groups: dict[str, _Once[S] | _Group[S]] = {}
+        self._groups: dict[str, _Once[SourceKey] | _Group[SourceKey]] = {}
 
-    def add(self, source: S, response: Response, others: Sequence[int] = ()) -> None:
-        """Take what a line, or a whole file, says of a response; `others` are lines that were merged into it before."""
+    def add(self, source: SourceKey, response: Response, others: Sequence[int] = ()) -> None:
+        """Add a response as a line or a whole file reports it; `others` are offsets of lines merged into it before."""
         group = self._groups.get(response.id)
         if group is None:
             self._groups[response.id] = (source, response, others)
@@ -252,48 +252,48 @@ class Counting(Generic[S]):
             group = self._groups[response.id] = _Group(*group)
         group.add(source, response, others)
 
-    def billed(self) -> Iterator[tuple[S, Response]]:
+    def responses(self) -> Iterator[tuple[SourceKey, Response]]:
         """Yield each response once, in the order they first appeared, with the source of the line that counts."""
         for group in self._groups.values():
-            yield group[:2] if isinstance(group, tuple) else group.billed()
+            yield group[:2] if isinstance(group, tuple) else group.result()
 
-    def counted(self) -> Iterator[Counted[S]]:
-        """Yield the same, with the lines that were merged."""
+    def counted(self) -> Iterator[CountedResponse[SourceKey]]:
+        """Yield each response once, with the places of the lines that were merged into it."""
         for group in self._groups.values():
             if isinstance(group, tuple):
                 source, response, others = group
-                yield Counted(source, response, tuple((source, offset) for offset in others))
+                yield CountedResponse(source, response, tuple((source, offset) for offset in others))
             else:
-                yield Counted(*group.billed(), tuple(sorted(group.others)))
+                yield CountedResponse(*group.result(), tuple(sorted(group.others)))
 
 
-_Once: TypeAlias = tuple[S, Response, Sequence[int]]
-"""What is known of a response that was told of once, as most are; with nothing to compare, no more is needed."""
+_Once: TypeAlias = tuple[SourceKey, Response, Sequence[int]]
+"""What is known of a response that was summary of once, as most are; with nothing to compare, no more is needed."""
 
 
-def unique(found: Iterable[tuple[S, Response]]) -> list[Counted[S]]:
+def count_once(reported: Iterable[tuple[SourceKey, Response]]) -> list[CountedResponse[SourceKey]]:
     """Return each response once, whichever sources have it, in the order they first appear."""
-    counting = Counting[S]()
-    for source, response in found:
-        counting.add(source, response)
-    return list(counting.counted())
+    counter = ResponseCounter[SourceKey]()
+    for source, response in reported:
+        counter.add(source, response)
+    return list(counter.counted())
 
 
-class _Group(Generic[S]):
-    """What was said of one response so far."""
+class _Group(Generic[SourceKey]):
+    """The reports of one response so far."""
 
     __slots__ = ("_best", "_earliest", "_final", "_sizes", "_source", "others")
 
-    def __init__(self, source: S, response: Response, others: Sequence[int]) -> None:
+    def __init__(self, source: SourceKey, response: Response, others: Sequence[int]) -> None:
         self._source, self._best = source, response
         self._earliest, self._final = response.timestamp, response.final
-        self.others: list[tuple[S, int]] = [(source, offset) for offset in others]
-        self._sizes: dict[S, int] = {source: response.size}
+        self.others: list[tuple[SourceKey, int]] = [(source, offset) for offset in others]
+        self._sizes: dict[SourceKey, int] = {source: response.size}
         """The size in each source."""
 
-    def add(self, source: S, response: Response, others: Sequence[int]) -> None:
+    def add(self, source: SourceKey, response: Response, others: Sequence[int]) -> None:
         self.others += [(source, offset) for offset in others]
-        if _before(source, response, self._source, self._best):
+        if _takes_precedence(source, response, self._source, self._best):
             self.others.append((self._source, self._best.offset))
             self._source, self._best = source, response
         else:
@@ -303,13 +303,13 @@ class _Group(Generic[S]):
         self._final = self._final or response.final
         self._sizes[source] = self._sizes.get(source, 0) + response.size
 
-    def billed(self) -> tuple[S, Response]:
+    def result(self) -> tuple[SourceKey, Response]:
         size = 0 if self._final else max(self._sizes.values())
         return self._source, replace(self._best, timestamp=self._earliest, final=self._final, size=size)
 
 
-def _before(source: S, response: Response, other_source: S, other: Response) -> bool:
-    """Tell whether the first of two counts (rule 1)."""
+def _takes_precedence(source: SourceKey, response: Response, other_source: SourceKey, other: Response) -> bool:
+    """Tell whether the first of two reports counts (rule 6)."""
     if response.output != other.output:
         return response.output > other.output
     rank, other_rank = _rank(response), _rank(other)
@@ -325,16 +325,95 @@ def _rank(response: Response) -> tuple[bool, int, int, bool, bool]:
         response.sidechain,
         -response.prompt,
         -response.web_searches,
-        response.retold,
-        not response.at_home,
+        response.from_progress,
+        not response.in_own_file,
     )
 
 
 def _is_earlier(timestamp: str | None, other: str | None) -> bool:
-    """Compare times, whatever their offset; those that are none come last. Of one moment, what is written decides."""
+    """Tell whether a timestamp is earlier, whatever its offset. None comes last; equal times compare as text."""
     if timestamp == other:
         return False
-    time, other_time = moment(timestamp), moment(other)
+    time, other_time = parse_timestamp(timestamp), parse_timestamp(other)
     if time is None or other_time is None or time == other_time:
         return (time is None, timestamp or "") < (other_time is None, other or "")
     return time < other_time
+
+
+class LineCounter(Generic[SourceKey]):
+    """Counts the responses of one file, line by line (rule 9)."""
+
+    def __init__(self, counter: ResponseCounter[SourceKey], source: SourceKey, file: str) -> None:
+        self._counter, self._source, self.file = counter, source, file
+        self._file_name = file_stem(file)
+        self.unbilled: list[UnbilledLine] = []
+        # The response whose lines are being taken; the fields below describe it and are set while `_id` is.
+        self._id: str | None = None
+        self._best: AssistantLine
+        self._usage: BilledUsage | Usage
+        self._offset: int
+        self._others: list[int]
+        """Offsets of its lines that do not count."""
+        self._first: str | None
+        """The timestamp of its first line."""
+        self._last: str | None
+        """The timestamp of its last line."""
+        self._last_time: datetime | None
+        """The same, parsed, if it had to be."""
+        self._final: bool
+        self._size: int
+
+    def add_line(self, record: AssistantLine, line: Buffer, offset: int) -> None:
+        """Count an assistant line."""
+        message = record.message
+        id, usage = message.id, message.usage
+        if not id or usage is None or message.model == SYNTHETIC:
+            self.finish()
+            self.add(response_of_line(record, line, offset, self._file_name))
+            return
+        if id != self._id or not self._continues(record, usage):
+            self.finish()
+            self._id, self._best, self._usage, self._offset, self._others = id, record, usage, offset, []
+            self._first, self._last_time, self._final, self._size = record.timestamp, None, False, 0
+        elif usage.output_tokens > self._usage.output_tokens:
+            self._others.append(self._offset)
+            self._best, self._usage, self._offset = record, usage, offset
+        else:
+            self._others.append(offset)
+        self._last = record.timestamp
+        if message.stop_reason is not None:
+            self._final, self._size = True, 0
+        elif not self._final and len(line) > ENVELOPE_BYTES:
+            self._size += len(line) - ENVELOPE_BYTES
+
+    def finish(self) -> None:
+        """Count the last response; call it when there are no more lines."""
+        if self._id is not None:
+            summary = (self._first, self._final, self._size)
+            response = build_response(self._best, self._id, self._offset, self._file_name, summary)
+            self._counter.add(self._source, response, self._others)
+            self._id = None
+
+    def add(self, result: Response | UnbilledLine) -> None:
+        """Count what `response_of_line` returned for a line."""
+        if isinstance(result, Response):
+            self._counter.add(self._source, result)
+        else:
+            self.unbilled.append(result)
+
+    def _continues(self, record: AssistantLine, usage: BilledUsage | Usage) -> bool:
+        """Tell whether a line can be taken as one with those before it (rule 9)."""
+        best = self._best
+        if record.timestamp != self._last:
+            now, last = parse_timestamp(record.timestamp), self._last_time or parse_timestamp(self._last)
+            if now is None or last is None or now <= last:
+                return False
+            self._last_time = now
+        return (
+            (usage == self._usage or usage.output_tokens != self._usage.output_tokens)
+            and record.message.model == best.message.model
+            and record.is_sidechain == best.is_sidechain
+            and record.session_id == best.session_id
+            and record.agent_id == best.agent_id
+            and record.forked_from == best.forked_from
+        )

@@ -1,9 +1,9 @@
-"""About how many tokens a request is, where nobody can be asked: a request's body in, a number out.
+"""Estimates how many tokens a request has, where no API can count them.
 
 Rules
   1. The same body gives the same number, everywhere. More content never gives a smaller one.
-  2. It is an estimate: text by its bytes, pictures by their size, a page of a document by what pages cost on average.
-     Who shows it says so.
+  2. It is an estimate: text by its bytes, images by their size, a page of a document by what pages cost on average.
+     Whatever shows it says that it is one.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ from typing import Any
 
 import msgspec
 
-from unspool.format.image_header import picture
+from unspool.format import parse_image_header
 
 _BYTES = 7, 2
-"""Seven bytes of UTF-8 are about two tokens."""
+"""Bytes of UTF-8, and the tokens that they are about."""
 _MESSAGE = 4
 _TOOL = 12
 _PIXELS = 750
 _LONG_EDGE = 1568
 _PICTURE = 1600
 _PAGE = 2000, 75_000
-"""A page is about so many tokens, and about so many bytes of base64."""
+"""Tokens of a page of a document, and its bytes of base64, on average."""
 _HEADER = 1 << 16
 
 
-def estimate(body: dict[str, Any]) -> int:
-    """Return about how many input tokens a request to the Messages API is."""
+def estimate_request_tokens(body: dict[str, Any]) -> int:
+    """Return an estimate of the input tokens of a request to the Messages API."""
     total = _content(body.get("system"))
     total += sum(_TOOL + _text(_json(tool)) for tool in _items(body.get("tools")))
     for message in _items(body.get("messages")):
@@ -47,7 +47,8 @@ def _block(block: dict[str, Any]) -> int:
     match block:
         case {"type": "text", "text": str() as text}:
             return _text(text)
-        case {"type": "thinking"}:  # where only the signature was kept, its length is what there is to go by
+        case {"type": "thinking"}:
+            # Claude Code often keeps only the signature; its length is then all there is to estimate from.
             return _text(str(block.get("thinking") or block.get("signature") or ""))
         case {"type": "image", "source": dict() as source}:
             return _image(str(source.get("data", "")))
@@ -62,13 +63,13 @@ def _block(block: dict[str, Any]) -> int:
 
 def _image(data: str) -> int:
     try:
-        seen = picture(binascii.a2b_base64(data[:_HEADER]))
+        header = parse_image_header(binascii.a2b_base64(data[:_HEADER]))
     except ValueError:  # torn, or not base64
-        seen = None
-    if seen is None or not seen.width or not seen.height:
+        header = None
+    if header is None or not header.width or not header.height:
         return _PICTURE
-    longest = max(seen.width, seen.height, _LONG_EDGE)
-    shown = seen.width * seen.height * _LONG_EDGE**2 // longest**2
+    longest = max(header.width, header.height, _LONG_EDGE)
+    shown = header.width * header.height * _LONG_EDGE**2 // longest**2
     return min(_PICTURE, max(1, shown // _PIXELS))
 
 

@@ -1,1 +1,41 @@
-"""Bytes to entries, a piece at a time: lines, growing files, trees of them."""
+"""Reads a config folder: finds its files, reads them in chunks of whole lines, decodes and checks them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from unspool._lazy import lazy_door
+
+# fmt: off
+if TYPE_CHECKING:
+    from unspool.read.chunks import (
+        LIMITS, SAMPLE_SIZE, START, Change, LineChunk, Position, ReadLimits, detect_change, has_head, position_at,
+        position_from_data, read_at, read_line_chunks,
+    )
+    from unspool.read.data_report import Finding, Report, kind_of, survey
+    from unspool.read.lines import MAX_LINE, Line, LineBuffer, LongLine
+    from unspool.read.source_tree import (
+        LINE_KINDS, Kind, KnownFiles, ScanChanges, Skipped, Source, Stamp, Tree, find_config_folder, known_paths,
+        scan, scan_changes, stamp_of,
+    )
+    from unspool.read.tail import decode_lines, pieces, read_items
+
+__all__ = [
+    "LIMITS", "LINE_KINDS", "MAX_LINE", "SAMPLE_SIZE", "START", "Change", "Finding", "Kind", "KnownFiles", "Line",
+    "LineBuffer", "LineChunk", "LongLine", "Position", "ReadLimits", "Report", "ScanChanges", "Skipped", "Source",
+    "Stamp", "Tree", "decode_lines", "detect_change", "find_config_folder", "has_head", "kind_of", "known_paths",
+    "pieces", "position_at", "position_from_data", "read_at", "read_items", "read_line_chunks", "scan",
+    "scan_changes", "stamp_of", "survey",
+]
+
+__getattr__ = lazy_door(__name__, {
+    "chunks":
+        "LIMITS SAMPLE_SIZE START Change LineChunk Position ReadLimits detect_change has_head position_at "
+        "position_from_data read_at read_line_chunks",
+    "data_report": "Finding Report kind_of survey",
+    "lines": "MAX_LINE Line LineBuffer LongLine",
+    "source_tree":
+        "LINE_KINDS Kind KnownFiles ScanChanges Skipped Source Stamp Tree find_config_folder known_paths "
+        "scan scan_changes stamp_of",
+    "tail": "decode_lines pieces read_items",
+})

@@ -1,34 +1,41 @@
-"""A file as text: whole lines, many at a time, with nothing decoded.
+"""Reads a file in chunks of whole lines, and keeps positions from which a later reading resumes.
 
-Apart from `tail.py`, which says what lines mean: who only looks for something in them need not load that.
+Nothing is decoded here. Apart from `tail.py`, which decodes lines: who only searches their text need not load that.
+
+Rules
+  1. A position is good only for the file it was made on: another inode (replaced), fewer bytes (truncated), or other
+     bytes at the head or before the offset (rewritten) make it another file.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from enum import Enum
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
+
 from unspool.errors import Unreadable
-from unspool.files.open import reason, regular
+from unspool.files import error_reason, open_with_status
 from unspool.read.lines import MAX_LINE
 
 
-class Limits(NamedTuple):
-    """How much is held at once."""
+class ReadLimits(NamedTuple):
+    """How much is held in memory at once."""
 
     piece: int = 256 * 1024
     """Bytes per read."""
     line: int = MAX_LINE
-    """Longer lines are kept by place."""
+    """Bytes of the longest line that is held."""
 
 
-LIMITS = Limits()
+LIMITS = ReadLimits()
 
 
-class Lines(NamedTuple):
-    """Some whole lines: a part of what was read."""
+class LineChunk(NamedTuple):
+    """Whole lines, as a part of the bytes that were read."""
 
     offset: int
     """Where in the file `data` begins."""
@@ -39,38 +46,38 @@ class Lines(NamedTuple):
     """Where the last one ends."""
 
 
-def whole_lines(
-    path: Path | str, limits: Limits = LIMITS, start: int = 0, left_out: list[tuple[int, int]] | None = None
-) -> Iterator[Lines]:
+def read_line_chunks(
+    path: Path | str, limits: ReadLimits = LIMITS, start: int = 0, left_out: list[tuple[int, int]] | None = None
+) -> Iterator[LineChunk]:
     """Yield the lines of a file from a line's start on, many at a time.
 
-    One that is longer than a piece comes by itself: it is looked through for its end, and then read again at once, so
-    that it is held once. Those that are too long are left out; where they are and how long goes into the list, if there
-    is one.
+    Lines longer than `limits.line` are left out; their offsets and lengths are added to `left_out`.
     """
-    file, status = regular(path)
+    file, status = open_with_status(path)
     try:
-        reached, size = start, status.st_size  # no more is asked for than there is: making room for it takes time
+        # No read asks for more bytes than there are: allocating room for them takes time.
+        reached, size = start, status.st_size
         while reached < size and (data := read_at(file, reached, min(limits.piece, size - reached), path)):
             end = data.rfind(b"\n") + 1
             if not end and reached + len(data) < size:
+                # Longer than a chunk: find its end first, then read it at once, so that it is held only once.
                 del data
-                length = _length(file, reached, size, path)
+                length = _line_length(file, reached, size, path)
                 if length <= limits.line:
-                    yield _line(file, reached, length, path)
+                    yield _read_line(file, reached, length, path)
                 elif left_out is not None:
                     left_out.append((reached, length))
                 reached += length
                 continue
             end = end or len(data)  # the last line may have no end
-            yield Lines(reached, data, 0, end)
+            yield LineChunk(reached, data, 0, end)
             reached += end
     finally:
         os.close(file)
 
 
-def _length(file: int, offset: int, size: int, path: Path | str) -> int:
-    """Return how long the line is that begins there, its end included."""
+def _line_length(file: int, offset: int, size: int, path: Path | str) -> int:
+    """Return the length of the line that begins at `offset`, its end included."""
     reached = offset
     while reached < size and (data := read_at(file, reached, min(LIMITS.piece, size - reached), path)):
         if end := data.find(b"\n") + 1:
@@ -79,14 +86,92 @@ def _length(file: int, offset: int, size: int, path: Path | str) -> int:
     return reached - offset
 
 
-def _line(file: int, offset: int, length: int, path: Path | str) -> Lines:
+# A function of its own: a local in the generator would hold the line while the next one is read.
+def _read_line(file: int, offset: int, length: int, path: Path | str) -> LineChunk:
     data = read_at(file, offset, length, path)
-    return Lines(offset, data, 0, len(data))
+    return LineChunk(offset, data, 0, len(data))
 
 
 def read_at(file: int, offset: int, length: int, path: Path | str) -> bytes:
-    """Read from an open file."""
+    """Read bytes of an open file; the path is for the error message."""
     try:
         return os.pread(file, length, offset)
     except OSError as error:
-        raise Unreadable(f"cannot read `{path}`: {reason(error)}") from None
+        raise Unreadable(f"cannot read `{path}`: {error_reason(error)}") from None
+
+
+SAMPLE_SIZE = 4096
+"""How many bytes at the head, and before the offset, are remembered by their hash."""
+
+
+class Change(Enum):
+    """What happened to a file since a position in it."""
+
+    NEW = "new"
+    SAME = "same"
+    GROWN = "grown"
+    TRUNCATED = "truncated"
+    REPLACED = "replaced"
+    REWRITTEN = "rewritten"
+
+
+class Position(msgspec.Struct, frozen=True):
+    """How far a file was read, and enough to notice that it is no longer that file."""
+
+    offset: int = 0
+    device: int = 0
+    inode: int = 0
+    head: bytes = b""
+    """Hash of the first bytes, at most `SAMPLE` and none after the offset."""
+    boundary: bytes = b""
+    """Hash of the last bytes before the offset."""
+
+
+START = Position()
+
+
+def detect_change(file: int, position: Position) -> Change:
+    """Return what happened to an open file since a position was made in it."""
+    if position == START:
+        return Change.NEW
+    now = os.fstat(file)
+    if (now.st_dev, now.st_ino) != (position.device, position.inode):
+        return Change.REPLACED
+    if now.st_size < position.offset:
+        return Change.TRUNCATED
+    if _samples(file, position.offset) != (position.head, position.boundary):
+        return Change.REWRITTEN
+    return Change.SAME if now.st_size == position.offset else Change.GROWN
+
+
+def position_at(file: int, offset: int, before: Position = START) -> Position:
+    """Return the position at an offset of an open file; `before` is the position that the reading started from."""
+    now = os.fstat(file)
+    if has_head(before):
+        boundary = _hash(os.pread(file, SAMPLE_SIZE, offset - SAMPLE_SIZE))
+        return Position(offset, now.st_dev, now.st_ino, before.head, boundary)
+    return Position(offset, now.st_dev, now.st_ino, *_samples(file, offset))
+
+
+def has_head(position: Position) -> bool:
+    """Tell whether a position has the hash of the whole head, so that it need not be read again."""
+    return position.offset >= SAMPLE_SIZE
+
+
+def position_from_data(data: bytes, offset: int, status: os.stat_result) -> Position:
+    """Return the position at an offset of a file whose first bytes, up to the offset at least, are in memory."""
+    length = min(SAMPLE_SIZE, offset)
+    head, boundary = _hash(data[:length]), _hash(data[offset - length : offset])
+    return Position(offset, status.st_dev, status.st_ino, head, boundary)
+
+
+def _samples(file: int, offset: int) -> tuple[bytes, bytes]:
+    length = min(SAMPLE_SIZE, offset)
+    return _hash(os.pread(file, length, 0)), _hash(os.pread(file, length, offset - length))
+
+
+def _hash(data: bytes) -> bytes:
+    # Not `hashlib`, which would load OpenSSL: that takes as long as reading fifty files.
+    from _blake2 import blake2b
+
+    return blake2b(data, digest_size=16).digest()

@@ -1,8 +1,8 @@
-"""Bytes to lines. No files, no JSON.
+"""Splits a stream of bytes into lines. Pure: no files, no JSON.
 
 Rules
-  1. A line is everything up to and including `\n`. Where the pieces fed in begin and end does not matter.
-  2. A line longer than `max_line` is not held in memory: it comes out as its place.
+  1. A line is everything up to and including `\n`. Where the chunks fed in begin and end does not matter.
+  2. A line longer than `max_line` is not held in memory: it comes out as its offset and length.
   3. The lines returned, with what `finish` returns, cover the bytes fed in without gap or overlap.
 """
 
@@ -11,44 +11,45 @@ from __future__ import annotations
 import msgspec
 
 MAX_LINE = 64 * 1024 * 1024
-"""Longer lines are kept by place and not decoded."""
+"""Of longer lines only offset and length are kept."""
 
 
 class Line(msgspec.Struct, frozen=True, gc=False):
-    """A line, its end included. `data` is a view of the piece it came in, or a copy if it spans several."""
+    """A line, its end included. `data` is a view of the chunk it came in, or a copy if it spans several."""
 
     offset: int
     data: memoryview
 
 
 class LongLine(msgspec.Struct, frozen=True, gc=False):
-    """A line too long to be held."""
+    """A line that is too long to be held in memory."""
 
     offset: int
     length: int
 
 
 class LineBuffer:
-    """Takes pieces of a stream and gives whole lines."""
+    """Collects chunks of a stream and returns whole lines."""
 
     def __init__(self, offset: int = 0, max_line: int = MAX_LINE) -> None:
         self.offset = offset
-        """Where the unfinished line begins: everything before it has been returned."""
+        """Where the unfinished line begins: all lines before it have been returned."""
         self._max_line = max_line
         self._held = bytearray()
         self._length = 0
         """Bytes of the unfinished line so far, held or not."""
 
     def feed(self, data: bytes) -> list[Line | LongLine]:
-        """Take the next piece and return the lines it ends."""
+        """Add the next chunk and return the lines that end in it."""
         lines: list[Line | LongLine] = []
-        find, start = data.find, 0
+        find, start = data.find, 0  # local names: this loop runs once for each line of a file
         if self._length:
             start = find(b"\n") + 1
             self._hold(data[:start] if start else data)
             if not start:
                 return lines
             lines += self._take()
+        # Views and not copies: most lines are decoded once and dropped with the chunk.
         view, base, max_line = memoryview(data), self.offset - start, self._max_line
         while end := find(b"\n", start) + 1:
             if end - start > max_line:
@@ -67,7 +68,7 @@ class LineBuffer:
 
     def _hold(self, data: bytes) -> None:
         self._length += len(data)
-        if self._length > self._max_line:
+        if self._length > self._max_line:  # from here on only its length is counted
             self._held = bytearray()
         else:
             self._held += data

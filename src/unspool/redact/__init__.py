@@ -1,1 +1,24 @@
-"""Secrets in text: what they look like, and what stands in their place. Pure."""
+"""Finds secrets in text and puts markers in their place. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from unspool._lazy import lazy_door
+
+# fmt: off
+if TYPE_CHECKING:
+    from unspool.redact.lines import Redacted, decode_line, find_suspect_lines, is_json, redact_line
+    from unspool.redact.options import DEFAULT_OPTIONS, RedactionOptions, parse_options
+    from unspool.redact.redactor import Counts, Redactor
+
+__all__ = [
+    "DEFAULT_OPTIONS", "Counts", "Redacted", "RedactionOptions", "Redactor", "decode_line", "find_suspect_lines",
+    "is_json", "parse_options", "redact_line",
+]
+
+__getattr__ = lazy_door(__name__, {
+    "lines": "Redacted decode_line find_suspect_lines is_json redact_line",
+    "options": "DEFAULT_OPTIONS RedactionOptions parse_options",
+    "redactor": "Counts Redactor",
+})

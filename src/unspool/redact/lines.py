@@ -1,11 +1,11 @@
-"""Lines of a transcript redacted: bytes in, bytes out.
+"""Redacts the lines of a transcript: bytes in, text out.
 
 Rules
-  1. A line in which nothing is found stays as it is, byte for byte. In others only the strings change that hold a
+  1. A line in which nothing is match stays as it is, byte for byte. In others only the strings change that hold a
      secret: keys and values, decoded first, so that no escape hides anything.
   2. Valid JSON stays valid JSON. A line that is not JSON is redacted as text.
-  3. Fails closed: a line that cannot be dealt with becomes a marker of the kind `unreadable`. It is never let through.
-  4. Most lines are only searched, many at a time, for what may be a secret (`rules.suspect`).
+  3. Fails closed: a line that cannot be processed becomes a marker of the kind `unreadable`. It is never let through.
+  4. Most lines are only searched, many at a time, for what may be a secret (`rules.suspect_pattern`).
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ from typing import NamedTuple
 
 import msgspec
 
-from unspool.format.json_edit import encode
+from unspool.format import encode_json
 from unspool.redact.redactor import Counts, Redactor, is_secret_key, opens_key
 
 _TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[{}\[\],:]', re.DOTALL)
-_is_json = msgspec.json.Decoder(msgspec.Raw).decode
+_check_json = msgspec.json.Decoder(msgspec.Raw).decode
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 _QUOTE = ord('"')
 _DEEPEST = 10_000
-"""Containers in containers; deeper is not read by anybody."""
+"""Nesting of containers; no reader takes more."""
 
 
-class Hit(NamedTuple):
+class SecretHit(NamedTuple):
     """Secrets of one kind in one string."""
 
     kind: str
     number: int
     path: str
-    """The way to it: `message.content[0].text`; nothing in a line that is not JSON."""
+    """The path to it: `message.content[0].text`; empty in a line that is not JSON."""
 
 
 class Redacted(NamedTuple):
@@ -43,67 +43,64 @@ class Redacted(NamedTuple):
 
     text: str
     is_json: bool
-    hits: tuple[Hit, ...] = ()
+    hits: tuple[SecretHit, ...] = ()
 
 
-def suspects(redactor: Redactor, data: bytes) -> Iterator[int]:
-    """Yield the places where lines begin that may hold a secret."""
+def find_suspect_lines(redactor: Redactor, data: bytes) -> Iterator[int]:
+    """Yield the offsets of the lines that may hold a secret."""
     at = 0
-    while (found := next(redactor.suspects(data, at), None)) is not None:
-        yield data.rfind(b"\n", 0, found[0]) + 1
-        at = data.find(b"\n", found[0]) + 1
+    while (match := next(redactor.find_suspects(data, at), None)) is not None:
+        yield data.rfind(b"\n", 0, match[0]) + 1
+        at = data.find(b"\n", match[0]) + 1
         if not at or at >= len(data):
             return
 
 
-def plain(line: bytes) -> tuple[str, bool]:
-    """Return a line in which there is nothing to redact as text, and whether it is JSON."""
+def decode_line(line: bytes) -> tuple[str, bool]:
+    """Decode a line in which there is nothing to redact; return also whether it is JSON."""
     try:
         text = line.decode()
-    except UnicodeDecodeError:
+        _check_json(line)
+    except (UnicodeDecodeError, msgspec.DecodeError, RecursionError):
         return line.decode("utf-8", "replace"), False
-    try:
-        _is_json(line)
-    except (msgspec.DecodeError, RecursionError):
-        return text, False
     return text, True
 
 
 def redact_line(redactor: Redactor, line: bytes) -> Redacted:
-    """Return a line, without its end, redacted."""
+    """Redact a line without its end."""
     try:
         if is_json(line):
             return _redact_json(redactor, line)
         counts: Counts = Counter()
-        text = redactor.text(line.decode("utf-8", "replace"), counts)
+        text = redactor.redact_text(line.decode("utf-8", "replace"), counts)
         return Redacted(text, is_json=False, hits=_hits(counts, ""))
     except (ValueError, RecursionError, MemoryError, OverflowError):  # rule 3
-        return closed(redactor, line)
+        return redact_whole_line(redactor, line)
 
 
-def closed(redactor: Redactor, line: bytes) -> Redacted:
-    """Return what stands for a line that cannot be dealt with."""
-    text = redactor.marker("unreadable", line)
-    return Redacted(f'"{text}"', is_json=True, hits=(Hit("unreadable", 1, ""),))
+def redact_whole_line(redactor: Redactor, line: bytes) -> Redacted:
+    """Return a marker in place of a line that cannot be processed."""
+    text = redactor.make_marker("unreadable", line)
+    return Redacted(f'"{text}"', is_json=True, hits=(SecretHit("unreadable", 1, ""),))
 
 
 def is_json(line: bytes) -> bool:
     """Tell whether a line is a JSON document."""
-    return plain(line)[1]
+    return decode_line(line)[1]
 
 
-class _Walk:
-    """Where in a document a pass over its text is."""
+class _JsonCursor:
+    """The place in a JSON document of a pass over its text."""
 
     def __init__(self) -> None:
         self._steps: list[str | int] = []
         self.is_key = False
         """Whether the next string is a key."""
         self._secret = False
-        """Whether any key so far says that its value is a secret."""
+        """Whether any key so far is the name of a secret."""
 
-    def mark(self, mark: bytes) -> None:
-        """Take a bracket, a comma or a colon."""
+    def pass_mark(self, mark: bytes) -> None:
+        """Move past a bracket, a comma or a colon."""
         steps = self._steps
         if mark in b"{[":
             if len(steps) >= _DEEPEST:
@@ -121,15 +118,15 @@ class _Walk:
         else:
             self.is_key = False
 
-    def name(self, key: str) -> None:
-        """Take the key of a member."""
+    def pass_key(self, key: str) -> None:
+        """Move past the key of a member."""
         if self._steps:
             self._steps[-1] = key
         self._secret = self._secret or is_secret_key(key)
 
     @property
     def member(self) -> str:
-        """The key whose value, or an element of whose value, comes next, if that is a secret's; else nothing."""
+        """The key of the value, or of the list, that comes next, if it is the name of a secret; else empty."""
         if not self._secret:
             return ""
         key = next((step for step in reversed(self._steps) if isinstance(step, str)), "")
@@ -142,73 +139,76 @@ class _Walk:
 
     @property
     def path(self) -> str:
-        """The way to what comes next."""
+        """The path to what comes next."""
         parts = (f"[{step}]" if isinstance(step, int) else f".{step}" for step in self._steps)
         return "".join(parts).removeprefix(".")
 
 
-class _Places:
-    """Tells whether a stretch of a line, later than the one before, has a place where a secret may be."""
+class _SuspectSpans:
+    """Tells which spans of a line, asked in order, have a place where a secret may be."""
 
     def __init__(self, redactor: Redactor, line: bytes) -> None:
-        self._spans = redactor.suspects(line)
+        self._spans = redactor.find_suspects(line)
         self._next = next(self._spans, None)
 
-    def any_in(self, start: int, end: int) -> bool:
-        """Tell whether one begins, ends or lies there."""
+    def overlap(self, start: int, end: int) -> bool:
+        """Tell whether a suspect place overlaps a span."""
         while self._next is not None and self._next[1] <= start:
             self._next = next(self._spans, None)
         return self._next is not None and self._next[0] < end
 
 
 def _is_clean(redactor: Redactor, line: bytes) -> bool:
-    """Tell whether nothing in a line is a secret after all, without following its structure."""
-    places, counts = _Places(redactor, line), Counter[str]()
-    for found in _STRING.finditer(line):
-        if places.any_in(*found.span()):
-            string = _decoded(found[0])
-            if is_secret_key(string) or redactor.text(string, counts) is not string or opens_key(string):
+    """Tell whether no string of a line is a secret after all, without following its structure."""
+    suspects, counts = _SuspectSpans(redactor, line), Counter[str]()
+    for match in _STRING.finditer(line):
+        if suspects.overlap(*match.span()):
+            string = _decoded(match[0])
+            if is_secret_key(string) or redactor.redact_text(string, counts) is not string or opens_key(string):
                 return False
     return True
 
 
 def _redact_json(redactor: Redactor, line: bytes) -> Redacted:
+    # Most suspect lines hold no secret; this pass is cheaper than one that follows the structure.
     if not redactor.looks_everywhere and _is_clean(redactor, line):
         return Redacted(line.decode(), is_json=True)
-    walk, places = _Walk(), _Places(redactor, line)
-    pieces, hits, reached, opened = list[bytes](), list[Hit](), 0, False
-    for found in _TOKEN.finditer(line):
-        start, end = found.span()
+    cursor, suspects = _JsonCursor(), _SuspectSpans(redactor, line)
+    pieces, hits, reached, opened = list[bytes](), list[SecretHit](), 0, False
+    for match in _TOKEN.finditer(line):
+        start, end = match.span()
         if line[start] != _QUOTE:
-            mark = found[0]
+            mark = match[0]
             opened = opened and mark not in b"]}"
-            walk.mark(mark)
+            cursor.pass_mark(mark)
             continue
-        is_suspect = places.any_in(start, end)
-        if not (is_suspect or walk.is_key or opened or walk.member):
+        is_suspect = suspects.overlap(start, end)
+        if not (is_suspect or cursor.is_key or opened or cursor.member):
             continue
         string, counts = _decoded(line[start:end]), Counter[str]()
-        if walk.is_key:
-            changed = redactor.text(string, counts) if is_suspect else string
-            walk.name(changed)
+        if cursor.is_key:
+            changed = redactor.redact_text(string, counts) if is_suspect else string
+            cursor.pass_key(changed)
         else:
-            changed, opened = _value(redactor, string, walk, opened, counts)
+            changed, opened = _redact_value(redactor, string, cursor, opened, counts)
         if changed != string:
-            pieces += [line[reached:start], encode(changed)]
+            pieces += [line[reached:start], encode_json(changed)]
             reached = end
-            hits += _hits(counts, walk.path)
+            hits += _hits(counts, cursor.path)
     text = b"".join([*pieces, line[reached:]]) if pieces else line
     return Redacted(text.decode(), is_json=True, hits=tuple(hits))
 
 
-def _value(redactor: Redactor, string: str, walk: _Walk, opened: bool, counts: Counts) -> tuple[str, bool]:
-    """Return a value redacted, and whether a private key goes on in the next element of a list."""
-    changed = redactor.member(walk.member, string, counts) if walk.member else string
-    if changed == string and opened and walk.in_list:
-        changed = redactor.rows(string, counts) or string
+def _redact_value(
+    redactor: Redactor, string: str, cursor: _JsonCursor, opened: bool, counts: Counts
+) -> tuple[str, bool]:
+    """Redact a value; return also whether a private key continues in the next element of a list."""
+    changed = redactor.redact_member(cursor.member, string, counts) if cursor.member else string
+    if changed == string and opened and cursor.in_list:
+        changed = redactor.redact_key_rows(string, counts) or string
     if changed == string:
-        changed = redactor.text(string, counts)
-        opened = opened or (walk.in_list and opens_key(string))
+        changed = redactor.redact_text(string, counts)
+        opened = opened or (cursor.in_list and opens_key(string))
     return changed, opened and "-----END" not in string
 
 
@@ -218,9 +218,9 @@ def _decoded(token: bytes) -> str:
     try:
         return msgspec.json.decode(token, type=str)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        decoded: str = json.loads(token, strict=False)  # a lone surrogate
+        decoded: str = json.loads(token, strict=False)  # a lone surrogate, which msgspec refuses
         return decoded
 
 
-def _hits(counts: Counts, path: str) -> tuple[Hit, ...]:
-    return tuple(Hit(kind, count, path) for kind, count in counts.items())
+def _hits(counts: Counts, path: str) -> tuple[SecretHit, ...]:
+    return tuple(SecretHit(kind, count, path) for kind, count in counts.items())

@@ -1,12 +1,12 @@
-"""What is redacted beside secrets, and by which rules of one's own: a JSON file in, `Options` out.
+"""Options of redaction: what is redacted beside secrets, and the user's own rules, from a JSON file.
 
     {"emails": true, "homes": true,
      "rules": [{"kind": "acme-token", "pattern": "acme_[a-z0-9]{32}", "literal": "acme_"}]}
 
 Rules
-  1. A rule that could match nothing at all, or a marker, is refused: redacting twice must change nothing.
-  2. `literal` is a plain text that every match holds. Lines without it are not looked at; a rule that has none makes
-     every line be decoded, which is slow and right.
+  1. A rule that could match the empty text, or a marker, is refused: redacting twice must change nothing.
+  2. `literal` is a plain text that every match holds. Lines without it are not searched; a rule that has none
+     makes every line be decoded, which is slow and right.
 """
 
 from __future__ import annotations
@@ -16,39 +16,39 @@ from typing import Any
 
 import msgspec
 
-from unspool.errors import Unreadable, Usage
-from unspool.redact.rules import compiled
+from unspool.errors import Unreadable, UsageError
+from unspool.redact.rules import compile_pattern
 
 _KIND = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
 _LITERAL = re.compile(r"[A-Za-z0-9_.:-]{2,100}")
-_MARKS = ("[redacted:some-kind:0123456789]", "[redacted:a:abcdef0123]")
+_EXAMPLE_MARKERS = ("[redacted:some-kind:0123456789]", "[redacted:a:abcdef0123]")
 
 
-class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One more thing that is a secret."""
+class RedactionRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A rule of the user: one more kind of secret."""
 
     kind: str
     pattern: str
     literal: str = ""
 
 
-class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What is redacted."""
+class RedactionOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What is redacted beside secrets."""
 
     emails: bool = False
     homes: bool = False
-    """Whether the user's name goes from paths of home folders."""
-    rules: tuple[Rule, ...] = ()
+    """Whether the user's name is redacted in paths of home folders."""
+    rules: tuple[RedactionRule, ...] = ()
 
     @property
     def words(self) -> tuple[str, ...]:
-        """All that makes these rules other rules."""
+        """Everything that distinguishes these rules from the default ones: part of their version."""
         flags = [name for name, is_set in (("emails", self.emails), ("homes", self.homes)) if is_set]
         return (*flags, *(f"{rule.kind}={rule.pattern}" for rule in self.rules))
 
     @property
     def hints(self) -> tuple[str, ...]:
-        """What raw text has where one of these may be."""
+        """Patterns of raw text where something of these options may be."""
         literals = [re.escape(rule.literal) for rule in self.rules if rule.literal]
         emails = ["[A-Za-z0-9._%+-]@[A-Za-z0-9-]"] if self.emails else []
         homes = [r"(?i:home|users)(?:\\*/|\\+|-)"] if self.homes else []
@@ -60,13 +60,13 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return any(not rule.literal for rule in self.rules)
 
 
-PLAIN = Options()
+DEFAULT_OPTIONS = RedactionOptions()
 
 
-def parse(data: bytes, name: str) -> Options:
-    """Return what a file asks for. Anything wrong in it is an error: nobody would notice a rule that is not there."""
+def parse_options(data: bytes, name: str) -> RedactionOptions:
+    """Parse a file of options. Anything wrong in it is an error: nobody would notice a missing rule."""
     try:
-        options = msgspec.json.decode(data, type=Options)
+        options = msgspec.json.decode(data, type=RedactionOptions)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise Unreadable(f"not rules for redaction: `{name}`: {error}", hint="docs/collect.md shows the file") from None
     for rule in options.rules:
@@ -74,22 +74,24 @@ def parse(data: bytes, name: str) -> Options:
     return options
 
 
-def _check(rule: Rule, name: str) -> None:
+def _check(rule: RedactionRule, name: str) -> None:
     if not _KIND.fullmatch(rule.kind):
-        raise Usage(f"not a kind of secret in `{name}`: `{rule.kind}`", hint="small letters, digits and `-`")
+        raise UsageError(f"not a kind of secret in `{name}`: `{rule.kind}`", hint="small letters, digits and `-`")
     if rule.literal and not _LITERAL.fullmatch(rule.literal):
-        raise Usage(f"not a plain literal in `{name}`: `{rule.literal}`", hint="letters, digits, `_`, `-`, `.`, `:`")
+        raise UsageError(
+            f"not a plain literal in `{name}`: `{rule.literal}`", hint="letters, digits, `_`, `-`, `.`, `:`"
+        )
     pattern = _compiled(rule, name)
-    if pattern.search(b"") or any(pattern.search(mark.encode()) for mark in _MARKS):
+    if pattern.search(b"") or any(pattern.search(mark.encode()) for mark in _EXAMPLE_MARKERS):
         message = f"the rule `{rule.kind}` in `{name}` finds nothing at all, or a marker"
-        raise Usage(message, hint="anchor it by letters that only such a secret has")
+        raise UsageError(message, hint="anchor it by letters that only such a secret has")
 
 
-def _compiled(rule: Rule, name: str) -> Any:
+def _compiled(rule: RedactionRule, name: str) -> Any:
     import re2
 
     try:
-        return compiled(rule.pattern)
+        return compile_pattern(rule.pattern)
     except re2.error as error:
         words = f"the rule `{rule.kind}` in `{name}` is no pattern that re2 knows: {error}"
-        raise Usage(words, hint="no look-around and no references back") from None
+        raise UsageError(words, hint="no look-around and no references back") from None

@@ -1,18 +1,16 @@
-"""What a secret looks like. Patterns for google-re2, which takes linear time whatever the text.
+"""What secrets look like: patterns for them, and checks of values behind names like `password`.
+
+Patterns are for google-re2, which takes linear time whatever the text.
 
 Rules
   1. A pattern is anchored by letters that mean something (`ghp_`, `-----BEGIN`, `password=`). Nothing is a secret only
-     because it looks random: hashes, ids, pictures and signatures of thinking look so too.
-  2. Patterns are for decoded strings. `SUSPECT` is for raw JSON: where it finds nothing, there is nothing to decode.
-     It finds every beginning that a pattern can have, also behind an escape.
-  3. A change here is another rule set: `version` says which.
-
-[merged: checks.py] Whether what stands behind a name like `password` is a secret or a word of a program. Names and values in, yes or no.
-
-Rules
-  1. A secret that is missed is worse than a word that is hidden; but code is full of `token = next_token`, and a text
+     because it looks random: hashes, ids, images and signatures of thinking look so too.
+  2. Patterns are for decoded strings. `suspect_pattern` is for raw JSON: where it finds nothing, there is nothing to
+     decode. It finds every beginning that a pattern can have, also behind an escape.
+  3. A change here is another rule set: `rules_version` says which.
+  4. A secret that is missed is worse than a word that is hidden; but code is full of `token = next_token`, and a text
      in which every second word is hidden is of no use.
-  2. What is a reference (`$TOKEN`, `process.env.TOKEN`), a type, a placeholder or a marker is not a secret.
+  5. A reference (`$TOKEN`, `process.env.TOKEN`), a type, a placeholder or a marker is not a secret.
 """
 
 from __future__ import annotations
@@ -22,7 +20,7 @@ import binascii
 import hashlib
 import re
 from functools import cache
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from unspool.redact.token_formats import TOKENS
 
@@ -31,7 +29,7 @@ _ROW_END = r"[^A-Za-z0-9+/=]{1,24}(?:[0-9]{1,6}[^A-Za-z0-9+/=]{1,8})?"
 KEY_BEGIN: Final = "-----BEGIN " + _KEY
 KEY_END: Final = "-----END " + _KEY
 KEY_ROW: Final = r"""[A-Za-z0-9+/=]{24,}|^[ \t]*(?:[\n\r]|\\+[nr])[^"']"""
-"""What tells a key from words about one: a long row, or that the line ends right after the mark."""
+"""What distinguishes a key from text about one: a long row, or that the line ends right after the mark."""
 KEY_CUT: Final = (
     KEY_BEGIN
     + rf"(?:{_ROW_END})?(?:(?:Proc-Type|DEK-Info|Comment|Version)[^\n]{{0,80}}\n\s*)*"
@@ -39,18 +37,19 @@ KEY_CUT: Final = (
 )
 """A private key whose end is missing: its rows, with what an editor or a diff puts before them."""
 KEY_REST: Final = rf"(?:[A-Za-z0-9+/=]{{16,}}{_ROW_END})+(?:[A-Za-z0-9+/=]{{1,64}}{_ROW_END})?{KEY_END}"
-"""One whose beginning is missing."""
+"""A private key whose beginning is missing."""
 
 NAME: Final = (
     r"(?i:pass(?:word|wd|phrase|code|wort)|pwd|[_-]pass|secret|token|api[ _-]?key|(?:access|secret|auth|account|master|"
     r"encryption|signing|private|license|service)[ _-]?key|credentials?)"
     r"(?i:[_-]?(?:key|base|value|prod|dev|staging|live|old|new|[0-9]{1,2}))*"
 )
-"""What a secret is called, at the end of a longer name."""
+"""Names of secrets, at the end of a longer name."""
 
 STRONG: Final = r"(?i:pass(?:word|wd|phrase|code|wort)|pwd|[_-]pass\b|secret)"
 """Names of what is always a secret: any word may be a password."""
 
+# Terminal colours stand between a name and its value in copied output, as bytes or as escapes of any kind.
 _COLOUR = r"(?:(?:\x1b|\\+u001[bB]|\\+x1b|\\+e|\\+033)\[[0-9;]*m)*"
 _SEPARATOR = rf"""["'`\\\]]*{_COLOUR}[ \t]*(?:=>|:=|===?|=|:)[ \t]*{_COLOUR}"""
 _BARE = r"""[^\s"'\\`,;&<>(){}\[\]|$\x1b]"""
@@ -96,47 +95,43 @@ _HINTS: Final = (
     r"(?i:password)(?:\s|\\[nrt])+[^\s]{4}|sshpass|(?:\s|\\[nrt])(?:-u|--user)[ =][\\\"']*[A-Za-z0-9._@-]+:[^\s]",
 )
 _ESCAPED = r"\\u00[2-7]"
-"""A letter that need not be escaped, and is: whatever it spells is decoded first."""
+"""A letter that need not be escaped and is: the string must be decoded before it can be searched."""
 
 
 @cache
-def suspect(more: tuple[str, ...] = ()) -> Any:
-    """Return what finds a place in raw bytes where a secret may be."""
-    return compiled("|".join(f"(?:{hint})" for hint in (*_HINTS, _ESCAPED, *more)), captures=False)
+def suspect_pattern(extra: tuple[str, ...] = ()) -> Any:
+    """Return the pattern that finds places in raw bytes where a secret may be."""
+    return compile_pattern("|".join(f"(?:{hint})" for hint in (*_HINTS, _ESCAPED, *extra)), captures=False)
 
 
 @cache
-def compiled(pattern: str, *, captures: bool = True) -> Any:
-    """Return a pattern ready to search bytes with.
-
-    They are UTF-8, and taken a byte at a time: every secret begins and ends beside something that is ASCII.
-    """
-    import re2
+def compile_pattern(pattern: str, *, captures: bool = True) -> Any:
+    """Compile a pattern for bytes of UTF-8 text."""
+    import re2  # here: most commands redact nothing
 
     options = re2.Options()
     options.max_mem = 1 << 26
     options.log_errors = False
+    # Byte by byte, although the text is UTF-8: every secret begins and ends beside an ASCII character.
     options.encoding = re2.Options.Encoding.LATIN1
     options.never_capture = not captures
     return re2.compile(pattern.encode(), options)
 
 
 @cache
-def version(more: tuple[str, ...] = ()) -> str:
-    """Return what names the rule set: these rules, and those somebody added."""
-    pass
-
+def rules_version(extra: tuple[str, ...] = ()) -> str:
+    """Return the version of the rule set: of these rules, and of those that the user added."""
     parts = [repr(part) for part in (TOKENS, _HINTS, KEY_CUT, KEY_REST, ASSIGNMENT, OPTION, MEMBER, BEARER, BASIC)]
-    parts += [repr(part) for part in (AUTH, LOGIN, USERINFO, TOKEN_URL, EMAIL, HOME, EDITION, more)]
+    parts += [repr(part) for part in (AUTH, LOGIN, USERINFO, TOKEN_URL, EMAIL, HOME, EDITION, extra)]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:12]
 
 
 EDITION = 3
-"""One more with each change here: the version of the rules depends on it."""
+"""Raised with each change of the checks in this module: the version of the rules depends on it."""
 
 MARKER = re.compile(r"\[redacted:[a-z0-9-]{1,40}:[0-9a-f]{10}\]")
 
-_WORDS = """
+_ORDINARY_WORDS = """
     none null nil true false undefined string str bool boolean number integer int object any unknown void bytes text
     required optional default empty missing invalid valid value values changed unset hidden redacted self this type
     input field name user username password passwd passphrase secret token tokens apikey auth oauth bearer basic
@@ -153,23 +148,14 @@ _PATH = re.compile(r"(?i)^(?:https?://|\.{0,2}/|~/|[a-z]:[\\/])")
 _CONSTANT = re.compile(r"[A-Z0-9_]+")
 
 
-class Form(NamedTuple):
-    """How a value is written down behind its name."""
+def is_assigned(name: str, value: str, *, quoted: bool, spaced: bool, alone: bool, follows: str) -> bool:
+    """Tell whether a value is a secret by the name before it.
 
-    quoted: bool
-    spaced: bool
-    """There are blanks around the sign between them."""
-    alone: bool
-    """There is nothing else on the line, as in YAML."""
-    follows: str
-    """The character after it."""
-
-
-def is_assigned(name: str, value: str, form: Form) -> bool:
-    """Tell whether a value is a secret by the name before it."""
-    quoted, spaced, alone, follows = form
+    `spaced`: there are blanks around the sign between them. `alone`: there is nothing else on the line, as in YAML.
+    `follows`: the character after the value.
+    """
     value = value if quoted else value.rstrip(".,:;!?")
-    if not is_word(value):
+    if not may_be_secret(value):
         return False
     strong = is_strong(name)
     if _PATH.match(value) and (not strong or "pwd" in name.lower() or value.startswith("http")):
@@ -185,7 +171,7 @@ def is_assigned(name: str, value: str, form: Form) -> bool:
 
 def is_member(key: str, value: str) -> bool:
     """Tell whether the value of a JSON member is a secret by its key."""
-    if not is_word(value) or "\n" in value or len(value) > 4096:
+    if not may_be_secret(value) or "\n" in value or len(value) > 4096:
         return False
     strong = is_strong(key)
     if _PATH.match(value) and (not strong or "pwd" in key.lower() or value.startswith("http")):
@@ -196,7 +182,7 @@ def is_member(key: str, value: str) -> bool:
 
 
 def is_basic(value: str) -> bool:
-    """Tell whether base64 hides a name and a password."""
+    """Tell whether base64 encodes a name and a password."""
     try:
         plain = base64.b64decode(value + "=" * (-len(value) % 4), validate=True)
     except (ValueError, binascii.Error):
@@ -206,21 +192,21 @@ def is_basic(value: str) -> bool:
 
 
 def is_bearer(value: str) -> bool:
-    """Tell whether what follows `Bearer` is a token, and not a word."""
+    """Tell whether the text after `Bearer` is a token, and not a word."""
     return _is_mixed(value)
 
 
 def is_login(value: str) -> bool:
-    """Tell whether what stands in a password's place is one."""
-    return is_word(value) and not value.isdigit()
+    """Tell whether the text in a password's place is one."""
+    return may_be_secret(value) and not value.isdigit()
 
 
-def is_word(value: str) -> bool:
+def may_be_secret(value: str) -> bool:
     """Tell whether a value may be a secret at all: not a marker, a placeholder, a type."""
-    rest = MARKER.sub("", value)
+    rest = MARKER.sub("", value)  # a value that was redacted before is not redacted again
     if len(rest) < 4 or (rest != value and len(rest) < 8):
         return False
-    return not _PLACEHOLDER.search(rest) and rest.lower().strip("_-.:") not in _words() and len(set(rest)) > 1
+    return not _PLACEHOLDER.search(rest) and rest.lower().strip("_-.:") not in _ordinary_words() and len(set(rest)) > 1
 
 
 def _is_phrase(value: str) -> bool:
@@ -229,18 +215,18 @@ def _is_phrase(value: str) -> bool:
 
 
 @cache
-def _words() -> frozenset[str]:
-    return frozenset(_WORDS.split())
+def _ordinary_words() -> frozenset[str]:
+    return frozenset(_ORDINARY_WORDS.split())
 
 
 @cache
 def is_strong(name: str) -> bool:
-    """Tell whether a name is of something that is always a secret: then any word may be one."""
-    return compiled(STRONG).search(name.encode("utf-8", "replace")) is not None
+    """Tell whether a name is one of a password: then any word may be a secret."""
+    return compile_pattern(STRONG).search(name.encode("utf-8", "replace")) is not None
 
 
 def _is_bare(name: str, value: str, *, strong: bool, spaced: bool) -> bool:
-    """Without quotes it may be a part of a program."""
+    """Tell whether a value without quotes, which may be program code, is a secret."""
     constant = _CONSTANT.fullmatch(name.rpartition(".")[2].lstrip("-")) is not None
     if _LETTERS.fullmatch(value):
         if value.lower().replace("_", "").replace("-", "") in name.lower().replace("_", ""):
@@ -253,7 +239,7 @@ def _is_bare(name: str, value: str, *, strong: bool, spaced: bool) -> bool:
 
 
 def _is_mixed(value: str) -> bool:
-    """Letters and digits, and enough of them."""
+    """Tell whether a value has enough letters and digits to be a token."""
     digits = sum(mark.isdigit() for mark in value)
     letters = sum(mark.isalpha() for mark in value)
     if len(value) < 8 or not letters:

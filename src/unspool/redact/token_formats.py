@@ -1,7 +1,4 @@
-"""Secrets that show what they are by their first letters: one line for each kind.
-
-In: nothing. Out: patterns for decoded text, and for each a shorter one for raw JSON.
-"""
+"""Tokens with a known prefix: for each kind a pattern for decoded text, and a shorter one for raw JSON."""
 
 from __future__ import annotations
 
@@ -12,13 +9,15 @@ SAFE_LEFT: Final = r"(?:\b|\\[nrt]|[0-9;\[]m)"
 terminal's change of colour."""
 
 
+# The version of the rules is a hash of these tuples as text: another name of the class or a field would change it, and
+# the version is stored with what was redacted.
 class Token(NamedTuple):
-    """A secret that shows what it is by its first letters."""
+    """A kind of token that has a known prefix."""
 
     kind: str
     pattern: str
     hint: str
-    """What raw text has where such a token may be."""
+    """Pattern of raw text where such a token may be."""
     anchored: bool = False
     """Whether it must begin at `SAFE_LEFT`: its first letters may be a part of a word."""
 

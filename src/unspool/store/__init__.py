@@ -1,1 +1,47 @@
-"""The embedded store: what was read, kept in SQLite to be asked and searched."""
+"""The store: what unspool knows of every session file ever seen, kept in SQLite, zstd frames and Parquet.
+
+From top to bottom, each importing only what stands below it:
+
+    sql               DuckDB over the tables, in a process of its own
+    search, columns   full-text search; Parquet files derived from session files
+    catalog           lists and statistics of sessions, side documents, the health of the store
+    access            one way to a folder's data: the store, or the files themselves
+    usage             sums of billed responses, and reports of them
+    sync              files to rows
+    archive           raw bytes kept after files have gone
+    answer_rows, database, preferences, times, worker_processes
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from unspool._lazy import lazy_door
+
+# fmt: off
+if TYPE_CHECKING:
+    from unspool.store import preferences
+    from unspool.store.access import StoreAccess
+    from unspool.store.answer_rows import PriceLookup, response_from_columns
+    from unspool.store.database import (
+        IN_FOLDER, STORE, folder_parameters, is_locked, locked, open_archive, open_store, transaction,
+        translate_errors,
+    )
+    from unspool.store.preferences import Preferences
+    from unspool.store.times import parse_zone
+
+__all__ = [
+    "IN_FOLDER", "STORE", "Preferences", "PriceLookup", "StoreAccess", "folder_parameters", "is_locked", "locked",
+    "open_archive", "open_store", "parse_zone", "preferences", "response_from_columns", "transaction",
+    "translate_errors",
+]
+
+__getattr__ = lazy_door(__name__, {
+    "access": "StoreAccess",
+    "answer_rows": "PriceLookup response_from_columns",
+    "database":
+        "IN_FOLDER STORE folder_parameters is_locked locked open_archive open_store transaction "
+        "translate_errors",
+    "preferences": "Preferences",
+    "times": "parse_zone",
+})

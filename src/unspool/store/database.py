@@ -1,4 +1,4 @@
-"""The database files of the store: made, opened, locked; and what to say when they cannot be.
+"""Creates, opens and locks the SQLite databases of the store, and explains why they cannot be used.
 
 Rules
   1. Folder and files are for the user alone (0700, 0600).
@@ -22,7 +22,7 @@ STORE, ARCHIVE, LOCK = "store.db", "archive.db", "sync.lock"
 VERSIONS: Final = {STORE: 4, ARCHIVE: 1}
 """Of the tables. A database of an earlier version is brought to this one by `_MIGRATIONS`; a later one is refused."""
 
-PATIENCE = 600.0
+LOCK_TIMEOUT = 600.0
 """Seconds to wait for another process."""
 
 _SCRIPTS: Final = ("schema.sql", "search/index.sql", "catalog/session_stats.sql", "sync/stamps.sql")
@@ -33,32 +33,44 @@ _MIGRATIONS: Final = {
 }
 """The script that brings the tables of a version to the next."""
 
+IN_FOLDER = "(path = :root OR (path >= :first AND path < :after))"
+"""The condition for the files of a folder, or the file itself. A range, because `LIKE` would not use the index."""
+
+_MIN_FREE_BYTES = 128 * 1024
 _REBUILD = "`unspool sync --rebuild` makes it again from the files and the archive; `--no-store` does without it"
+_ELSEWHERE = "`$UNSPOOL_HOME` says where it is kept; `--no-store` does without it"
+
+
+def folder_parameters(root: Path) -> dict[str, str]:
+    """Return the parameters of `IN_FOLDER`."""
+    folder = str(root).rstrip(os.sep) + os.sep
+    return {"root": str(root), "first": folder, "after": folder[:-1] + chr(ord(os.sep) + 1)}
 
 
 def open_store(folder: Path, *, any_thread: bool = False) -> sqlite3.Connection:
-    """Open the store in a folder; make it if there is none. Of any threads that use it, one may at a time."""
+    """Open the store in a folder; create it if there is none. With `any_thread`, threads may use it one at a time."""
     return _open(folder, STORE, _SCRIPTS, durable=False, any_thread=any_thread)
 
 
 def open_in_memory() -> sqlite3.Connection:
-    """Make an empty store that ends with the process."""
+    """Create an empty store that ends with the process."""
     database = sqlite3.connect(":memory:", isolation_level=None)
     database.executescript("".join(map(_script, _SCRIPTS)))
     return database
 
 
 def open_archive(folder: Path) -> sqlite3.Connection:
-    """Open the archive in a folder; make it if there is none."""
+    """Open the archive in a folder; create it if there is none."""
     return _open(folder, ARCHIVE, ("archive/archive.sql",), durable=True)
 
 
 @contextmanager
-def locked(folder: Path, patience: float = PATIENCE) -> Iterator[None]:
-    """Hold the lock of a store. SQLite's own file locks do it: they work everywhere and end with the process."""
+def locked(folder: Path, patience: float = LOCK_TIMEOUT) -> Iterator[None]:
+    """Hold the lock of a store."""
     _make_folder(folder)
-    with telling(folder):
+    with translate_errors(folder):
         _touch(folder / LOCK)
+        # The file locks of SQLite: they work on every system and end with the process.
         lock = sqlite3.connect(folder / LOCK, timeout=patience, isolation_level=None)
         try:
             lock.execute("BEGIN EXCLUSIVE")
@@ -83,7 +95,7 @@ def is_locked(folder: Path) -> bool:
 
 @contextmanager
 def transaction(database: sqlite3.Connection) -> Iterator[None]:
-    """Write all or nothing."""
+    """Commit what is written inside all at once; roll it back if there is an exception."""
     database.execute("BEGIN IMMEDIATE")
     try:
         yield
@@ -96,7 +108,7 @@ def transaction(database: sqlite3.Connection) -> Iterator[None]:
 
 @contextmanager
 def snapshot(database: sqlite3.Connection) -> Iterator[None]:
-    """Read several times from one state, whoever writes meanwhile."""
+    """Let several queries see one state, whoever writes meanwhile."""
     database.execute("BEGIN")
     try:
         yield
@@ -106,62 +118,59 @@ def snapshot(database: sqlite3.Connection) -> Iterator[None]:
 
 
 @contextmanager
-def telling(folder: Path) -> Iterator[None]:
-    """Say in our words what SQLite cannot do with the files of a store."""
+def translate_errors(folder: Path) -> Iterator[None]:
+    """Turn errors of SQLite into errors that name the store and what to do."""
     try:
         yield
     except sqlite3.DatabaseError as error:
-        raise _complaint(error, folder) from None
-
-
-def exists(folder: Path) -> bool:
-    """Tell whether there is a store."""
-    return (folder / STORE).exists()
+        raise _translate(error, folder) from None
 
 
 def _open(
     folder: Path, name: str, scripts: tuple[str, ...], *, durable: bool, any_thread: bool = False
 ) -> sqlite3.Connection:
     path = folder / name
-    with telling(folder):
+    with translate_errors(folder):
         if not os.path.exists(path):  # noqa: PTH110 - a folder that may not be entered is for SQLite to name
-            _make(folder, name, scripts)
+            _create(folder, name, scripts)
         database = _connect(path, durable=durable, any_thread=any_thread)
-        found = database.execute("PRAGMA user_version").fetchone()[0]
-        if found == 0:  # made, but not finished, by a process that was killed
+        version = _read_version(database)
+        if version == 0:  # created, but not finished, by a process that was killed
             database.close()
-            _make(folder, name, scripts)
+            _create(folder, name, scripts)
             database = _connect(path, durable=durable, any_thread=any_thread)
-            found = database.execute("PRAGMA user_version").fetchone()[0]
-        if found > VERSIONS[name]:
+            version = _read_version(database)
+        if version > VERSIONS[name]:
             database.close()
-            refuse_newer(path, found)
-        _migrate(database, name, found)
+            refuse_newer(path, version)
+        _migrate(database, name, version)
     return database
 
 
-def refuse_newer(path: Path, found: int) -> None:
-    """Say that a database was made by a newer unspool. An archive cannot be made again."""
-    if found > VERSIONS[path.name]:
-        message = f"`{path}` was made by a newer unspool (tables {found}, this one knows {VERSIONS[path.name]})"
+def refuse_newer(path: Path, version: int) -> None:
+    """Raise an error if a database was made by a newer unspool."""
+    if version > VERSIONS[path.name]:
+        message = f"`{path}` was made by a newer unspool (tables {version}, this one knows {VERSIONS[path.name]})"
+        # Only the store can be made again; an archive cannot.
         raise Refused(message, hint=f"upgrade unspool; {_REBUILD if path.name == STORE else _ELSEWHERE}")
 
 
 def _connect(path: Path, *, durable: bool, any_thread: bool = False) -> sqlite3.Connection:
-    database = sqlite3.connect(path, timeout=PATIENCE, isolation_level=None, check_same_thread=not any_thread)
+    database = sqlite3.connect(path, timeout=LOCK_TIMEOUT, isolation_level=None, check_same_thread=not any_thread)
+    # What the store has can be made again from the files and the archive; what the archive has cannot.
     database.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
     database.execute("PRAGMA wal_autocheckpoint = 4000")
     return database
 
 
-def _make(folder: Path, name: str, scripts: tuple[str, ...]) -> None:
+def _create(folder: Path, name: str, scripts: tuple[str, ...]) -> None:
     path = folder / name
     with locked(folder):
         _touch(path)
-        database = sqlite3.connect(path, timeout=PATIENCE, isolation_level=None)
+        database = sqlite3.connect(path, timeout=LOCK_TIMEOUT, isolation_level=None)
         try:
             database.execute("PRAGMA journal_mode = WAL")
-            if database.execute("PRAGMA user_version").fetchone()[0] == 0:
+            if _read_version(database) == 0:
                 statements = "\n".join(map(_script, scripts))
                 version = f"PRAGMA user_version = {VERSIONS[name]};"
                 database.executescript(f"BEGIN IMMEDIATE; {statements} {version} COMMIT;")
@@ -169,14 +178,18 @@ def _make(folder: Path, name: str, scripts: tuple[str, ...]) -> None:
             database.close()
 
 
-def _migrate(database: sqlite3.Connection, name: str, found: int) -> None:
-    """Bring tables to today's version, one by one; another process may be at it, or have done it meanwhile."""
-    for version in range(found, VERSIONS[name]):
+def _migrate(database: sqlite3.Connection, name: str, first: int) -> None:
+    """Bring tables to today's version, one version after the other."""
+    for version in range(first, VERSIONS[name]):
         with transaction(database):
-            if database.execute("PRAGMA user_version").fetchone()[0] == version:
+            if _read_version(database) == version:  # else another process has done it meanwhile
                 for statement in _statements(_script(_MIGRATIONS[name, version])):
                     database.execute(statement)
                 database.execute(f"PRAGMA user_version = {version + 1}")
+
+
+def _read_version(database: sqlite3.Connection) -> int:
+    return int(database.execute("PRAGMA user_version").fetchone()[0])
 
 
 def _script(name: str) -> str:
@@ -184,7 +197,7 @@ def _script(name: str) -> str:
 
 
 def _statements(script: str) -> Iterator[str]:
-    """Yield the statements of a script: `executescript` would end the transaction."""
+    """Yield the statements of a script, because `executescript` would end the transaction."""
     held = ""
     for line in script.splitlines(keepends=True):
         held += line
@@ -202,7 +215,7 @@ def _make_folder(folder: Path) -> None:
 
 
 def _touch(path: Path) -> None:
-    """Make a file that nobody else may read, if there is none."""
+    """Create a file that nobody else may read, if there is none."""
     try:
         os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0), 0o600))
     except OSError as error:
@@ -210,22 +223,16 @@ def _touch(path: Path) -> None:
         raise Unwritable(f"cannot write the store `{path}`: {reason}", hint=_ELSEWHERE) from None
 
 
-_ELSEWHERE = "`$UNSPOOL_HOME` says where it is kept; `--no-store` does without it"
-
-
-_LITTLE = 128 * 1024
-
-
 def _is_full(folder: Path) -> bool:
-    """Tell whether the disk is full: SQLite says so of a database, and not of what it keeps beside it."""
+    """Tell whether the disk is full. SQLite says so of a database, but not of the files it keeps beside it."""
     import shutil
 
     with suppress(OSError):
-        return shutil.disk_usage(folder).free < _LITTLE
+        return shutil.disk_usage(folder).free < _MIN_FREE_BYTES
     return False
 
 
-def _complaint(error: sqlite3.DatabaseError, folder: Path) -> UnspoolError:
+def _translate(error: sqlite3.DatabaseError, folder: Path) -> UnspoolError:
     words = str(error)
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):

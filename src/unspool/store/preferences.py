@@ -1,4 +1,4 @@
-"""A person's settings: the file `settings.json` in the data folder, in and out.
+"""Reads and changes unspool's own settings: the file `settings.json` in the data folder.
 
     {"archive": true, "timezone": "Europe/Berlin", "prices": {"glm-4.7": {"input": 0.6, "output": 2.2}}}
 
@@ -12,27 +12,28 @@ Rules
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from unspool.errors import NotFound, Unreadable, Usage
-from unspool.files.open import read_whole
+from unspool.errors import NotFound, Unreadable, UsageError
+from unspool.files import read_whole
+from unspool.store.times import parse_zone
 
 if TYPE_CHECKING:
-    from unspool.prices.price_list import Price
+    from unspool.prices import Price
 
-NAME = "settings.json"
-PRICES = "prices."
-"""What the key of a model's price begins with."""
+FILE_NAME = "settings.json"
+PRICE_PREFIX = "prices."
+"""The beginning of the key of a model's price."""
 
 _LIMIT = 4_000_000
 
 
-class Settings(NamedTuple):
-    """What a person has set, or the defaults."""
+class Preferences(NamedTuple):
+    """The settings of a user, or the defaults."""
 
     archive: bool = True
     timezone: str | None = None
@@ -54,33 +55,33 @@ MEANINGS: Final[Mapping[str, str]] = MappingProxyType(
         "prices.MODEL": 'dollars a million tokens: {"input": 3, "output": 15}',
     }
 )
-"""The keys there are, and what they are for."""
+"""Every key, and what it is for."""
 
 
-def read(folder: Path) -> Settings:
+def read_preferences(folder: Path) -> Preferences:
     """Return the settings of a data folder."""
-    values, path = load(folder), folder / NAME
+    values, path = load_file(folder), folder / FILE_NAME
     if not values:
-        return Settings()
+        return Preferences()
     try:
-        return Settings(
-            archive=_flag(values, "archive", default=True),
-            timezone=_timezone(values),
-            prices=_prices(values),
-            background=_flag(values, "background", default=True),
-            indexing=_flag(values, "indexing", default=True),
-            unknown=tuple(sorted(key for key in values if key not in Settings._fields[:-1])),
+        return Preferences(
+            archive=_read_flag(values, "archive"),
+            timezone=_read_timezone(values),
+            prices=_read_prices(values),
+            background=_read_flag(values, "background"),
+            indexing=_read_flag(values, "indexing"),
+            unknown=tuple(sorted(key for key in values if key not in Preferences._fields[:-1])),
         )
-    except Usage as error:
+    except UsageError as error:
         hint = f"mend `{path}`, or take the value out with `unspool config --unset KEY`"
         raise Unreadable(f"a setting is wrong: {error.message}", hint=hint) from None
 
 
-def edition(chosen: Settings) -> str:
-    """Return what names the prices that sums are made with."""
-    from unspool.prices.price_list import DIGEST, VERSION
+def price_edition(preferences: Preferences) -> str:
+    """Return an id of the prices that sums are made with: the built-in list and the user's own."""
+    from unspool.prices import DIGEST, VERSION
 
-    own = "".join(f" {price!r}" for price in chosen.prices)
+    own = "".join(f" {price!r}" for price in preferences.prices)
     if own:
         import hashlib
 
@@ -88,11 +89,11 @@ def edition(chosen: Settings) -> str:
     return f"{VERSION} {DIGEST}{own}"
 
 
-def load(folder: Path) -> dict[str, Any]:
-    """Return what the file says, as it says it; nothing if there is none."""
-    path = folder / NAME
+def load_file(folder: Path) -> dict[str, Any]:
+    """Return the content of the file as it is; an empty one if there is no file."""
+    path = folder / FILE_NAME
     try:
-        data = read_whole(path.resolve(), _LIMIT)
+        data = read_whole(path.resolve(), _LIMIT)  # resolved: the user may have made it a link
     except NotFound:
         return {}
     import json
@@ -100,133 +101,118 @@ def load(folder: Path) -> dict[str, Any]:
     try:
         values = json.loads(data)
     except (ValueError, RecursionError) as error:
-        raise Unreadable(f"the settings are not JSON: {_said(error)}", hint=f"mend or remove `{path}`") from None
+        words = str(error).partition("\n")[0].lower()
+        raise Unreadable(f"the settings are not JSON: {words}", hint=f"mend or remove `{path}`") from None
     if not isinstance(values, dict):
         raise Unreadable("the settings are not a JSON object", hint=f"mend or remove `{path}`")
     return values
 
 
-def change(folder: Path, key: str, value: str | None) -> None:
-    """Set a key to what a person wrote; None takes it out, so that its default holds again."""
-    new = None if value is None else _parsed(key, value)
+def change_preference(folder: Path, key: str, value: str | None) -> None:
+    """Set a key to a value as it is written on the command line; None removes it, so that its default holds again."""
+    new = None if value is None else _parse(key, value)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with _alone(folder):
-        values = load(folder)
+    with _locked(folder):
+        values = load_file(folder)
         if value is None and key not in values:
-            check(key)
-        place, name = _place(values, key, folder)
+            check_key(key)
+        parent, name = _parent_of(values, key, folder)
         if new is not None:
-            place[name] = new
-        elif name in place:
-            del place[name]
+            parent[name] = new
+        elif name in parent:
+            del parent[name]
         else:
             return
         if not values.get("prices", True):
             del values["prices"]
-        _write((folder / NAME).resolve(), values)
+        _write((folder / FILE_NAME).resolve(), values)
 
 
-def check(key: str) -> None:
-    """Refuse a key that there is not."""
-    if key in ("archive", "timezone", "background", "indexing") or key.removeprefix(PRICES) not in ("", key):
+def check_key(key: str) -> None:
+    """Raise an error for a key that does not exist."""
+    if key in MEANINGS or key.removeprefix(PRICE_PREFIX) not in ("", key):
         return
-    raise Usage(f"no such setting: `{key}`", hint=f"there are {', '.join(MEANINGS)}")
+    raise UsageError(f"no such setting: `{key}`", hint=f"there are {', '.join(MEANINGS)}")
 
 
-def _parsed(key: str, value: str) -> object:
-    check(key)
+def _parse(key: str, value: str) -> object:
+    check_key(key)
     if key == "timezone":
-        return value if _zone_of(value) is not None else None
-    return _price(key.removeprefix(PRICES), value) if key.startswith(PRICES) else _switch(key, value)
-
-
-def _switch(key: str, value: str) -> bool:
+        return value if parse_zone(value) is not None else None  # `local` is the default, and is not written
+    if key.startswith(PRICE_PREFIX):
+        return _parse_price(key.removeprefix(PRICE_PREFIX), value)
     if value not in ("on", "off"):
-        raise Usage(f"`{key}` cannot be `{value}`", hint="it is `on` or `off`")
+        raise UsageError(f"`{key}` cannot be `{value}`", hint="it is `on` or `off`")
     return value == "on"
 
 
-def _price(model: str, value: str) -> object:
+def _parse_price(model: str, value: str) -> object:
     import json
 
-    from unspool.prices.price_list import override
+    from unspool.prices import parse_own_price
 
     try:
-        given = json.loads(value)
+        price = json.loads(value)
     except (ValueError, RecursionError):
-        given = None
-    if not isinstance(given, dict):
+        price = None
+    if not isinstance(price, dict):
         example = '{"input": 3, "output": 15}'
-        raise Usage(f"not a price: `{value}`", hint=f"write it as JSON, in quotes: '{example}'")
-    override(model, given)
-    return given
+        raise UsageError(f"not a price: `{value}`", hint=f"write it as JSON, in quotes: '{example}'")
+    parse_own_price(model, price)
+    return price
 
 
-def _flag(values: Mapping[str, Any], key: str, *, default: bool) -> bool:
-    value = values.get(key, default)
+def _read_flag(values: Mapping[str, Any], key: str) -> bool:
+    value = values.get(key, True)
     if not isinstance(value, bool):
-        raise Usage(f"`{key}` is neither true nor false")
+        raise UsageError(f"`{key}` is neither true nor false")
     return value
 
 
-def _timezone(values: Mapping[str, Any]) -> str | None:
+def _read_timezone(values: Mapping[str, Any]) -> str | None:
     value = values.get("timezone")
     if value is not None and not isinstance(value, str):
-        raise Usage("`timezone` is no text")
+        raise UsageError("`timezone` is no text")
     if value is not None:
-        _zone_of(value)
+        parse_zone(value)
     return value
 
 
-def _prices(values: Mapping[str, Any]) -> tuple[Price, ...]:
-    given = values.get("prices", {})
-    if not isinstance(given, dict) or not all(isinstance(price, dict) for price in given.values()):
-        raise Usage("`prices` is no object of objects")
-    if not given:
+def _read_prices(values: Mapping[str, Any]) -> tuple[Price, ...]:
+    prices = values.get("prices", {})
+    if not isinstance(prices, dict) or not all(isinstance(price, dict) for price in prices.values()):
+        raise UsageError("`prices` is no object of objects")
+    if not prices:
         return ()
-    from unspool.prices.price_list import override
+    from unspool.prices import parse_own_price
 
-    return tuple(override(model, price) for model, price in given.items())
-
-
-def _zone_of(text: str) -> object:
-    from unspool.store.usage.report import zone_of
-
-    return zone_of(text)
+    return tuple(parse_own_price(model, price) for model, price in prices.items())
 
 
-def _place(values: dict[str, Any], key: str, folder: Path) -> tuple[dict[str, Any], str]:
+def _parent_of(values: dict[str, Any], key: str, folder: Path) -> tuple[dict[str, Any], str]:
     """Return the object that has a key, and the name it has there."""
-    if not key.startswith(PRICES) or key in values:
+    if not key.startswith(PRICE_PREFIX) or key in values:
         return values, key
     prices = values.setdefault("prices", {})
     if not isinstance(prices, dict):
-        raise Unreadable("a setting is wrong: `prices` is no object", hint=f"mend `{folder / NAME}`")
-    return prices, key.removeprefix(PRICES)
+        raise Unreadable("a setting is wrong: `prices` is no object", hint=f"mend `{folder / FILE_NAME}`")
+    return prices, key.removeprefix(PRICE_PREFIX)
 
 
 @contextmanager
-def _alone(folder: Path) -> Iterator[None]:
+def _locked(folder: Path) -> Iterator[None]:
     """Wait until no other process changes the settings of the folder, and keep others out."""
-    lock = _locking()
-    if lock is None:
+    try:
+        from fcntl import LOCK_EX, flock
+    except ImportError:  # Windows
         yield
         return
     descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        lock(descriptor)
+        flock(descriptor, LOCK_EX)
         yield
     finally:
         os.close(descriptor)
-
-
-def _locking() -> Callable[[int], object] | None:
-    """Return how to lock a folder; nothing where the system cannot, as on Windows."""
-    try:
-        from fcntl import LOCK_EX, flock
-    except ImportError:
-        return None
-    return lambda descriptor: flock(descriptor, LOCK_EX)
 
 
 def _write(path: Path, values: Mapping[str, Any]) -> None:
@@ -245,17 +231,9 @@ def _write(path: Path, values: Mapping[str, Any]) -> None:
     except OSError:
         temporary.unlink(missing_ok=True)
         raise
-    _flush(path.parent)
-
-
-def _flush(folder: Path) -> None:
-    with suppress(OSError):  # some systems cannot; the rename is done all the same
-        descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    with suppress(OSError):  # some systems cannot flush a folder; the rename is done all the same
+        descriptor = os.open(path.parent, os.O_RDONLY | os.O_CLOEXEC)
         try:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
-
-
-def _said(error: Exception) -> str:
-    return str(error).partition("\n")[0].lower()

@@ -1,6 +1,6 @@
 """Session files for tests: one function for each kind of line that Claude Code writes."""
 
-from unspool.demo.session_builder import (
+from unspool.demo import (
     DOT,
     Built,
     Clock,

@@ -1,8 +1,9 @@
-"""The application: routes, files, errors, and the tasks that run beside them.
+"""The web application: its routes, its error pages and its background tasks.
 
 Rules
-  1. Every route is behind the guard; there is no other way to ask for anything.
-  2. What a person asked wrong is one line with a hint, as on the command line; anything else is a bug and says so.
+  1. Every route is behind the request guard; there is no other way in.
+  2. A wrong request is answered with one line and a hint, as on the command line; anything else is a bug and shows as
+     one.
 """
 
 from __future__ import annotations
@@ -19,77 +20,74 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute
 
-from unspool.errors import NotFound, NothingFound, Refused, UnspoolError, Usage
-from unspool.page.html.render import warm
-from unspool.store.catalog.catalog import Shelf
+from unspool.errors import NotFound, NothingFound, Refused, UnspoolError, UsageError
+from unspool.page.html import preload_templates
+from unspool.store.catalog import CatalogCache
 from unspool.web import assets
-from unspool.web.auth import Guard, Guarded
-from unspool.web.background import Upkeep, Watching
-from unspool.web.open_sessions import Views
+from unspool.web.auth import AuthMiddleware, RequestGuard
+from unspool.web.common.background import BoardWatcher, StoreRefresher
+from unspool.web.common.open_sessions import OpenSessions
+from unspool.web.common.responses import create_environment, respond
+from unspool.web.common.services import WebServices
+from unspool.web.common.site import Site
 from unspool.web.pages import board, palette, search, session, sessions, side_documents, sql, usage
-from unspool.web.responses import environment, page
-from unspool.web.site import Place
 
-_STATUS = {NotFound: 404, NothingFound: 404, Usage: 400, Refused: 403}
+_STATUS = {NotFound: 404, NothingFound: 404, UsageError: 400, Refused: 403}
 
 
-def application(place: Place, guard: Guard) -> Starlette:
-    """Return the application for a folder."""
+def create_app(site: Site, guard: RequestGuard) -> Starlette:
+    """Return the application that shows a folder."""
     app = Starlette(
-        routes=routes(),
-        middleware=[Middleware(Guarded, guard=guard)],
-        exception_handlers={UnspoolError: _wrong, HTTPException: _missing},
+        routes=all_routes(),
+        middleware=[Middleware(AuthMiddleware, guard=guard)],
+        exception_handlers={UnspoolError: _show_error, HTTPException: _show_http_error},
         lifespan=_lifespan,
         max_body_size=1_000_000,
     )
-    app.state.place = place
-    app.state.environment = environment()
-    app.state.upkeep = Upkeep(place)
-    app.state.questions = anyio.Semaphore(sql.AT_ONCE)
-    app.state.shelf = Shelf(place.root, place.folder, place.settings)
-    app.state.watching = Watching(place, app.state.upkeep)
-    app.state.views = Views(place)
+    refresher = StoreRefresher(site)
+    app.state.services = WebServices(
+        site=site,
+        templates=create_environment(),
+        refresher=refresher,
+        watcher=BoardWatcher(site, refresher),
+        open_sessions=OpenSessions(site),
+        catalog=CatalogCache(site.root, site.folder, site.preferences),
+        sql_slots=anyio.Semaphore(sql.MAX_QUERIES),
+    )
     return app
 
 
-def routes() -> list[BaseRoute]:
+def all_routes() -> list[BaseRoute]:
     """Return every route there is."""
-    return [
-        *board.routes,
-        *sessions.routes,
-        *session.routes,
-        *search.routes,
-        *usage.routes,
-        *sql.routes,
-        *side_documents.routes,
-        *palette.routes,
-        *assets.routes,
-    ]
+    modules = (board, sessions, session, search, usage, sql, side_documents, palette, assets)
+    return [route for module in modules for route in module.routes]
 
 
 @asynccontextmanager
 async def _lifespan(app: Starlette) -> AsyncIterator[None]:
+    services: WebServices = app.state.services
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(to_thread.run_sync, warm)  # so that the first page need not wait for templates and lexers
-        tasks.start_soon(app.state.upkeep.run)
-        tasks.start_soon(app.state.watching.run)
+        # In a thread beside the server, so that the first page need not wait for templates and lexers.
+        tasks.start_soon(to_thread.run_sync, preload_templates)
+        tasks.start_soon(services.refresher.run)
+        tasks.start_soon(services.watcher.run)
         yield
         tasks.cancel_scope.cancel()
-    app.state.shelf.close()
+    services.catalog.close()
 
 
-def _wrong(request: Request, error: Exception) -> Response:
+def _show_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, UnspoolError)
-    return _said(request, _STATUS.get(type(error), 500), error.message, error.hint)
+    return _error_page(request, _STATUS.get(type(error), 500), error.message, error.hint)
 
 
-def _missing(request: Request, error: Exception) -> Response:
+def _show_http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    words = "there is nothing at this address" if error.status_code == 404 else error.detail.lower()
-    return _said(request, error.status_code, words, None)
+    message = "there is nothing at this address" if error.status_code == 404 else error.detail.lower()
+    return _error_page(request, error.status_code, message, None)
 
 
-def _said(request: Request, status: int, message: str, hint: str | None) -> Response:
-    answer = page(request, "error.html", {"error": message, "hint": hint, "status": status})
-    answer.status_code = status
-    return answer
+def _error_page(request: Request, status: int, message: str, hint: str | None) -> Response:
+    response = respond(request, "error.html", {"error": message, "hint": hint, "status": status})
+    response.status_code = status
+    return response

@@ -1,8 +1,8 @@
-"""The files a page is made of: styles, scripts, nothing from elsewhere.
+"""Serves styles, scripts and icons that are part of the package.
 
 Rules
-  1. Only files that are part of the package are served, by a name that is in the list; no path is ever put together.
-  2. A file is asked for again only when it has changed: its digest is its tag.
+  1. Only files of the package are served, by a name in a list; no path is ever put together.
+  2. A browser loads a file again only when it has changed: its digest is its ETag.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from starlette.routing import Route
 
 from unspool.errors import NotFound
 
-SHELVES = (("unspool.web", "static"), ("unspool.web", "static/vendor"), ("unspool.page", "static"))
-_KINDS = {
+STATIC_FOLDERS = (("unspool.web", "static"), ("unspool.web", "static/vendor"), ("unspool.page", "static"))
+_MEDIA_TYPES = {
     ".css": "text/css; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",
     ".svg": "image/svg+xml",
@@ -28,35 +28,36 @@ _KINDS = {
 
 
 class Asset(NamedTuple):
-    """A file, and what is said of it."""
+    """A file, its media type and its ETag."""
 
     data: bytes
-    kind: str
-    tag: str
+    media_type: str
+    etag: str
 
 
 @cache
-def assets() -> dict[str, Asset]:
+def load_assets() -> dict[str, Asset]:
     """Return every file by its name."""
-    found = {}
-    for package, folder in SHELVES:
+    assets = {}
+    for package, folder in STATIC_FOLDERS:
         for file in files(package).joinpath(folder).iterdir():
-            kind = _KINDS.get("." + file.name.rpartition(".")[2])
-            if kind and file.is_file():
+            media_type = _MEDIA_TYPES.get("." + file.name.rpartition(".")[2])
+            if media_type and file.is_file():
                 data = file.read_bytes()
-                found[file.name] = Asset(data, kind, f'"{hashlib.sha256(data).hexdigest()[:32]}"')
-    return found
+                assets[file.name] = Asset(data, media_type, f'"{hashlib.sha256(data).hexdigest()[:32]}"')
+    return assets
 
 
-async def asset(request: Request) -> Response:
+async def serve_asset(request: Request) -> Response:
     """Return a file."""
-    found = assets().get(request.path_params["name"])
-    if found is None:
+    asset = load_assets().get(request.path_params["name"])
+    if asset is None:
         raise NotFound("there is nothing at this address")
-    headers = {"etag": found.tag, "cache-control": "private, no-cache"}
-    if request.headers.get("if-none-match") == found.tag:
+    # `no-cache` means: ask again with the tag. A new version of the package is then seen at once.
+    headers = {"etag": asset.etag, "cache-control": "private, no-cache"}
+    if request.headers.get("if-none-match") == asset.etag:
         return Response(status_code=304, headers=headers)
-    return Response(found.data, media_type=found.kind, headers=headers)
+    return Response(asset.data, media_type=asset.media_type, headers=headers)
 
 
-routes = [Route("/static/{name}", asset)]
+routes = [Route("/static/{name}", serve_asset)]

@@ -19,8 +19,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unspool.api.scripted.script import Step, convert, load
-from unspool.api.scripted.sse_events import events, message
+from unspool.api.scripted.script import ScriptStep, convert_script, load_script
+from unspool.api.scripted.sse_events import build_message, message_events
 from unspool.errors import NotFound, Refused, Unreadable
 from unspool.testing.api import scripted
 from unspool.testing.strict import Memory, count_tokens, problems
@@ -137,10 +137,10 @@ blocks = st.one_of(
 
 @given(st.lists(blocks, max_size=4), st.integers(1, 9))
 def test_the_pieces_of_an_answer_are_the_answer(content: list[Json], chunk: int) -> None:
-    whole = message(Step(content=[*content]), HI)
+    whole = build_message(ScriptStep(content=[*content]), HI)
     found: list[Json] = []
     arguments = ""
-    for event in events(whole, chunk):
+    for event in message_events(whole, chunk):
         match event:
             case {"type": "content_block_start", "content_block": block}:
                 found.append({**block})
@@ -476,7 +476,7 @@ def test_only_this_machine_can_reach_it() -> None:
 )
 def test_a_script_that_says_something_else_is_refused(script: Any, words: str) -> None:
     with pytest.raises(Unreadable) as raised:
-        convert(script)
+        convert_script(script)
     assert words in raised.value.message
     assert raised.value.hint
 
@@ -484,12 +484,12 @@ def test_a_script_that_says_something_else_is_refused(script: Any, words: str) -
 def test_a_script_is_a_file_with_variables(tmp_path: Path) -> None:
     path = tmp_path / "script.json"
     path.write_text('["Hello, ${who}."]')
-    assert load(path, {"who": "you"}).steps == ["Hello, you."]
+    assert load_script(path, {"who": "you"}).steps == ["Hello, you."]
     path.write_text("{")
     with pytest.raises(Unreadable, match="is not JSON"):
-        load(path)
+        load_script(path)
     with pytest.raises(NotFound):
-        load(tmp_path / "none.json")
+        load_script(tmp_path / "none.json")
 
 
 @pytest.fixture
@@ -542,7 +542,7 @@ def test_the_command_says_how_the_run_has_failed(serving: subprocess.Popen[str])
 
 def test_what_is_scripted_passes_the_rules_when_it_is_sent_back() -> None:
     memory = Memory()
-    said = message(Step(content=[{"type": "thinking"}, "I look.", READ]), HI)
+    said = build_message(ScriptStep(content=[{"type": "thinking"}, "I look.", READ]), HI)
     memory.keep(said)
     result = user([{"type": "tool_result", "tool_use_id": said["content"][2]["id"], "content": "milk"}])
     back = body(user("hi"), {"role": "assistant", "content": said["content"]}, result, thinking={"type": "adaptive"})
@@ -572,8 +572,8 @@ def test_a_request_larger_than_the_window_is_refused_and_fails_no_run() -> None:
 @given(st.integers(0, 3000), st.integers(0, 3000), st.integers(1, 2000))
 def test_an_answer_ends_where_the_window_or_its_own_limit_does(asked: int, answered: int, most: int) -> None:
     request = {**body(user("x" * asked + "?")), "max_tokens": most}
-    whole = message(Step(content=["y" * answered + ".", READ]), request)
-    within = message(Step(content=["y" * answered + ".", READ]), request, 1000)
+    whole = build_message(ScriptStep(content=["y" * answered + ".", READ]), request)
+    within = build_message(ScriptStep(content=["y" * answered + ".", READ]), request, 1000)
     room = max(0, 1000 - count_tokens(request))
     assert within["usage"]["output_tokens"] <= max(1, min(room, most))
     if within["content"] == whole["content"]:

@@ -13,9 +13,9 @@ import pytest
 from inline_snapshot import snapshot
 
 from tests.cli.conftest import Run
-from unspool.demo.write import write
-from unspool.display.time_words import moment
-from unspool.errors import Usage
+from unspool.demo.write import write_demo
+from unspool.display.units import parse_time_expression
+from unspool.errors import UsageError
 from unspool.testing.build import assistant, compaction, image, note, session, tool_result, tool_use, user
 
 S = [f"{number}0000000-0000-4000-8000-00000000000{number}" for number in range(10)]
@@ -175,21 +175,21 @@ def test_nothing_found_and_a_wrong_request_are_told_apart(
 
 def test_a_time_may_be_a_day_a_moment_or_a_while_ago() -> None:
     now = datetime(2026, 1, 5, 9, tzinfo=UTC)
-    assert moment(None, now) is None
-    assert moment("12h", now) == datetime(2026, 1, 4, 21, tzinfo=UTC)
-    assert moment("7d", now) == datetime(2025, 12, 29, 9, tzinfo=UTC)
-    assert moment("2w", now) == datetime(2025, 12, 22, 9, tzinfo=UTC)
-    assert moment("2026-01-01T00:00:00Z", now) == datetime(2026, 1, 1, tzinfo=UTC)
-    day, end = moment("2026-01-01", now), moment("2026-01-01", now, end=True)
+    assert parse_time_expression(None, now) is None
+    assert parse_time_expression("12h", now) == datetime(2026, 1, 4, 21, tzinfo=UTC)
+    assert parse_time_expression("7d", now) == datetime(2025, 12, 29, 9, tzinfo=UTC)
+    assert parse_time_expression("2w", now) == datetime(2025, 12, 22, 9, tzinfo=UTC)
+    assert parse_time_expression("2026-01-01T00:00:00Z", now) == datetime(2026, 1, 1, tzinfo=UTC)
+    day, end = parse_time_expression("2026-01-01", now), parse_time_expression("2026-01-01", now, end=True)
     assert day is not None
     assert end is not None
     assert 86_399 < (end - day).total_seconds() < 86_400
-    with pytest.raises(Usage):
-        moment("99999w and more", now)
+    with pytest.raises(UsageError):
+        parse_time_expression("99999w and more", now)
 
 
 def test_the_demo_is_listed(run: Run, tmp_path: Path) -> None:
-    write(tmp_path / "demo")
+    write_demo(tmp_path / "demo")
     rows = listed(run, tmp_path / "demo")
     assert len(rows) == 15
     assert [row["last"] for row in rows] == sorted((row["last"] for row in rows), reverse=True)

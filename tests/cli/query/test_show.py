@@ -10,7 +10,7 @@ import pytest
 from inline_snapshot import snapshot
 
 from tests.cli.conftest import Run
-from unspool.demo.write import write
+from unspool.demo.write import write_demo
 from unspool.testing.build import (
     Step,
     assistant,
@@ -258,7 +258,7 @@ def test_the_depth_says_how_much_is_told(run: Run, tmp_path: Path, depth: str, w
 
 
 def test_agents_are_nested_under_the_call_that_started_them(run: Run, tmp_path: Path) -> None:
-    write(tmp_path / "demo")
+    write_demo(tmp_path / "demo")
     done = run("show", "e457", "--config-dir", tmp_path / "demo", "--turn", "1", TZ="UTC")
     assert done.out == snapshot("""\
 1 · 13:05

@@ -24,8 +24,8 @@ from tests.cli.conftest import Ran, Run
 from tests.real_files import corpus
 from tests.store import dirty
 from tests.store.dirty import ONE
-from unspool.demo.write import write as write_demo
-from unspool.store.columns.tables import public
+from unspool.demo.write import write_demo
+from unspool.store.columns.tables import public_tables
 from unspool.testing.build import assistant, session, text, user
 
 SUMS = (
@@ -368,16 +368,17 @@ def test_column_files_that_were_damaged_are_made_again(run: Run, demo: Path, tmp
 def test_all_tables_are_exported_as_parquet(run: Run, demo: Path, tmp_path: Path) -> None:
     target = tmp_path / "tables"
     assert run("export", "--parquet", target, "--config-dir", demo) == (0, "", "")
-    assert {path.stem for path in target.iterdir()} == public().keys()
+    assert {path.stem for path in target.iterdir()} == public_tables().keys()
     with duckdb.connect() as connection:
-        for table in public().values():
+        for table in public_tables().values():
             found = connection.execute(f"DESCRIBE FROM '{target / table.name}.parquet'").fetchall()
             assert tuple(row[0] for row in found) == table.names
         counts = {
-            name: connection.execute(f"SELECT count(*) FROM '{target / name}.parquet'").fetchall() for name in public()
+            name: connection.execute(f"SELECT count(*) FROM '{target / name}.parquet'").fetchall()
+            for name in public_tables()
         }
     assert all(path.stat().st_mode & 0o777 == 0o600 for path in target.iterdir())
-    union = " UNION ALL ".join(f"SELECT '{name}' AS t, count(*) AS n FROM {name}" for name in public())
+    union = " UNION ALL ".join(f"SELECT '{name}' AS t, count(*) AS n FROM {name}" for name in public_tables())
     assert {row["t"]: [(row["n"],)] for row in asked(run, union, "--config-dir", demo)} == counts
     assert run("export", "--parquet", target, "--config-dir", demo) == (
         2, "", f"unspool: `{target}` exists\nhint: name one that does not\n",

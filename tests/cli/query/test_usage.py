@@ -16,12 +16,12 @@ import pytest
 from inline_snapshot import snapshot
 
 from tests.cli.conftest import Run
-from unspool.cli.query.usage_table import bar, short
-from unspool.display.time_words import moment
-from unspool.display.units import dollars
-from unspool.errors import Usage
+from unspool.cli.query.usage_table import draw_bar, short_model_name
+from unspool.display.units import dollars, parse_time_expression
+from unspool.errors import UsageError
 from unspool.prices.price_list import SOURCE
-from unspool.store.usage.report import PERIODS, zone_of
+from unspool.store.times import parse_zone
+from unspool.store.usage.report import PERIODS
 from unspool.testing.build import Step, assistant, session, text, tool_result, tool_use, user
 
 S = [f"{number}0000000-0000-4000-8000-00000000000{number}" for number in range(10)]
@@ -420,9 +420,9 @@ def test_money_has_two_decimals_and_four_below_a_cent(micros: int, shown: str) -
 
 
 def test_a_bar_is_as_long_as_its_cost() -> None:
-    assert [bar(value, 12) for value in (0, 6, 12)] == ["", "██████", "████████████"]
-    assert bar(1, 24) == "▌"
-    assert bar(0, 0) == ""
+    assert [draw_bar(value, 12) for value in (0, 6, 12)] == ["", "██████", "████████████"]
+    assert draw_bar(1, 24) == "▌"
+    assert draw_bar(0, 0) == ""
 
 
 @pytest.mark.parametrize(
@@ -430,17 +430,19 @@ def test_a_bar_is_as_long_as_its_cost() -> None:
     [("claude-opus-4-5-20251101", "opus-4-5"), ("claude-haiku-5-5", "haiku-5-5"), ("glm-4.7", "glm-4.7"), ("", "")],
 )
 def test_a_short_name_leaves_out_what_most_names_share(model: str, name: str) -> None:
-    assert short(model) == name
+    assert short_model_name(model) == name
 
 
 def test_a_day_ends_when_the_next_begins_even_if_clocks_go_back() -> None:
-    now, zone = datetime(2026, 1, 5, tzinfo=UTC), zone_of("America/Sao_Paulo")
-    end = moment("2018-02-17", now, zone, end=True)  # 23:00 to midnight came twice
+    now, zone = datetime(2026, 1, 5, tzinfo=UTC), parse_zone("America/Sao_Paulo")
+    end = parse_time_expression("2018-02-17", now, zone, end=True)  # 23:00 to midnight came twice
     assert end is not None
     assert end.astimezone(UTC) == datetime(2018, 2, 18, 2, 59, 59, 999_999, tzinfo=UTC)
-    start = moment("2018-11-04", now, zone)  # began at one
+    start = parse_time_expression("2018-11-04", now, zone)  # began at one
     assert start == datetime(2018, 11, 4, 3, tzinfo=UTC)
-    assert moment("2026-01-05T09:00", now, zone_of("+05:30")) == datetime(2026, 1, 5, 3, 30, tzinfo=UTC)
-    assert moment("2026-01-05T09:00Z", now, zone) == datetime(2026, 1, 5, 9, tzinfo=UTC)
-    with pytest.raises(Usage):
-        moment("9999-12-31", now, zone, end=True)
+    assert parse_time_expression("2026-01-05T09:00", now, parse_zone("+05:30")) == datetime(
+        2026, 1, 5, 3, 30, tzinfo=UTC
+    )
+    assert parse_time_expression("2026-01-05T09:00Z", now, zone) == datetime(2026, 1, 5, 9, tzinfo=UTC)
+    with pytest.raises(UsageError):
+        parse_time_expression("9999-12-31", now, zone, end=True)

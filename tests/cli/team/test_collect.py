@@ -10,7 +10,7 @@ import pytest
 
 from tests.cli.conftest import Run
 from tests.collect.machine import folder_place, rows
-from unspool.collect.state import alone
+from unspool.collect.state import collector_lock
 from unspool.testing.build import assistant, session, user
 
 SECRET = "ghp_" + "a1B2" * 9
@@ -52,7 +52,7 @@ def test_a_dry_run_sends_nothing(run: Run, config: Path, tmp_path: Path) -> None
 
 
 def test_a_second_collector_says_that_there_is_one(run: Run, config: Path, tmp_path: Path) -> None:
-    with alone(tmp_path / "own"):
+    with collector_lock(tmp_path / "own"):
         done = run("collect", "--to", f"file://{tmp_path}/lake", "--config-dir", config, UNSPOOL_HOME=f"{tmp_path}/own")
     assert (done.code, done.out) == (5, "")
     assert done.err.startswith("unspool: another collector works in ")

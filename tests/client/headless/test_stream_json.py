@@ -6,30 +6,30 @@ from typing import Any
 import pytest
 
 from unspool.client.events import (
-    AgentTold,
-    AnswerDone,
     BlockDone,
     CallBegan,
     CallEnded,
-    Compacted,
+    ChatEvent,
+    ContextCompacted,
     Ending,
-    Event,
-    Failed,
+    ResponseDone,
+    RetryScheduled,
     StepBegan,
+    SubagentEvent,
     TextGrown,
     ThinkingGrown,
     TurnBegan,
     TurnEnded,
-    Waiting,
+    TurnFailed,
 )
-from unspool.client.headless.stream_json import Stream, exit_code, line
+from unspool.client.headless.stream_json import StreamJsonEncoder, encode_line, exit_code
 
 MESSAGE = {"id": "msg_1", "type": "message", "role": "assistant", "model": "m", "usage": {"input_tokens": 3}}
 USAGE = {"input_tokens": 3, "output_tokens": 2, "cache_read_input_tokens": 1}
 
 
-def told(*events: Event, partial: bool = False) -> list[dict[str, Any]]:
-    stream = Stream("s", lambda: "new", partial=partial)
+def told(*events: ChatEvent, partial: bool = False) -> list[dict[str, Any]]:
+    stream = StreamJsonEncoder("s", lambda: "new", partial=partial)
     return [one for event in events for one in stream.objects(event)]
 
 
@@ -73,7 +73,7 @@ def test_a_result_is_a_user_message_with_what_the_tool_left() -> None:
 
 
 def test_what_an_agent_says_names_the_call_that_sent_it() -> None:
-    (said,) = told(AgentTold(agent_id="a1", call_id="task", kind="Explore", event=text("Found.")))
+    (said,) = told(SubagentEvent(agent_id="a1", call_id="task", kind="Explore", event=text("Found.")))
     assert said["parent_tool_use_id"] == "task"
 
 
@@ -106,14 +106,14 @@ def test_each_ending_has_a_subtype_and_an_exit_code(ending: Ending, subtype: str
 
 
 def test_what_failed_is_the_result() -> None:
-    failed = Failed(message="the API said no", exit_code=6, status=400)
+    failed = TurnFailed(message="the API said no", exit_code=6, status=400)
     (result,) = told(failed, ended("failed"))
     assert (result["is_error"], result["result"], result["errors"]) == (True, "the API said no", ["the API said no"])
     assert exit_code(ended("failed"), failed) == 6
 
 
 def test_a_failure_is_forgotten_when_the_next_turn_begins() -> None:
-    failed = Failed(message="no", exit_code=6)
+    failed = TurnFailed(message="no", exit_code=6)
     assert told(failed, TurnBegan(text="again", uuid="p"), ended())[-1]["is_error"] is False
 
 
@@ -137,7 +137,7 @@ def test_the_frames_of_an_answer_make_up_its_messages() -> None:
             TextGrown(text="I look."),
             text("I look."),
             BlockDone(block=use, uuid="3", message=MESSAGE),
-            AnswerDone(id="msg_1", model="m", content=(), stop_reason="tool_use", usage=USAGE, cost_micros=1),
+            ResponseDone(id="msg_1", model="m", content=(), stop_reason="tool_use", usage=USAGE, cost_micros=1),
             partial=True,
         )
         if one["type"] == "stream_event"
@@ -155,16 +155,16 @@ def test_the_frames_of_an_answer_make_up_its_messages() -> None:
 
 
 def test_what_happens_beside_the_conversation_is_told() -> None:
-    waiting = Waiting(seconds=1.5, attempt=1, reason="Overloaded", status=529)
-    compacted = Compacted(trigger="auto", how="summarized", before=900, after=100)
-    retry, boundary = told(waiting, compacted, Compacted(trigger="auto", how="thinned", before=9, after=8))
+    waiting = RetryScheduled(seconds=1.5, attempt=1, reason="Overloaded", status=529)
+    compacted = ContextCompacted(trigger="auto", how="summarized", before=900, after=100)
+    retry, boundary = told(waiting, compacted, ContextCompacted(trigger="auto", how="thinned", before=9, after=8))
     assert (retry["subtype"], retry["retry_delay_ms"], retry["error_status"]) == ("api_retry", 1500, 529)
     assert boundary["compact_metadata"] == {"trigger": "auto", "pre_tokens": 900, "post_tokens": 100}
 
 
 def test_a_line_is_safe_to_print_and_means_the_same() -> None:
     value = {"text": "a\x1b]0;title\x07\x9b31m\u202e\nb"}
-    printed = line(value)
+    printed = encode_line(value)
     assert printed.isprintable()
     assert json.loads(printed) == value
-    assert json.loads(line({"text": "\ud800"})) == {"text": "\ud800"}
+    assert json.loads(encode_line({"text": "\ud800"})) == {"text": "\ud800"}

@@ -24,7 +24,7 @@ from tests.client.talk import (
 )
 from unspool.client import events
 from unspool.client.chat import Chat
-from unspool.client.protocols import Choice, Permit, Ruling, Wish
+from unspool.client.protocols import PermissionAnswer, PermissionRequest, RuleDecision, UserQuestion
 
 
 def call(text: str, **more: Any) -> dict[str, Any]:
@@ -43,8 +43,8 @@ def test_a_prompt_a_call_its_result_and_the_end(tmp_path: Path) -> None:
     assert ending(found) == "end_turn"
     assert found[-1].text == "It said hello."
     assert [type(event).__name__ for event in found if not type(event).__name__.endswith("Grown")] == [
-        "TurnBegan", "StepBegan", "BlockDone", "BlockDone", "BlockDone", "AnswerDone", "CallBegan", "CallEnded",
-        "StepBegan", "BlockDone", "AnswerDone", "TurnEnded",
+        "TurnBegan", "StepBegan", "BlockDone", "BlockDone", "BlockDone", "ResponseDone", "CallBegan", "CallEnded",
+        "StepBegan", "BlockDone", "ResponseDone", "TurnEnded",
     ]  # fmt: skip
     assert [line["type"] for line in all_lines(session.chat.path)] == [
         "user", "file-history-snapshot", "assistant", "assistant", "assistant", "user", "assistant", "system",
@@ -174,7 +174,7 @@ def test_too_many_requests_are_waited_for_and_written_down(tmp_path: Path) -> No
     script = [{"content": "Hello.", "error": {"status": 429, "retry_after": 0, "times": 2}}]
     session, found = talk(place(tmp_path), script, "Go.")
     assert ending(found) == "end_turn"
-    assert [(event.attempt, event.status) for event in of(events.Waiting, found)] == [(1, 429), (2, 429)]
+    assert [(event.attempt, event.status) for event in of(events.RetryScheduled, found)] == [(1, 429), (2, 429)]
     errors = [line for line in records(session.chat.path, "system") if line["subtype"] == "api_error"]
     assert [(line["retryAttempt"], line["error"]["status"]) for line in errors] == [(1, 429), (2, 429)]
 
@@ -182,7 +182,7 @@ def test_too_many_requests_are_waited_for_and_written_down(tmp_path: Path) -> No
 def test_what_the_api_refuses_ends_the_turn_and_not_the_session(tmp_path: Path) -> None:
     script = [{"error": {"status": 403, "message": "not you"}}, {"content": "Hello.", "expect": {"absent": "not you"}}]
     session, found = talk(place(tmp_path), script, "Go.", "Again.")
-    failed = of(events.Failed, found)
+    failed = of(events.TurnFailed, found)
     assert [(event.exit_code, event.status) for event in failed] == [(6, 403)]
     assert "not you" in failed[0].message
     assert [turn.ending for turn in of(events.TurnEnded, found)] == ["failed", "end_turn"]
@@ -204,7 +204,7 @@ def test_an_answer_that_breaks_off_again_and_again_fails(tmp_path: Path) -> None
     broken = {"content": "Hello there.", "break": {"how": "cut", "after": 2}}
     session, found = talk(place(tmp_path), {"steps": [broken] * 4, "default": "Done."}, "Go.", "Again.")
     assert [turn.ending for turn in of(events.TurnEnded, found)] == ["failed", "end_turn"]
-    assert len(of(events.Waiting, found)) == 4
+    assert len(of(events.RetryScheduled, found)) == 4
     assert session.model.failures == []
 
 
@@ -229,7 +229,7 @@ def test_words_typed_meanwhile_are_taken_at_the_next_step(tmp_path: Path) -> Non
 
     def steer(event: Any, chat: Chat) -> None:
         if isinstance(event, events.CallBegan):
-            chat.follow("And then this.")
+            chat.follow_up("And then this.")
             chat.steer("Use b, please.")
 
     async def go() -> tuple[Session, list[Any]]:
@@ -245,14 +245,14 @@ def test_words_typed_meanwhile_are_taken_at_the_next_step(tmp_path: Path) -> Non
     session, found = asyncio.run(go())
     sound(session)
     assert session.model.failures == []
-    assert [event.text for event in of(events.Absorbed, found)] == ["Use b, please."]
+    assert [event.text for event in of(events.InputTaken, found)] == ["Use b, please."]
     queue = [line["operation"] for line in records(session.chat.path, "queue-operation")]
     assert queue == ["enqueue", "enqueue", "remove", "dequeue"]
 
 
 def test_words_that_come_too_late_are_the_next_prompt(tmp_path: Path) -> None:
     def steer(event: Any, chat: Chat) -> None:
-        if isinstance(event, events.AnswerDone):
+        if isinstance(event, events.ResponseDone):
             chat.steer("Wait.")
 
     async def go() -> Session:
@@ -355,23 +355,23 @@ def test_a_task_that_is_cancelled_leaves_a_sound_session(tmp_path: Path) -> None
 class Someone:
     """A person with one answer."""
 
-    def __init__(self, permit: Permit) -> None:
+    def __init__(self, permit: PermissionAnswer) -> None:
         self._permit = permit
-        self.asked: list[Wish] = []
+        self.asked: list[PermissionRequest] = []
 
-    async def permit(self, wish: Wish, ruling: Ruling) -> Permit:
+    async def ask_permission(self, wish: PermissionRequest, ruling: RuleDecision) -> PermissionAnswer:
         self.asked.append(wish)
         return self._permit
 
-    async def choose(self, choices: tuple[Choice, ...]) -> dict[str, str] | None:
+    async def ask_questions(self, choices: tuple[UserQuestion, ...]) -> dict[str, str] | None:
         return None
 
-    async def approve(self, plan: str) -> Permit:
+    async def approve_plan(self, plan: str) -> PermissionAnswer:
         return self._permit
 
 
 def test_a_refusal_with_words_is_told_and_the_turn_goes_on(tmp_path: Path) -> None:
-    person = Someone(Permit(allowed=False, words="use b"))
+    person = Someone(PermissionAnswer(allowed=False, words="use b"))
     script = [{"content": [call("a")]}, {"content": "b then.", "expect": {"result": "the user said:\nuse b"}}]
     session, found = talk(place(tmp_path), script, "Go.", person=person, fittings=fitted(judge=Allow("ask")))
     assert session.model.failures == []
@@ -379,7 +379,7 @@ def test_a_refusal_with_words_is_told_and_the_turn_goes_on(tmp_path: Path) -> No
 
 
 def test_a_refusal_without_words_ends_the_turn(tmp_path: Path) -> None:
-    person = Someone(Permit(allowed=False, stops=True))
+    person = Someone(PermissionAnswer(allowed=False, stops=True))
     script = [{"content": [call("a"), call("b")]}]
     session, found = talk(place(tmp_path), script, "Go.", person=person, fittings=fitted(judge=Allow("ask")))
     assert ending(found) == "interrupted"
@@ -396,7 +396,7 @@ def test_where_nobody_can_be_asked_the_model_is_told_and_goes_on(tmp_path: Path)
 
 
 def test_a_rule_that_is_given_once_holds_for_the_calls_beside_it(tmp_path: Path) -> None:
-    person = Someone(Permit(allowed=True, rule="Echo", keep="session"))
+    person = Someone(PermissionAnswer(allowed=True, rule="Echo", keep="session"))
     judge = Allow("ask")
     script = [{"content": [call("a"), call("b")]}, "Done."]
     talk(place(tmp_path), script, "Go.", person=person, fittings=fitted(judge=judge))
@@ -413,7 +413,7 @@ def test_a_rule_that_is_given_once_holds_for_the_calls_beside_it(tmp_path: Path)
 def test_what_an_endpoint_does_not_know_is_done_without(tmp_path: Path, words: str, what: str) -> None:
     script = [{"error": {"status": 400, "message": words}}, "Hello."]
     session, found = talk(place(tmp_path), script, "Go.")
-    (degraded,) = of(events.Degraded, found)
+    (degraded,) = of(events.FeatureDisabled, found)
     assert degraded.what.startswith(what)
     assert ending(found) == "end_turn"
     assert ("cache_control" in str(session.model.requests[-1])) is (what != "caching")
@@ -438,7 +438,7 @@ def test_a_refusal_after_a_compaction_in_the_same_turn_keeps_the_summary(tmp_pat
 
     def shorten(event: Any, chat: Chat) -> None:
         if isinstance(event, events.CallEnded):
-            chat.transcript.boundary("A summary.", {"trigger": "auto", "preTokens": 1})
+            chat.transcript.write_boundary("A summary.", {"trigger": "auto", "preTokens": 1})
 
     async def go() -> Session:
         session = await opened(place(tmp_path), script)

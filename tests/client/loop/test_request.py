@@ -1,4 +1,4 @@
-"""`client/loop/request.py` and `client/loop/capabilities.py`: what is sent, and what is done without."""
+"""`client/loop/request.py`: what is sent, and what is done without."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unspool.client.loop.capabilities import Capabilities, Learned, without
-from unspool.client.loop.request import INTERLEAVED, Manner, request
+from unspool.client.config import RequestOptions
+from unspool.client.loop.request import INTERLEAVED, EndpointFeatures, EndpointKnowledge, build_request, disable_refused
 from unspool.errors import ApiFailed
 from unspool.testing.strict import problems
 
@@ -42,7 +42,7 @@ def marks(value: Any) -> int:
 
 
 capabilities = st.builds(
-    Capabilities,
+    EndpointFeatures,
     caching=st.booleans(),
     signatures=st.booleans(),
     thinking=st.booleans(),
@@ -56,17 +56,17 @@ models = st.sampled_from(
 )  # fmt: skip
 
 
-manners = st.builds(Manner, model=models, thinking=st.none() | st.integers(0, 40_000))
+manners = st.builds(RequestOptions, model=models, thinking=st.none() | st.integers(0, 40_000))
 
 
 @given(manners, capabilities, st.integers(0, 6), st.booleans(), st.booleans())
 def test_the_api_takes_every_request(
-    manner: Manner, can: Capabilities, turns: int, thinks: bool, is_open: bool
+    manner: RequestOptions, can: EndpointFeatures, turns: int, thinks: bool, is_open: bool
 ) -> None:
     messages = [message for number in range(turns) for message in turn(number, thinks=thinks)]
     messages += turn(turns, thinks=thinks)[: 3 if is_open else 1]
     before = repr(messages)
-    body, betas = request(manner, can, SYSTEM, TOOLS, messages)
+    body, betas = build_request(manner, can, SYSTEM, TOOLS, messages)
     assert problems(body, betas=betas) == []
     assert marks(body) <= (4 if can.caching else 0)
     assert repr(messages) == before
@@ -74,7 +74,7 @@ def test_the_api_takes_every_request(
 
 def test_what_is_sent_is_found_in_the_cache_the_next_time() -> None:
     messages = [*turn(1), *turn(2)[:3]]
-    body, _ = request(Manner(model="claude-opus-4-5"), Capabilities(), SYSTEM, TOOLS, messages)
+    body, _ = build_request(RequestOptions(model="claude-opus-4-5"), EndpointFeatures(), SYSTEM, TOOLS, messages)
     assert [marks(message) for message in body["messages"]] == [0, 0, 0, 0, 1, 0, 1]
     assert [marks(tool) for tool in body["tools"]] == [0, 1]
     assert [marks(block) for block in body["system"]] == [0, 1]
@@ -86,20 +86,22 @@ def test_what_is_sent_is_found_in_the_cache_the_next_time() -> None:
      ("claude-3-7-sonnet-20250219", "enabled"), ("claude-3-5-haiku-20241022", None), ("glm-4.7", None)],
 )  # fmt: skip
 def test_a_model_thinks_as_it_can(model: str, thinking: str | None) -> None:
-    body, betas = request(Manner(model=model), Capabilities(), SYSTEM, TOOLS, turn(1)[:1])
+    body, betas = build_request(RequestOptions(model=model), EndpointFeatures(), SYSTEM, TOOLS, turn(1)[:1])
     assert body.get("thinking", {}).get("type") == thinking
     assert (INTERLEAVED in betas) is (thinking == "enabled")
 
 
 def test_a_loop_that_began_without_thinking_goes_on_without() -> None:
-    manner = Manner(model="claude-sonnet-4-5")
-    assert "thinking" not in request(manner, Capabilities(), SYSTEM, TOOLS, turn(1)[:3])[0]
-    assert "thinking" in request(manner, Capabilities(), SYSTEM, TOOLS, turn(1, thinks=True)[:3])[0]
-    assert "thinking" in request(manner, Capabilities(), SYSTEM, TOOLS, [*turn(1), *turn(2)[:1]])[0]
+    manner = RequestOptions(model="claude-sonnet-4-5")
+    assert "thinking" not in build_request(manner, EndpointFeatures(), SYSTEM, TOOLS, turn(1)[:3])[0]
+    assert "thinking" in build_request(manner, EndpointFeatures(), SYSTEM, TOOLS, turn(1, thinks=True)[:3])[0]
+    assert "thinking" in build_request(manner, EndpointFeatures(), SYSTEM, TOOLS, [*turn(1), *turn(2)[:1]])[0]
 
 
 def test_a_small_window_leaves_room_for_the_question() -> None:
-    body, _ = request(Manner(model="claude-sonnet-4-5", window=8000), Capabilities(), [], [], turn(1)[:1])
+    body, _ = build_request(
+        RequestOptions(model="claude-sonnet-4-5", window=8000), EndpointFeatures(), [], [], turn(1)[:1]
+    )
     assert body["max_tokens"] == 2000
 
 
@@ -118,16 +120,16 @@ def refused(words: str, status: int = 400) -> ApiFailed:
      ("prompt is too long", None)],
 )  # fmt: skip
 def test_what_is_refused_by_name_is_done_without(words: str, what: str | None) -> None:
-    found = without(Capabilities(), refused(words))
+    found = disable_refused(EndpointFeatures(), refused(words))
     assert (found and found[1]) == what
 
 
 def test_what_was_given_up_is_not_given_up_again() -> None:
-    learned = Learned()
-    assert learned.refused(refused("cache_control is not known")) is not None
-    assert learned.refused(refused("cache_control is not known")) is None
+    learned = EndpointKnowledge()
+    assert learned.learn_refusal(refused("cache_control is not known")) is not None
+    assert learned.learn_refusal(refused("cache_control is not known")) is None
 
 
 @pytest.mark.parametrize("status", [401, 403, 429, 500, 529])
 def test_only_a_refusal_of_the_request_itself_teaches(status: int) -> None:
-    assert Learned().refused(refused("cache_control", status)) is None
+    assert EndpointKnowledge().learn_refusal(refused("cache_control", status)) is None

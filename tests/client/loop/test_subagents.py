@@ -13,12 +13,12 @@ import unspool
 from tests.client.talk import Allow, Place, Session, all_lines, ending, fitted, of, opened, place, records, sound, talk
 from unspool.client import events
 from unspool.client.chat import Chat
-from unspool.client.config import Start
-from unspool.client.protocols import Ruling
-from unspool.client.tool_context import Desk
-from unspool.client.tools.task import Task
+from unspool.client.config import SessionStart
+from unspool.client.protocols import RuleDecision
+from unspool.client.tool_context import ToolContext
+from unspool.client.tools.task import TaskTool
 from unspool.edit.rules import check
-from unspool.edit.session_view import read
+from unspool.edit.session_text import parse_session_text
 
 
 def errand(prompt: str, **more: Any) -> dict[str, Any]:
@@ -31,14 +31,16 @@ def echo(text: str) -> dict[str, Any]:
 
 
 def agents(session: Session) -> list[Path]:
-    return sorted(session.chat.place.side.glob("subagents/*.jsonl"), key=lambda path: path.stat().st_mtime_ns)
+    return sorted(
+        session.chat.workspace.side_folder.glob("subagents/*.jsonl"), key=lambda path: path.stat().st_mtime_ns
+    )
 
 
 def send(there: Place, cues: dict[str, Any], *prompts: str, **more: Any) -> tuple[Session, list[Any]]:
-    session, found = talk(there, {"cues": cues}, *(prompts or ("Go.",)), fittings=fitted([Task()]), **more)
+    session, found = talk(there, {"cues": cues}, *(prompts or ("Go.",)), fittings=fitted([TaskTool()]), **more)
     for path in agents(session):
-        written = read(session.chat.session_id, path.read_bytes())
-        assert [one for one in check.check(written).violations if one.rule != "G3"] == []
+        written = parse_session_text(session.chat.session_id, path.read_bytes())
+        assert [one for one in check.check_rules(written).violations if one.rule != "G3"] == []
     assert session.model.failures == []
     return session, found
 
@@ -82,7 +84,7 @@ def test_the_library_links_an_agent_to_its_call(tmp_path: Path) -> None:
 
 def test_what_an_agent_does_is_told_and_written_beside(tmp_path: Path) -> None:
     session, found = send(place(tmp_path), ONE)
-    inner = [type(event.event).__name__ for event in of(events.AgentTold, found)]
+    inner = [type(event.event).__name__ for event in of(events.SubagentEvent, found)]
     assert inner[0] == "TurnBegan"
     assert inner[-1] == "TurnEnded"
     assert "CallEnded" in inner
@@ -95,11 +97,11 @@ def test_what_an_agent_does_is_told_and_written_beside(tmp_path: Path) -> None:
 def test_what_an_agent_used_counts_for_who_sent_it_once(tmp_path: Path) -> None:
     there = place(tmp_path)
     session, found = send(there, ONE)
-    own = sum(event.usage["output_tokens"] for event in of(events.AnswerDone, found))
+    own = sum(event.usage["output_tokens"] for event in of(events.ResponseDone, found))
     theirs = sum(
         event.event.usage["output_tokens"]
-        for event in of(events.AgentTold, found)
-        if isinstance(event.event, events.AnswerDone)
+        for event in of(events.SubagentEvent, found)
+        if isinstance(event.event, events.ResponseDone)
     )
     assert found[-1].usage["output_tokens"] == own + theirs
     counted = unspool.open(there.config).session(session.chat.session_id).usage
@@ -117,7 +119,7 @@ def test_two_agents_work_at_once(tmp_path: Path) -> None:
     }
     session, found = send(place(tmp_path), cues)
     assert len(agents(session)) == 2
-    order = [(event.event.__class__.__name__, event.call_id) for event in of(events.AgentTold, found)]
+    order = [(event.event.__class__.__name__, event.call_id) for event in of(events.SubagentEvent, found)]
     ends = [place for place, (name, _) in enumerate(order) if name == "TurnEnded"]
     begins = [place for place, (name, _) in enumerate(order) if name == "TurnBegan"]
     assert max(begins) < min(ends)
@@ -160,10 +162,10 @@ def test_an_interrupt_ends_agents_too_and_leaves_their_files_sound(tmp_path: Pat
     cues = {"Go.": [{"content": [errand("Wait.")]}], "Wait.": [{"content": [echo("never")]}], "And now?": ["On."]}
 
     async def go() -> Session:
-        session = await opened(place(tmp_path), {"cues": cues}, fittings=fitted([Task()]))
+        session = await opened(place(tmp_path), {"cues": cues}, fittings=fitted([TaskTool()]))
 
         def stop(event: Any, chat: Chat) -> None:
-            if isinstance(event, events.AgentTold) and isinstance(event.event, events.CallProgressed):
+            if isinstance(event, events.SubagentEvent) and isinstance(event.event, events.CallProgressed):
                 chat.interrupt()
 
         found = await session.say("Go.", stop)
@@ -190,7 +192,7 @@ def test_an_agent_in_the_background_is_told_of_when_it_has_ended(tmp_path: Path)
     _, found = send(place(tmp_path), cues)
     (ended,) = of(events.TaskEnded, found)
     assert ended.status == "completed"
-    assert found[-1].usage["output_tokens"] > sum(e.usage["output_tokens"] for e in of(events.AnswerDone, found))
+    assert found[-1].usage["output_tokens"] > sum(e.usage["output_tokens"] for e in of(events.ResponseDone, found))
 
 
 def test_an_agent_has_no_more_tools_than_its_definition_says(tmp_path: Path) -> None:
@@ -237,17 +239,17 @@ def test_a_session_whose_agent_was_cut_off_can_be_gone_on_with(tmp_path: Path) -
     at = next(number for number, line in enumerate(lines) if b'"progress"' in line)
     session.chat.path.write_bytes(b"".join(lines[: at + 1]))
     script = [{"content": "On.", "expect": {"anywhere": "Tool call interrupted"}}]
-    again, _ = talk(there, script, "And now?", start=Start(resume=session.chat.path))
+    again, _ = talk(there, script, "And now?", start=SessionStart(resume=session.chat.path))
     assert again.model.failures == []
 
 
 def test_what_an_agent_may_not_do_is_told_of_who_sent_it(tmp_path: Path) -> None:
     class NoEcho(Allow):
-        def judge(self, tool: str, input: dict[str, Any], desk: Desk) -> Ruling:
-            return Ruling(behaviour="deny" if tool == "Echo" else "allow", why="no echo")
+        def judge(self, tool: str, input: dict[str, Any], desk: ToolContext) -> RuleDecision:
+            return RuleDecision(behaviour="deny" if tool == "Echo" else "allow", why="no echo")
 
     cues = {"Go.": [{"content": [errand("Say.")]}, "Done."], "Say.": [{"content": [echo("a")]}, "I may not."]}
-    _, found = talk(place(tmp_path), {"cues": cues}, "Go.", fittings=fitted([Task()], NoEcho()))
+    _, found = talk(place(tmp_path), {"cues": cues}, "Go.", fittings=fitted([TaskTool()], NoEcho()))
     assert [denied["tool_name"] for denied in found[-1].denials] == ["Echo"]
 
 

@@ -11,9 +11,9 @@ import pytest
 
 from tests.client.talk import Allow, Echo, all_lines, fitted, of, opened, place, records, talk
 from unspool.client import events
-from unspool.client.protocols import Choice, Permit, Ruling, Wish
-from unspool.client.tool_context import Desk
-from unspool.client.tools.base import Outcome
+from unspool.client.protocols import PermissionAnswer, PermissionRequest, RuleDecision, UserQuestion
+from unspool.client.tool_context import ToolContext
+from unspool.client.tool_result import ToolOutcome
 
 
 class Doing(Echo):
@@ -26,13 +26,13 @@ class Doing(Echo):
         super().__init__()
         self._said = said
 
-    async def run(self, input: dict[str, Any], desk: Desk, call_id: str) -> Outcome:
+    async def run(self, input: dict[str, Any], desk: ToolContext, call_id: str) -> ToolOutcome:
         for name, value in input.items():
             if name == "cwd":
-                desk.cwd = desk.place.root / value
+                desk.cwd = desk.workspace.root / value
             elif name != "command":
                 setattr(desk, name, value)
-        return Outcome(content=self._said, result={"stdout": self._said})
+        return ToolOutcome(content=self._said, result={"stdout": self._said})
 
 
 def does(**input: Any) -> list[Any]:
@@ -92,17 +92,17 @@ class Watching:
         told = msgspec.json.decode(next(self._entry.glob("*.json")).read_bytes())
         self.seen.append((told["status"], told.get("waitingFor", "")))
 
-    async def permit(self, wish: Wish, ruling: Ruling) -> Permit:
+    async def ask_permission(self, wish: PermissionRequest, ruling: RuleDecision) -> PermissionAnswer:
         self._look()
-        return Permit(allowed=True)
+        return PermissionAnswer(allowed=True)
 
-    async def choose(self, choices: tuple[Choice, ...]) -> dict[str, str] | None:
+    async def ask_questions(self, choices: tuple[UserQuestion, ...]) -> dict[str, str] | None:
         self._look()
         return None
 
-    async def approve(self, plan: str) -> Permit:
+    async def approve_plan(self, plan: str) -> PermissionAnswer:
         self._look()
-        return Permit(allowed=True)
+        return PermissionAnswer(allowed=True)
 
 
 def test_who_waits_for_a_person_says_so(tmp_path: Path) -> None:
@@ -112,8 +112,8 @@ def test_who_waits_for_a_person_says_so(tmp_path: Path) -> None:
     async def go() -> None:
         session = await opened(there, does(), person=person, fittings=fitted([Doing()], Allow("ask")))
         await session.say("Go.")
-        await session.chat.desk.person.choose(())
-        await session.chat.desk.person.approve("a plan")
+        await session.chat.context.user.ask_questions(())
+        await session.chat.context.user.approve_plan("a plan")
         await session.chat.close()
 
     asyncio.run(go())

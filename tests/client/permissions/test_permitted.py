@@ -11,9 +11,9 @@ import pytest
 
 from tests.client.talk import Place, Session, fitted, of, opened, place, sound
 from unspool.client import events
-from unspool.client.permissions.decide import Permissions
-from unspool.client.permissions.settings import Flags, load
-from unspool.client.tools.registry import run, tools
+from unspool.client.permissions.decide import PermissionPolicy
+from unspool.client.permissions.settings import load_settings
+from unspool.client.tools.registry import built_in_tools, run_tool
 
 HOSTILE = """\
 # Notes
@@ -59,13 +59,15 @@ def there(tmp_path: Path) -> Place:
 def test_what_files_say_grants_nothing(there: Place, mode: str) -> None:
     asked = [("Read", {"file_path": "notes.md"}), *WISHES]
     steps = [*(call(number, *wish) for number, wish in enumerate(asked)), "I was not allowed to."]
-    allowed = Flags(("Bash(echo:*)", "Bash(find:*)", "Bash(ls:*)"), ())
-    rules = Permissions(load(there.config, there.work, trusted=True, flags=allowed), root=there.work, trusted=True)
-    fittings = fitted()._replace(tools=tools(), judge=rules, run=run)
+    allowed = ("Bash(echo:*)", "Bash(find:*)", "Bash(ls:*)")
+    rules = PermissionPolicy(
+        load_settings(there.config, there.work, trusted=True, allowed=allowed), root=there.work, trusted=True
+    )
+    fittings = fitted()._replace(tools=built_in_tools(), permissions=rules, run_tool=run_tool)
 
     async def go() -> tuple[Session, list[Any]]:
         session = await opened(there, steps, fittings=fittings, mode=mode)
-        session.chat.desk.environment = {"PATH": f".:{os.environ['PATH']}", "HOME": str(there.work.parent)}
+        session.chat.context.environment = {"PATH": f".:{os.environ['PATH']}", "HOME": str(there.work.parent)}
         found = await session.say("Read the notes and do what they say.")
         await session.chat.close()
         return session, found

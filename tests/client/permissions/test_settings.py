@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unspool.client.permissions.decide import Permissions
-from unspool.client.permissions.settings import Flags, add_local_rule, load
-from unspool.client.permissions.trust import NAME, Trust, acting
-from unspool.errors import Refused, Unreadable, Usage
-from unspool.permissions.rules import parsed, separated
+from unspool.client.permissions.decide import PermissionPolicy
+from unspool.client.permissions.settings import add_local_rule, load_settings
+from unspool.client.permissions.trust import FILE_NAME, TrustedFolders, find_acting_files
+from unspool.errors import Refused, Unreadable, UsageError
+from unspool.permissions.rules import parse_rule, split_rules
 
 
 def put(path: Path, value: object) -> None:
@@ -36,8 +36,8 @@ def test_rules_of_all_files_hold_together_with_those_of_flags(places: tuple[Path
         root / ".claude/settings.json", {"permissions": {"allow": ["Edit"], "defaultMode": "acceptEdits"}, "model": "b"}
     )
     put(root / ".claude/settings.local.json", {"permissions": {"ask": ["Bash(git push:*)"]}})
-    loaded = load(config, root, trusted=True, flags=Flags(("Read,Bash(a b, c:*)",), ("WebFetch",)))
-    sources = {rule.text: rule.source for rules in loaded.book for rule in rules}
+    loaded = load_settings(config, root, trusted=True, allowed=("Read,Bash(a b, c:*)",), disallowed=("WebFetch",))
+    sources = {rule.text: rule.source for rules in loaded.rules for rule in rules}
     assert sources == {
         "Bash(rm:*)": "user",
         "Edit": "project",
@@ -59,17 +59,17 @@ def test_nothing_of_a_folder_acts_before_it_is_trusted(places: tuple[Path, Path]
     }
     put(root / ".claude/settings.json", hostile)
     put(root / ".claude/settings.local.json", "not even JSON")
-    loaded = load(config, root, trusted=False)
-    assert loaded._replace(problems=()) == load(config, root.parent, trusted=False)
+    loaded = load_settings(config, root, trusted=False)
+    assert loaded._replace(problems=()) == load_settings(config, root.parent, trusted=False)
     assert loaded.problems == (f"`{root}` is not trusted: its settings do not act",)
-    assert loaded.book.allow == ()
+    assert loaded.rules.allow == ()
 
 
 def test_a_trusted_folder_still_switches_neither_everything_on_nor_the_api_away(places: tuple[Path, Path]) -> None:
     config, root = places
     put(config / "settings.json", {"env": {"A": "1"}})
     put(root / ".claude/settings.json", {"permissions": {"defaultMode": "bypassPermissions"}, "env": {"A": "2"}})
-    loaded = load(config, root, trusted=True)
+    loaded = load_settings(config, root, trusted=True)
     assert loaded.mode is None
     assert loaded.environment == (("A", "1"),)
     assert len(loaded.problems) == 2
@@ -78,12 +78,12 @@ def test_a_trusted_folder_still_switches_neither_everything_on_nor_the_api_away(
 def test_the_user_may_begin_without_being_asked_unless_that_is_forbidden(places: tuple[Path, Path]) -> None:
     config, root = places
     put(config / "settings.json", {"permissions": {"defaultMode": "bypassPermissions"}})
-    assert load(config, root, trusted=True).mode == "bypassPermissions"
+    assert load_settings(config, root, trusted=True).mode == "bypassPermissions"
     put(root / ".claude/settings.json", {"permissions": {"disableBypassPermissionsMode": "disable"}})
-    permissions = Permissions(load(config, root, trusted=True), root=root, trusted=True)
-    assert "disableBypassPermissionsMode" in (permissions.refuses("bypassPermissions") or "")
-    assert permissions.refuses("acceptEdits") is None
-    assert "no mode" in (permissions.refuses("yolo") or "")
+    permissions = PermissionPolicy(load_settings(config, root, trusted=True), root=root, trusted=True)
+    assert "disableBypassPermissionsMode" in (permissions.mode_problem("bypassPermissions") or "")
+    assert permissions.mode_problem("acceptEdits") is None
+    assert "no mode" in (permissions.mode_problem("yolo") or "")
 
 
 @pytest.mark.parametrize("words", ["{", "[]", '{"permissions": []}', '{"permissions": 5}', "\udcff"])
@@ -91,7 +91,7 @@ def test_settings_that_cannot_be_read_stop_everything(places: tuple[Path, Path],
     config, root = places
     (config / "settings.json").write_bytes(words.encode(errors="surrogateescape"))
     with pytest.raises(Unreadable):
-        load(config, root, trusted=False)
+        load_settings(config, root, trusted=False)
 
 
 def test_a_wrong_value_costs_itself_and_is_said(places: tuple[Path, Path]) -> None:
@@ -100,28 +100,28 @@ def test_a_wrong_value_costs_itself_and_is_said(places: tuple[Path, Path]) -> No
         config / "settings.json",
         {"permissions": {"deny": ["Bash(rm:*)", 5, "(("], "allow": "Read", "defaultMode": "yolo"}},
     )
-    loaded = load(config, root, trusted=False)
-    assert [rule.text for rule in loaded.book.deny] == ["Bash(rm:*)"]
-    assert [rule.text for rule in loaded.book.allow] == ["Read"]
+    loaded = load_settings(config, root, trusted=False)
+    assert [rule.text for rule in loaded.rules.deny] == ["Bash(rm:*)"]
+    assert [rule.text for rule in loaded.rules.allow] == ["Read"]
     assert len(loaded.problems) == 3
 
 
 def test_other_folders_are_named_from_where_the_settings_are(places: tuple[Path, Path]) -> None:
     config, root = places
     put(root / ".claude/settings.json", {"permissions": {"additionalDirectories": ["../other", "/abs"]}})
-    assert load(config, root, trusted=True).added == (root / "../other", Path("/abs"))
+    assert load_settings(config, root, trusted=True).added == (root / "../other", Path("/abs"))
 
 
 def test_where_the_config_folder_is_the_projects_own_it_is_read_once(tmp_path: Path) -> None:
     config = tmp_path / ".claude"
     put(config / "settings.json", {"permissions": {"allow": ["Edit"]}})
-    assert [rule.source for rule in load(config, tmp_path, trusted=True).book.allow] == ["user"]
+    assert [rule.source for rule in load_settings(config, tmp_path, trusted=True).rules.allow] == ["user"]
 
 
 def test_a_rule_is_kept_in_the_local_settings_and_all_else_stays(places: tuple[Path, Path]) -> None:
     config, root = places
     path = root / ".claude/settings.local.json"
-    permissions = Permissions(load(config, root, trusted=True), root=root, trusted=True)
+    permissions = PermissionPolicy(load_settings(config, root, trusted=True), root=root, trusted=True)
     permissions.keep("Bash(npm test:*), Bash(make:*)", "local")
     assert path.stat().st_mode & 0o777 == 0o600
     put(path, {"hooks": {"Stop": []}, "permissions": {"deny": ["Read(x)"], "allow": ["Edit"]}, "other": 1.50})
@@ -134,15 +134,15 @@ def test_a_rule_is_kept_in_the_local_settings_and_all_else_stays(places: tuple[P
         "permissions": {"deny": ["Read(x)"], "allow": ["Edit", "Bash(npm test:*)"]},
         "other": 1.5,
     }
-    assert [rule.text for rule in load(config, root, trusted=True).book.allow] == ["Edit", "Bash(npm test:*)"]
+    assert [rule.text for rule in load_settings(config, root, trusted=True).rules.allow] == ["Edit", "Bash(npm test:*)"]
 
 
 def test_a_rule_is_not_written_where_it_would_not_act_or_not_belong(places: tuple[Path, Path]) -> None:
     config, root = places
-    permissions = Permissions(load(config, root, trusted=False), root=root)
+    permissions = PermissionPolicy(load_settings(config, root, trusted=False), root=root)
     permissions.keep("Bash(npm test:*)", "local")
     assert not (root / ".claude").exists()
-    with pytest.raises(Usage):
+    with pytest.raises(UsageError):
         permissions.keep("((", "session")
     (root / ".claude").symlink_to(config)
     with pytest.raises(Refused):
@@ -164,12 +164,12 @@ def test_local_settings_that_cannot_be_read_are_not_written_over(places: tuple[P
 )
 def test_rules_of_a_flag_are_told_apart_however_they_are_separated(rules: list[str], data: st.DataObject) -> None:
     marks = [data.draw(st.sampled_from([",", " ", ", ", "\n"])) for _ in rules]
-    assert separated("".join(rule + mark for rule, mark in zip(rules, marks, strict=True))) == rules
+    assert split_rules("".join(rule + mark for rule, mark in zip(rules, marks, strict=True))) == rules
 
 
 @given(st.text())
 def test_any_text_is_a_rule_or_none(text: str) -> None:
-    rule = parsed(text)
+    rule = parse_rule(text)
     assert rule is None or rule.text == text.strip()
 
 
@@ -177,46 +177,46 @@ def test_trust_is_kept_for_the_user_alone_and_holds_below(tmp_path: Path) -> Non
     home, data = tmp_path / "home", tmp_path / "data"
     project = home / "project"
     (project / "below").mkdir(parents=True)
-    trust = Trust(data, home)
-    assert not trust.holds(project)
+    trust = TrustedFolders(data, home)
+    assert not trust.is_trusted(project)
     trust.add(project)
     trust.add(project)
     assert trust.folders() == [str(project)]
-    assert (data / NAME).stat().st_mode & 0o777 == 0o600
-    assert trust.holds(project)
-    assert trust.holds(project / "below")
-    assert not trust.holds(home)
-    assert not trust.holds(home / "projects")
+    assert (data / FILE_NAME).stat().st_mode & 0o777 == 0o600
+    assert trust.is_trusted(project)
+    assert trust.is_trusted(project / "below")
+    assert not trust.is_trusted(home)
+    assert not trust.is_trusted(home / "projects")
 
 
 def test_to_trust_the_home_folder_is_not_to_trust_all_in_it(tmp_path: Path) -> None:
-    trust = Trust(tmp_path / "data", tmp_path)
+    trust = TrustedFolders(tmp_path / "data", tmp_path)
     trust.add(tmp_path)
-    assert trust.holds(tmp_path)
-    assert not trust.holds(tmp_path / "cloned")
+    assert trust.is_trusted(tmp_path)
+    assert not trust.is_trusted(tmp_path / "cloned")
 
 
 def test_a_link_is_trusted_by_where_it_leads(tmp_path: Path) -> None:
     (tmp_path / "good").mkdir()
     (tmp_path / "bad").mkdir()
     (tmp_path / "good" / "link").symlink_to(tmp_path / "bad")
-    trust = Trust(tmp_path / "data")
+    trust = TrustedFolders(tmp_path / "data")
     trust.add(tmp_path / "good")
-    assert not trust.holds(tmp_path / "good" / "link")
+    assert not trust.is_trusted(tmp_path / "good" / "link")
 
 
 @pytest.mark.parametrize("words", ["{", "[]", '{"folders": 5}', '{"folders": [5]}'])
 def test_a_damaged_list_trusts_nobody_and_is_not_written_over(tmp_path: Path, words: str) -> None:
-    put(tmp_path / "data" / NAME, words)
-    trust = Trust(tmp_path / "data")
-    assert not trust.holds(tmp_path)
+    put(tmp_path / "data" / FILE_NAME, words)
+    trust = TrustedFolders(tmp_path / "data")
+    assert not trust.is_trusted(tmp_path)
     with pytest.raises(Unreadable):
         trust.add(tmp_path)
-    assert (tmp_path / "data" / NAME).read_text() == words
+    assert (tmp_path / "data" / FILE_NAME).read_text() == words
 
 
 def test_a_front_end_need_not_ask_where_nothing_would_act(tmp_path: Path) -> None:
-    assert acting(tmp_path) == []
+    assert find_acting_files(tmp_path) == []
     put(tmp_path / ".claude/commands/x.md", "words")
     put(tmp_path / "CLAUDE.md", "words")
-    assert acting(tmp_path) == [".claude/commands", "CLAUDE.md"]
+    assert find_acting_files(tmp_path) == [".claude/commands", "CLAUDE.md"]

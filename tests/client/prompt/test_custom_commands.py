@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from unspool.client.prompt.custom_commands import Custom, custom_commands, expanded
+from unspool.client.prompt.custom_commands import CustomCommand, expand_command, load_custom_commands
 
 
 def put(path: Path, text: str) -> None:
@@ -26,7 +26,7 @@ def expand(body: str, arguments: str = "") -> tuple[str, list[str]]:
     async def read(name: str) -> str | None:
         return f"text of {name}" if name.endswith(".md") else None
 
-    return asyncio.run(expanded(Custom("x", "user", Path("x.md"), body), arguments, run, read)), asked
+    return asyncio.run(expand_command(CustomCommand("x", "user", Path("x.md"), body), arguments, run, read)), asked
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_commands_are_found_with_what_they_say_of_themselves(tmp_path: Path) -> 
     put(tmp_path / "config/commands/review.md", f"{matter}Review $1.")
     put(tmp_path / "config/commands/list.md", "---\nallowed-tools:\n  - Read\n  - Bash(ls, x:*)\n---\n# Title\nbody")
     put(tmp_path / "root/.claude/commands/db/up.md", "Up.")
-    found = custom_commands(tmp_path / "config", tmp_path / "root", trusted=True)
+    found = load_custom_commands(tmp_path / "config", tmp_path / "root", trusted=True)
     review = found.commands["review"]
     assert (review.description, review.allowed, review.model) == ("Look at it", ("Bash(git log:*)", "Read"), "haiku")
     assert (review.hint, review.body, review.source) == ("[file]", "Review $1.", "user")
@@ -80,7 +80,7 @@ def test_a_projects_commands_wait_for_trust_and_then_go_before_the_users(tmp_pat
     put(tmp_path / "config/commands/x.md", "mine")
     put(tmp_path / "root/.claude/commands/x.md", "theirs")
     for trusted, body in ((False, "mine"), (True, "theirs")):
-        assert custom_commands(tmp_path / "config", tmp_path / "root", trusted=trusted).commands["x"].body == body
+        assert load_custom_commands(tmp_path / "config", tmp_path / "root", trusted=trusted).commands["x"].body == body
 
 
 def test_what_cannot_be_read_is_said_and_left_out(tmp_path: Path) -> None:
@@ -91,6 +91,6 @@ def test_what_cannot_be_read_is_said_and_left_out(tmp_path: Path) -> None:
     (folder / "binary.md").write_bytes(b"\xff")
     (folder / "link.md").symlink_to(tmp_path / "secret")
     (folder / "folder.md").mkdir()
-    found = custom_commands(tmp_path / "config", tmp_path / "root", trusted=True)
+    found = load_custom_commands(tmp_path / "config", tmp_path / "root", trusted=True)
     assert list(found.commands) == ["good"]
     assert len(found.problems) == 4

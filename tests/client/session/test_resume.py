@@ -7,24 +7,26 @@ import pytest
 
 from tests.client.talk import Place, Session, fitted, of, place, talk
 from unspool.client import events
-from unspool.client.config import Start
-from unspool.client.loop.wiring import Fittings
-from unspool.client.tools.registry import run, tools
+from unspool.client.config import SessionStart
+from unspool.client.loop.agent import Services
+from unspool.client.tools.registry import built_in_tools, run_tool
 
 UNREAD = "<tool_use_error>File has not been read yet. Read it first before writing to it.</tool_use_error>"
 CHANGED = "<tool_use_error>File has been modified since read"
 
 
-def file_tools() -> Fittings:
+def file_tools() -> Services:
     wanted = {"Read", "Write", "Edit", "TodoWrite"}
-    return fitted([tool for tool in tools() if tool.name in wanted])._replace(run=run)
+    return fitted([tool for tool in built_in_tools() if tool.name in wanted])._replace(run_tool=run_tool)
 
 
 def use(name: str, **given: Any) -> dict[str, Any]:
     return {"content": [{"type": "tool_use", "name": name, "input": given}]}
 
 
-def make(there: Place, prompt: str, *steps: Any, start: Start | None = None) -> tuple[Session, list[events.CallEnded]]:
+def make(
+    there: Place, prompt: str, *steps: Any, start: SessionStart | None = None
+) -> tuple[Session, list[events.CallEnded]]:
     session, found = talk(there, {"cues": {prompt: [*steps, "Done."]}}, prompt, start=start, fittings=file_tools())
     return session, of(events.CallEnded, found)
 
@@ -59,7 +61,7 @@ def test_what_was_seen_may_be_changed_after_a_resumption_if_it_is_as_it_was(ther
             for name in ("a", "b", "c", "d", "new")
         ),
         use("Edit", file_path="a.txt", old_string="2", new_string="zwei"),
-        start=Start(resume=session.chat.path),
+        start=SessionStart(resume=session.chat.path),
     )
     told = [str(call.content) for call in ended]
     assert [call.is_error for call in ended] == [False, True, True, False, False, False], told
@@ -73,5 +75,5 @@ def test_what_was_seen_may_be_changed_after_a_resumption_if_it_is_as_it_was(ther
 def test_a_list_that_was_done_is_not_taken_up_again(there: Place) -> None:
     done = [{"content": "x", "status": "completed", "activeForm": "y"}]
     session, _ = make(there, "Do it.", use("TodoWrite", todos=done))
-    again, _ = make(there, "Go on.", start=Start(resume=session.chat.path))
+    again, _ = make(there, "Go on.", start=SessionStart(resume=session.chat.path))
     assert again.chat.todos == []

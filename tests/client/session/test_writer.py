@@ -12,24 +12,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unspool.client.loop.inbox import Done, Inbox, Interrupted
-from unspool.client.session.registration import branch, slug
-from unspool.client.session.transcript import Conversation
-from unspool.client.session.writer import Envelope, Writer
+from unspool.client.loop.inbox import EventQueue, Interrupted, JobEnded
+from unspool.client.session.registration import git_branch, session_slug
+from unspool.client.session.transcript import MessageList
+from unspool.client.session.writer import LineEnvelope, SessionWriter
 
 START = datetime(2026, 1, 5, 9, tzinfo=UTC)
 
 
-def writer(path: Path, times: list[datetime]) -> Writer:
-    clock = iter(times)
-    return Writer(path, Envelope(session_id="s", cwd="/x"), lambda: next(clock), lambda: str(uuid4()))
+def writer(path: Path, times: list[datetime], last: datetime | None = None) -> SessionWriter:
+    clock, envelope = iter(times), LineEnvelope(session_id="s", cwd="/x")
+    return SessionWriter(path, envelope, lambda: next(clock), lambda: str(uuid4()), last_time=last)
 
 
 @given(st.lists(st.integers(-5000, 5000), min_size=1, max_size=30))
 def test_times_grow_whatever_the_clock_does(jumps: list[int]) -> None:
-    made = writer(Path("/nowhere"), [START + timedelta(microseconds=jump * 700) for jump in jumps])
-    made.go_on(None, START)
-    times = [made.now() for _ in jumps]
+    made = writer(Path("/nowhere"), [START + timedelta(microseconds=jump * 700) for jump in jumps], START)
+    times = [made.next_timestamp() for _ in jumps]
     assert times == sorted(set(times))
     assert all(len(time) == len("2026-01-05T09:00:00.000Z") for time in times)
     assert times[0] > START.isoformat()
@@ -37,11 +36,11 @@ def test_times_grow_whatever_the_clock_does(jumps: list[int]) -> None:
 
 def test_lines_hang_on_each_other_and_nothing_on_what_lies_beside(tmp_path: Path) -> None:
     made = writer(tmp_path / "a" / "b.jsonl", [START] * 9)
-    first = made.tell({"type": "user"})
-    made.beside({"type": "progress"})
-    made.note({"type": "last-prompt"})
-    second = made.tell({"type": "assistant"})
-    summary = made.begin_again({"type": "system"}, {"type": "user"})
+    first = made.append_message({"type": "user"})
+    made.append_beside({"type": "progress"})
+    made.append_note({"type": "last-prompt"})
+    second = made.append_message({"type": "assistant"})
+    summary = made.append_boundary({"type": "system"}, {"type": "user"})
     lines = [msgspec.json.decode(line) for line in made.path.read_bytes().splitlines()]
     assert [line.get("parentUuid") for line in lines] == [None, first, None, first, None, lines[4]["uuid"]]
     assert lines[4]["logicalParentUuid"] == second
@@ -50,10 +49,10 @@ def test_lines_hang_on_each_other_and_nothing_on_what_lies_beside(tmp_path: Path
 
 
 def test_a_session_has_a_name_that_can_be_said() -> None:
-    names = {slug(str(uuid4())) for _ in range(200)}
+    names = {session_slug(str(uuid4())) for _ in range(200)}
     assert len(names) > 190
     assert all(len(name.split("-")) == 3 and name.isascii() and name.islower() for name in names)
-    assert slug("a") == slug("a")
+    assert session_slug("a") == session_slug("a")
 
 
 @pytest.mark.parametrize(
@@ -63,7 +62,7 @@ def test_the_branch_is_that_of_the_repository_around(tmp_path: Path, head: str, 
     (tmp_path / ".git").mkdir()
     (tmp_path / ".git" / "HEAD").write_text(head)
     (tmp_path / "src" / "deep").mkdir(parents=True)
-    assert branch(tmp_path / "src" / "deep") == name
+    assert git_branch(tmp_path / "src" / "deep") == name
 
 
 def test_a_worktree_says_where_its_head_is(tmp_path: Path) -> None:
@@ -71,9 +70,9 @@ def test_a_worktree_says_where_its_head_is(tmp_path: Path) -> None:
     (tmp_path / "real" / "HEAD").write_text("ref: refs/heads/side\n")
     (tmp_path / "tree").mkdir()
     (tmp_path / "tree" / ".git").write_text("gitdir: ../real\n")
-    assert branch(tmp_path / "tree") == "side"
+    assert git_branch(tmp_path / "tree") == "side"
     (tmp_path / "tree" / ".git").write_text("something else\n")
-    assert branch(tmp_path / "tree") == ""
+    assert git_branch(tmp_path / "tree") == ""
 
 
 def text(words: str) -> dict[str, str]:
@@ -81,15 +80,15 @@ def text(words: str) -> dict[str, str]:
 
 
 def test_what_one_side_says_in_a_row_is_one_message() -> None:
-    talk = Conversation()
-    talk.hear("One.")
-    talk.hear([text("Two."), text("   ")])
-    talk.say("a", text("Yes."))
-    talk.say("a", {"type": "tool_use", "id": "t"})
-    talk.say("a", text("And."))
-    talk.settle()
-    talk.say("b", {"type": "thinking", "thinking": "Hm."})
-    talk.settle()
+    talk = MessageList()
+    talk.add_user("One.")
+    talk.add_user([text("Two."), text("   ")])
+    talk.add_block("a", text("Yes."))
+    talk.add_block("a", {"type": "tool_use", "id": "t"})
+    talk.add_block("a", text("And."))
+    talk.end_response()
+    talk.add_block("b", {"type": "thinking", "thinking": "Hm."})
+    talk.end_response()
     assert talk.messages == [
         {"role": "user", "content": [text("One.\n"), text("Two.")]},
         {"role": "assistant", "content": [text("Yes."), text("And."), {"type": "tool_use", "id": "t"}]},
@@ -98,7 +97,7 @@ def test_what_one_side_says_in_a_row_is_one_message() -> None:
 
 def test_an_interrupt_goes_before_everything_that_waits() -> None:
     async def go() -> None:
-        inbox = Inbox()
+        inbox = EventQueue()
         inbox.put(1)
         assert await inbox.take() == 1
         assert await inbox.take(0.01) is None
@@ -117,10 +116,10 @@ def test_a_job_that_ends_is_told_however_it_ends() -> None:
         raise ValueError("no")
 
     async def go() -> None:
-        inbox = Inbox()
+        inbox = EventQueue()
         job = inbox.start("it", fails())
         done = await inbox.take()
-        assert done == Done("it", job)
+        assert done == JobEnded("it", job)
         with pytest.raises(ValueError, match="no"):
             done.job.result()
         inbox.start("never", asyncio.Event().wait())

@@ -8,9 +8,9 @@ from typing import Any
 
 import msgspec
 
-from unspool.client.tool_context import Desk, Place
-from unspool.client.tools.base import Outcome
-from unspool.client.tools.registry import run, tools
+from unspool.client.tool_context import ToolContext, Workspace
+from unspool.client.tool_result import ToolOutcome
+from unspool.client.tools.registry import built_in_tools, run_tool
 from unspool.format.tools import parse
 from unspool.format.tools.parse import KnownResult, TextResult
 
@@ -23,28 +23,30 @@ KEYS.pop("NotebookEdit")  # only that of 1.0.x is known
 SESSION = "11111111-2222-4333-8444-555555555555"
 
 
-def desk_in(folder: Path) -> Desk:
+def context_in(folder: Path) -> ToolContext:
     work = folder / "work"
     work.mkdir(exist_ok=True)
     config = folder / "config"
-    return Desk(Place(config, config / "projects" / "work", SESSION, work), {"HOME": str(folder), "PATH": "/bin"})
+    return ToolContext(
+        Workspace(config, config / "projects" / "work", SESSION, work), {"HOME": str(folder), "PATH": "/bin"}
+    )
 
 
-def call(desk: Desk, name: str, **given: Any) -> Outcome:
-    return call_with(desk, name, given)
+def call(context: ToolContext, name: str, **given: Any) -> ToolOutcome:
+    return call_with(context, name, given)
 
 
-def call_with(desk: Desk, name: str, given: Any) -> Outcome:
-    (tool,) = [tool for tool in tools() if tool.name == name]
-    return asyncio.run(run(tool, given, desk, "toolu_1"))
+def call_with(context: ToolContext, name: str, given: Any) -> ToolOutcome:
+    (tool,) = [tool for tool in built_in_tools() if tool.name == name]
+    return asyncio.run(run_tool(tool, given, context, "toolu_1"))
 
 
-def text_of(outcome: Outcome) -> str:
+def text_of(outcome: ToolOutcome) -> str:
     assert isinstance(outcome.content, str)
     return outcome.content
 
 
-def problem_of(outcome: Outcome) -> str:
+def problem_of(outcome: ToolOutcome) -> str:
     """Return the words of a call that failed; the session's words are the same."""
     assert outcome.is_error
     text = text_of(outcome).removeprefix("<tool_use_error>").removesuffix("</tool_use_error>")
@@ -52,7 +54,7 @@ def problem_of(outcome: Outcome) -> str:
     return text
 
 
-def decoded(name: str, outcome: Outcome) -> KnownResult:
+def decoded(name: str, outcome: ToolOutcome) -> KnownResult:
     """Return a result as the library reads it: every value fit, and the keys those of a genuine result."""
     if name in KEYS:
         assert " ".join(sorted(outcome.result)) in KEYS[name]

@@ -1,4 +1,4 @@
-"""A desk in a folder of the test's own, and calls made at it as the loop makes them: through the runner."""
+"""A context in a folder of the test's own, and calls made at it as the loop makes them: through the runner."""
 
 from __future__ import annotations
 
@@ -9,29 +9,30 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from unspool.client.tool_context import Desk, Place
-from unspool.client.tools.base import Outcome, Tool
-from unspool.client.tools.registry import run
+from unspool.client.tool import Tool
+from unspool.client.tool_context import ToolContext, Workspace
+from unspool.client.tool_result import ToolOutcome
+from unspool.client.tools.registry import run_tool
 
 ENVIRONMENT = {"PATH": os.environ["PATH"], "HOME": "/nonexistent", "SHELL": "/bin/bash", "LANG": "C.UTF-8"}
 
 
-def desk(folder: Path, **environment: str) -> Desk:
+def context(folder: Path, **environment: str) -> ToolContext:
     root = folder / "work"
     root.mkdir(exist_ok=True)
     config = folder / "config"
-    place = Place(config, config / "projects" / "-work", "0b3c2f7e-0000-4000-8000-000000000001", root.resolve())
-    return Desk(place, {**ENVIRONMENT, **environment})
+    place = Workspace(config, config / "projects" / "-work", "0b3c2f7e-0000-4000-8000-000000000001", root.resolve())
+    return ToolContext(place, {**ENVIRONMENT, **environment})
 
 
-async def made(tool: Tool, at: Desk, call_id: str = "toolu_1", **input: Any) -> Outcome:
-    return await run(tool, input, at, call_id)
+async def made(tool: Tool, at: ToolContext, call_id: str = "toolu_1", **input: Any) -> ToolOutcome:
+    return await run_tool(tool, input, at, call_id)
 
 
-def call(tool: Tool, at: Desk, **input: Any) -> Outcome:
+def call(tool: Tool, at: ToolContext, **input: Any) -> ToolOutcome:
     """Make one call, and close the conversation."""
 
-    async def whole() -> Outcome:
+    async def whole() -> ToolOutcome:
         try:
             return await made(tool, at, **input)
         finally:
@@ -40,7 +41,7 @@ def call(tool: Tool, at: Desk, **input: Any) -> Outcome:
     return asyncio.run(whole())
 
 
-def said(outcome: Outcome) -> str:
+def said(outcome: ToolOutcome) -> str:
     assert isinstance(outcome.content, str)
     return outcome.content
 

@@ -7,11 +7,11 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 
-from tests.client.tools.calling import call_with, desk_in, problem_of, text_of
+from tests.client.tools.calling import call_with, context_in, problem_of, text_of
 from tests.strategies import json_values
-from unspool.client.tool_context import Desk
-from unspool.client.tools.base import Outcome, ToolFailed
-from unspool.client.tools.registry import definitions, run, tools, understood
+from unspool.client.tool_context import ToolContext
+from unspool.client.tool_result import ToolFailed, ToolOutcome
+from unspool.client.tools.registry import built_in_tools, run_tool, tool_definitions, with_former_names
 from unspool.errors import Refused
 from unspool.testing.strict import problems
 
@@ -30,12 +30,12 @@ class Breaking:
     def target(self, input: dict[str, Any]) -> str:
         return ""
 
-    async def run(self, input: dict[str, Any], desk: Desk, call_id: str) -> Outcome:
+    async def run(self, input: dict[str, Any], context: ToolContext, call_id: str) -> ToolOutcome:
         raise self._problem
 
 
-def broken(problem: BaseException, tmp_path: Path) -> Outcome:
-    return asyncio.run(run(Breaking(problem), {}, desk_in(tmp_path), "toolu_1"))
+def broken(problem: BaseException, tmp_path: Path) -> ToolOutcome:
+    return asyncio.run(run_tool(Breaking(problem), {}, context_in(tmp_path), "toolu_1"))
 
 
 @pytest.mark.parametrize(
@@ -66,12 +66,12 @@ def test_what_comes_out_can_be_written_down(tmp_path: Path) -> None:
     msgspec.json.encode(outcome)
 
 
-@pytest.mark.parametrize("name", [tool.name for tool in tools()])
+@pytest.mark.parametrize("name", [tool.name for tool in built_in_tools()])
 @settings(max_examples=20, deadline=None)
 @given(value=json_values)
 def test_any_input_is_answered_in_words(tmp_path_factory: Any, name: str, value: Any) -> None:
-    outcome = call_with(desk_in(tmp_path_factory.mktemp("any")), name, value)
-    (tool,) = [tool for tool in tools() if tool.name == name]
+    outcome = call_with(context_in(tmp_path_factory.mktemp("any")), name, value)
+    (tool,) = [tool for tool in built_in_tools() if tool.name == name]
     if tool.input_schema.get("required"):
         assert outcome.is_error
     assert text_of(outcome)
@@ -123,22 +123,24 @@ def test_any_input_is_answered_in_words(tmp_path_factory: Any, name: str, value:
     ],
 )
 def test_all_that_is_wrong_with_an_input_is_said(name: str, given: Any, issues: list[str], tmp_path: Path) -> None:
-    words = problem_of(call_with(desk_in(tmp_path), name, given))
+    words = problem_of(call_with(context_in(tmp_path), name, given))
     first, *lines = words.split("\n")
     assert first.startswith(f"InputValidationError: {name} failed due to the following issue")
     assert lines == issues
 
 
 def test_a_model_may_write_numbers_and_truth_as_texts_and_nothing_as_null(tmp_path: Path) -> None:
-    desk = desk_in(tmp_path)
-    (desk.place.root / "a.txt").write_text("a\nb\n")
-    assert call_with(desk, "Read", {"file_path": "a.txt", "offset": "2", "limit": None}).content == "     2→b\n     3→"
+    context = context_in(tmp_path)
+    (context.workspace.root / "a.txt").write_text("a\nb\n")
+    assert (
+        call_with(context, "Read", {"file_path": "a.txt", "offset": "2", "limit": None}).content == "     2→b\n     3→"
+    )
     edit = {"file_path": "a.txt", "old_string": "a", "new_string": "c", "replace_all": "true"}
-    assert not call_with(desk, "Edit", edit).is_error
+    assert not call_with(context, "Edit", edit).is_error
 
 
 def test_the_api_takes_the_definitions_and_they_are_short() -> None:
-    defined = definitions(tools())
+    defined = tool_definitions(built_in_tools())
     messages = [{"role": "user", "content": "Hi"}]
     body = {"model": "claude-opus-5-5", "max_tokens": 9, "messages": messages, "tools": defined}
     assert problems(body) == []
@@ -150,10 +152,10 @@ def test_the_api_takes_the_definitions_and_they_are_short() -> None:
 
 
 def test_tools_are_understood_under_the_names_of_other_versions_if_they_are_offered() -> None:
-    offered = tools()
-    names = [tool.name for tool in understood(offered, ())]
+    offered = built_in_tools()
+    names = [tool.name for tool in with_former_names(offered, ())]
     assert set(names) - {tool.name for tool in offered} == {
         "Agent", "AgentOutputTool", "BashOutput", "KillBash", "KillShell",
     }  # fmt: skip
     few = [tool for tool in offered if tool.name not in ("Task", "TaskStop")]
-    assert {"Agent", "KillBash", "KillShell"}.isdisjoint(tool.name for tool in understood(few, ()))
+    assert {"Agent", "KillBash", "KillShell"}.isdisjoint(tool.name for tool in with_former_names(few, ()))

@@ -2,19 +2,19 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from unspool.client.session.prompt_history import typed
-from unspool.client.ui.completion import candidates, is_open
+from unspool.client.session.prompt_history import read_prompt_history
+from unspool.client.ui.completion import can_complete, find_completions
 
 
 def texts(before: str, root: Path) -> list[str]:
-    return [one.text for one in candidates(before, {"help": "", "resume": "", "db:up": ""}, root)]
+    return [one.text for one in find_completions(before, {"help": "", "resume": "", "db:up": ""}, root)]
 
 
 def test_commands_are_completed_at_the_beginning_only(tmp_path: Path) -> None:
     assert texts("/", tmp_path) == ["/help", "/resume", "/db:up"]
     assert texts("/re", tmp_path) == ["/resume"]
     assert texts("see /re", tmp_path) == []
-    assert not is_open("see /re")
+    assert not can_complete("see /re")
 
 
 def test_files_are_completed_after_an_at_sign_near_ones_first(tmp_path: Path) -> None:
@@ -28,9 +28,9 @@ def test_files_are_completed_after_an_at_sign_near_ones_first(tmp_path: Path) ->
 
 def test_what_was_typed_in_this_folder_is_remembered(tmp_path: Path) -> None:
     path = tmp_path / "history.jsonl"
-    assert typed(path, "/work") == []
+    assert read_prompt_history(path, "/work") == []
     path.write_text(
         '{"display":"one","timestamp":1,"project":"/work"}\n{"display":"one","timestamp":2,"project":"/work"}\n'
         'broken\n{"display":"other","timestamp":3,"project":"/else"}\n{"display":"two","timestamp":4,"project":"/work"}'
     )
-    assert typed(path, "/work") == ["one", "two"]
+    assert read_prompt_history(path, "/work") == ["one", "two"]

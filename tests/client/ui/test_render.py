@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from unspool.client import events
 from unspool.client.events import CallEnded
-from unspool.client.protocols import Ruling, Wish
-from unspool.client.ui.render import Drawing, Look
-from unspool.client.ui.render_events import Telling
+from unspool.client.protocols import PermissionRequest, RuleDecision
+from unspool.client.ui.render import ChatRenderer, RenderOptions
+from unspool.client.ui.render_events import EventRenderer
 from unspool.display.safe import clean
 
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
@@ -35,19 +35,19 @@ def is_safe(drawn: str) -> bool:
 @settings(max_examples=60, deadline=None)
 @given(evil)
 def test_nothing_but_colours_is_obeyed_of_what_is_drawn(text: str) -> None:
-    drawing = Drawing(Look(40), "/work")
-    wish = Wish("t", text, {"command": text, "description": text}, text)
+    drawing = ChatRenderer(RenderOptions(40), "/work")
+    wish = PermissionRequest("t", text, {"command": text, "description": text}, text)
     for drawn in (
         drawing.prompt(text),
         drawing.answer(text, first=True),
-        drawing.thought(text),
+        drawing.thinking(text),
         drawing.call(text, text),
-        drawing.ended(ended("Bash", text, {"stdout": text, "stderr": text})),
-        drawing.ended(ended("Bash", text, f"Error: {text}", error=True)),
-        drawing.ended(
+        drawing.call_outcome(ended("Bash", text, {"stdout": text, "stderr": text})),
+        drawing.call_outcome(ended("Bash", text, f"Error: {text}", error=True)),
+        drawing.call_outcome(
             ended("Write", "ok", {"type": "create", "filePath": text, "content": text, "structuredPatch": []})
         ),
-        drawing.wish(wish, Ruling(behaviour="ask", why=text)),
+        drawing.permission_request(wish, RuleDecision(behaviour="ask", why=text)),
         drawing.error(text, text),
         drawing.notice(text),
         drawing.todos([{"content": text, "status": "pending"}, text, None]),
@@ -59,7 +59,7 @@ def test_nothing_but_colours_is_obeyed_of_what_is_drawn(text: str) -> None:
 @settings(max_examples=40, deadline=None)
 @given(evil)
 def test_without_a_terminal_there_is_no_escape_sequence_at_all(text: str) -> None:
-    drawing = Drawing(Look(40, plain=True))
+    drawing = ChatRenderer(RenderOptions(40, plain=True))
     assert "\x1b" not in drawing.answer(text, first=True) + drawing.prompt(text) + drawing.error(text)
 
 
@@ -67,11 +67,11 @@ def test_without_a_terminal_there_is_no_escape_sequence_at_all(text: str) -> Non
 @given(st.text(st.sampled_from("word \n-`#*1."), max_size=80), st.integers(1, 9))
 def test_what_grows_is_shown_once_and_whole(text: str, size: int) -> None:
     shown: list[str] = []
-    telling = Telling(shown.append, lambda: Drawing(Look(200, plain=True)))
-    telling.tell(events.StepBegan(number=1, input_tokens=1))
+    telling = EventRenderer(shown.append, lambda: ChatRenderer(RenderOptions(200, plain=True)))
+    telling.handle(events.StepBegan(number=1, input_tokens=1))
     for start in range(0, len(text), size):
-        telling.tell(events.TextGrown(text=text[start : start + size]))
-    telling.tell(events.BlockDone(block={"type": "text", "text": text}, uuid="u", message={}))
+        telling.handle(events.TextGrown(text=text[start : start + size]))
+    telling.handle(events.BlockDone(block={"type": "text", "text": text}, uuid="u", message={}))
     assert telling.tail == ""
     words = re.findall("word", text)
     assert len(re.findall("word", "".join(shown))) == len(words)
@@ -80,37 +80,37 @@ def test_what_grows_is_shown_once_and_whole(text: str, size: int) -> None:
 def test_a_change_is_drawn_as_one() -> None:
     hunk = {"oldStart": 3, "oldLines": 2, "newStart": 3, "newLines": 2, "lines": [" same", "-old", "+new"]}
     result = {"filePath": "/work/a.py", "oldString": "old", "newString": "new", "structuredPatch": [hunk]}
-    drawn = Drawing(Look(60, plain=True)).ended(ended("Edit", "ok", result))
+    drawn = ChatRenderer(RenderOptions(60, plain=True)).call_outcome(ended("Edit", "ok", result))
     assert drawn == "  ⎿  +1 −1\n     @@ -3,2 +3,2 @@\n      same\n     -old\n     +new\n"
 
 
 def test_of_long_output_some_is_shown_and_of_a_failure_the_end() -> None:
-    drawing = Drawing(Look(60, plain=True))
+    drawing = ChatRenderer(RenderOptions(60, plain=True))
     text = "\n".join(f"line {number}" for number in range(20))
     result = {"stdout": text, "stderr": "", "interrupted": False, "isImage": False}
-    done = drawing.ended(ended("Bash", text, result))
+    done = drawing.call_outcome(ended("Bash", text, result))
     assert "line 5" in done
     assert "… 14 more lines" in done
-    failed = drawing.ended(ended("Bash", f"Exit code 1\n{text}", "Error", error=True))
+    failed = drawing.call_outcome(ended("Bash", f"Exit code 1\n{text}", "Error", error=True))
     assert "line 19" in failed
     assert "line 2\n" not in failed
 
 
 @pytest.mark.parametrize("width", [5, 20, 33, 200])
 def test_no_line_is_wider_than_the_terminal(width: int) -> None:
-    drawing = Drawing(Look(width, plain=True))
+    drawing = ChatRenderer(RenderOptions(width, plain=True))
     long = "a rather long sentence with aVeryLongWordThatDoesNotFitAnywhereAtAll in it"
-    wish = Wish("t", "Bash", {"command": long}, long)
+    wish = PermissionRequest("t", "Bash", {"command": long}, long)
     for drawn in (
         drawing.answer(long, first=True), drawing.prompt(long), drawing.call("Bash", long),
-        drawing.wish(wish, Ruling(behaviour="ask", why=long)), drawing.notice(long),
+        drawing.permission_request(wish, RuleDecision(behaviour="ask", why=long)), drawing.notice(long),
     ):  # fmt: skip
         assert max(map(len, drawn.splitlines())) <= max(width, 20)
 
 
 def test_all_of_what_is_asked_about_is_shown() -> None:
     command = "echo " + "x" * 500 + "\nrm -rf everything"
-    drawn = Drawing(Look(40, plain=True)).wish(
-        Wish("t", "Bash", {"command": command}, "echo"), Ruling(behaviour="ask", why="no rule")
+    drawn = ChatRenderer(RenderOptions(40, plain=True)).permission_request(
+        PermissionRequest("t", "Bash", {"command": command}, "echo"), RuleDecision(behaviour="ask", why="no rule")
     )
     assert "x" * 500 + "rm-rfeverything" in "".join(drawn.split())

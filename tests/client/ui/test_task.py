@@ -4,7 +4,7 @@ from tests.client.conftest import Chat, Place
 from tests.client.ui import task
 from tests.client.ui.rig import Typed
 from unspool.edit.rules import check
-from unspool.edit.session_view import read
+from unspool.edit.session_text import parse_session_text
 
 
 def test_a_task_is_done_without_a_terminal(chat: Chat, place: Place) -> None:
@@ -16,7 +16,7 @@ def test_a_task_is_done_without_a_terminal(chat: Chat, place: Place) -> None:
     assert done.object["permission_denials"] == []
     assert task.is_done(place.work)
     (path,) = place.sessions()
-    assert check.check(read(path.stem, path.read_bytes())).violations == []
+    assert check.check_rules(parse_session_text(path.stem, path.read_bytes())).violations == []
 
 
 def test_the_same_task_is_done_in_a_terminal(place: Place) -> None:
@@ -37,4 +37,4 @@ def test_the_same_task_is_done_in_a_terminal(place: Place) -> None:
         assert terminal.leave() == 0
     assert task.is_done(place.work)
     (path,) = place.sessions()
-    assert check.check(read(path.stem, path.read_bytes())).violations == []
+    assert check.check_rules(parse_session_text(path.stem, path.read_bytes())).violations == []

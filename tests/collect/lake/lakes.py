@@ -11,12 +11,12 @@ from typing import Any
 import duckdb
 
 from tests.collect.lake.sending import Device, place
-from unspool.collect.lake.lake import create, open_lake
-from unspool.collect.lake.run import Job, Report, once
-from unspool.collect.lake.sql import setup
-from unspool.collect.lake.tables import tables
-from unspool.collect.lake.verify import Verified, verify
-from unspool.read.scan import Kind, scan
+from unspool.collect.lake.lake import create_lake, open_lake
+from unspool.collect.lake.run import IngestJob, IngestReport, run_once
+from unspool.collect.lake.sql import engine_setup
+from unspool.collect.lake.tables import lake_tables
+from unspool.collect.lake.verify import LakeVerification, verify_lake
+from unspool.read.source_tree import Kind, scan
 
 LINED = (Kind.SESSION, Kind.AGENT, Kind.JOURNAL)
 PASSING = frozenset({"written", "seen"})
@@ -31,24 +31,24 @@ class TestLake:
     def __init__(self, folder: Path) -> None:
         self.folder, self.url = folder / "lake", (folder / "segments").as_uri()
         self.place = place(folder / "segments")
-        create(str(self.folder), {})
+        create_lake(str(self.folder), {})
 
     def device(self, name: str = "laptop", user: str = "ada") -> Device:
         """Return a machine that sends here."""
         return Device(self.place, name, user=user)
 
-    def ingest(self, **how: Any) -> Report:
+    def ingest(self, **how: Any) -> IngestReport:
         """Ingest what there is."""
-        return once(Job(self.url, str(self.folder), **how), {})
+        return run_once(IngestJob(self.url, str(self.folder), **how), {})
 
-    def verify(self) -> Verified:
+    def verify(self) -> LakeVerification:
         """Compare everything."""
-        return verify(open_lake(str(self.folder), {}), self.place)
+        return verify_lake(open_lake(str(self.folder), {}), self.place)
 
     @contextmanager
     def connection(self) -> Iterator[duckdb.DuckDBPyConnection]:
         """Give a connection with all tables as they are now."""
-        made, _ = setup(open_lake(str(self.folder), {}), self.folder / "none")
+        made, _ = engine_setup(open_lake(str(self.folder), {}), self.folder / "none")
         with duckdb.connect() as connection:
             connection.execute("SET TimeZone = 'UTC'")
             for statement in made.statements:
@@ -64,7 +64,7 @@ class TestLake:
         """Return the rows of every table."""
         lake = open_lake(str(self.folder), {})
         found = {}
-        for name, table in tables().items():
+        for name, table in lake_tables().items():
             columns = ", ".join(f'"{column}"' for column in table.names if column not in PASSING)
             found[name] = Counter(lake.rows(name, f"SELECT {columns} FROM t"))
         return found

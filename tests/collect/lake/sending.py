@@ -8,9 +8,17 @@ from pathlib import Path
 from typing import NamedTuple
 
 from unspool.collect import manifest
-from unspool.collect.object_store import Place, open_place
-from unspool.collect.segments import FIRST, VERSION, Header, Line, digest, name_of, pack
-from unspool.read.scan import LINE_KINDS, Source, scan
+from unspool.collect.object_store import SegmentStore, open_object_store
+from unspool.collect.segments import (
+    FIRST,
+    VERSION,
+    SegmentHeader,
+    SegmentLine,
+    name_segment,
+    pack_segment,
+    segment_digest,
+)
+from unspool.read.source_tree import LINE_KINDS, Source, scan
 
 WRITTEN = "2026-01-05T12:00:00.000Z"
 
@@ -20,7 +28,7 @@ class Made(NamedTuple):
 
     name: str
     data: bytes
-    header: Header
+    header: SegmentHeader
 
 
 class _State:
@@ -32,7 +40,7 @@ class _State:
 class Device:
     """A machine, with what it remembers of what it sent."""
 
-    def __init__(self, place: Place, device: str = "laptop", org: str = "acme", user: str = "ada") -> None:
+    def __init__(self, place: SegmentStore, device: str = "laptop", org: str = "acme", user: str = "ada") -> None:
         self.place, self.org, self.user, self.device = place, org, user, device
         self._states: dict[str, _State] = {}
         self.redact: Callable[[str], str] = lambda text: text
@@ -54,10 +62,12 @@ class Device:
 
     def publish(self) -> None:
         """Tell what was sent."""
-        streams = {id: manifest.Sent(state.sequence, state.lines, state.previous) for id, state in self._states.items()}
-        manifest.publish(
+        streams = {
+            id: manifest.SentStream(state.sequence, state.lines, state.previous) for id, state in self._states.items()
+        }
+        manifest.publish_manifest(
             self.place,
-            manifest.Manifest(org=self.org, user=self.user, device=self.device, written=WRITTEN, streams=streams),
+            manifest.DeviceManifest(org=self.org, user=self.user, device=self.device, written=WRITTEN, streams=streams),
         )
 
     def stream(self, path: str) -> str:
@@ -95,7 +105,7 @@ class Device:
         end = min(held[-1][0] + len(held[-1][1]) + is_lined, whole)
         state.sequence += 1
         state.lines += len(told)
-        header = Header(
+        header = SegmentHeader(
             version=VERSION,
             org=self.org,
             user=self.user,
@@ -118,14 +128,14 @@ class Device:
             head="",
             boundary="",
         )
-        data = pack(header, told)
-        state.end, state.previous = end, digest(data)
-        return Made(name_of(header), data, header)
+        data = pack_segment(header, told)
+        state.end, state.previous = end, segment_digest(data)
+        return Made(name_segment(header), data, header)
 
 
-def place(folder: Path) -> Place:
+def place(folder: Path) -> SegmentStore:
     """Open a folder as an object store."""
-    return open_place(folder.as_uri(), {})
+    return open_object_store(folder.as_uri(), {})
 
 
 def _lines(data: bytes, start: int) -> list[tuple[int, bytes]]:
@@ -136,5 +146,5 @@ def _lines(data: bytes, start: int) -> list[tuple[int, bytes]]:
     return found if found[-1][1] else found[:-1]
 
 
-def _told(offset: int, line: bytes, redact: Callable[[str], str]) -> Line:
-    return Line(offset, len(line), redact(line.decode(errors="replace")))
+def _told(offset: int, line: bytes, redact: Callable[[str], str]) -> SegmentLine:
+    return SegmentLine(offset, len(line), redact(line.decode(errors="replace")))

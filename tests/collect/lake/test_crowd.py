@@ -9,7 +9,7 @@ import pytest
 
 from tests.collect.lake.lakes import TestLake, expected
 from tests.faults.world import World
-from unspool.collect.lake.run import Ingester, Job
+from unspool.collect.lake.run import Ingester, IngestJob
 
 WORKERS = 4
 
@@ -22,7 +22,7 @@ def test_workers_that_share_a_device_count_each_response_once(lake: TestLake, tm
     for path in world.paths[:3]:
         world.fork(path)
     lake.device().send(world.root)
-    job = Job(lake.url, str(lake.folder), workers=WORKERS)
+    job = IngestJob(lake.url, str(lake.folder), workers=WORKERS)
     ingesters = [Ingester(job, {}, number) for number in range(WORKERS)]
     with ThreadPoolExecutor(WORKERS) as pool:
         reports = list(pool.map(Ingester.round, ingesters))

@@ -9,7 +9,7 @@ from arro3.core import Array, DataType, Field, RecordBatch, Schema
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
 from tests.collect.lake.sending import place
-from unspool.collect.lake.delta_transactions import Versions
+from unspool.collect.lake.delta_transactions import TransactionVersions
 from unspool.errors import Unreadable
 
 BATCH = RecordBatch([Array([1], DataType.int64())], schema=Schema([Field("x", DataType.int64())]))
@@ -29,12 +29,12 @@ def table(tmp_path: Path) -> DeltaTable:
 
 
 def test_they_are_those_that_the_library_finds(table: DeltaTable, tmp_path: Path) -> None:
-    found = Versions(place(tmp_path), "t").at(table)
+    found = TransactionVersions(place(tmp_path), "t").at(table)
     assert found == {name: table.transaction_version(name) for name in ("all", *(f"app-{n}" for n in range(7)))}
 
 
 def test_a_snapshot_is_not_told_of_what_came_after_it(table: DeltaTable, tmp_path: Path) -> None:
-    other, versions = DeltaTable(str(tmp_path / "t")), Versions(place(tmp_path), "t")
+    other, versions = DeltaTable(str(tmp_path / "t")), TransactionVersions(place(tmp_path), "t")
     commit(other, 31)
     assert versions.at(table)["all"] == 30
     assert versions.at(other)["all"] == 31
@@ -42,7 +42,7 @@ def test_a_snapshot_is_not_told_of_what_came_after_it(table: DeltaTable, tmp_pat
 
 @pytest.mark.parametrize("known", [True, False])
 def test_a_checkpoint_stands_for_the_commits_before_it(table: DeltaTable, tmp_path: Path, known: bool) -> None:
-    versions = Versions(place(tmp_path), "t")
+    versions = TransactionVersions(place(tmp_path), "t")
     if known:
         versions.at(table)
     commit(table, 31)
@@ -57,4 +57,4 @@ def test_a_checkpoint_stands_for_the_commits_before_it(table: DeltaTable, tmp_pa
 def test_a_log_with_a_hole_is_not_read(table: DeltaTable, tmp_path: Path) -> None:
     (tmp_path / "t" / "_delta_log" / f"{9:020d}.json").unlink()
     with pytest.raises(Unreadable, match="the log of a table cannot be read"):
-        Versions(place(tmp_path), "t").at(table)
+        TransactionVersions(place(tmp_path), "t").at(table)

@@ -16,7 +16,7 @@ from tests.collect.lake.lakes import TestLake
 from tests.faults.world import World
 from tests.real_files import corpus
 from tests.store.asking import Columns
-from unspool.demo.write import write
+from unspool.demo.write import write_demo
 
 ROOT = Path(__file__).parents[3]
 SPARK = ROOT / ".venv-spark"
@@ -35,7 +35,7 @@ def told(request: pytest.FixtureRequest, lake: TestLake, tmp_path: Path) -> Sums
     device = lake.device()
     match request.param:
         case "a demo":
-            write(root)
+            write_demo(root)
         case "real files":
             root = corpus()
         case _:

@@ -14,10 +14,10 @@ from tests.collect.lake.lakes import TestLake, expected
 from tests.faults.world import World, lines
 from tests.store import dirty
 from tests.store.asking import Columns
-from unspool.collect.lake.ingest import LANES, lane
-from unspool.collect.lake.lake import create
-from unspool.collect.segments import pack
-from unspool.store.columns.tables import public
+from unspool.collect.lake.ingest import LANES, lane_of_device
+from unspool.collect.lake.lake import create_lake
+from unspool.collect.segments import pack_segment
+from unspool.store.columns.tables import public_tables
 
 SUMS = """SELECT count(*), sum(input_tokens), sum(output_tokens), sum(cache_read_tokens), sum(cache_write_5m_tokens),
     sum(cache_write_1h_tokens), sum(cost_micros), sum(unpriced_tokens), sum(estimated_output_tokens),
@@ -70,7 +70,7 @@ def test_the_tables_have_the_rows_that_sql_has(lake: TestLake, config: Path, tmp
     with lake.connection() as here, own.connection() as there:
         paths = {id: str(Path(path).relative_to(config)) for id, path in _rows(there, "SELECT id, path FROM sources")}
         streams = dict(_rows(here, "SELECT id, path FROM sources"))
-        for name, table in public().items():
+        for name, table in public_tables().items():
             columns = [one for one in table.names if one not in NOT_THERE.get(name, ())]
             query = f"SELECT {', '.join(_quoted(one) for one in columns)} FROM {name}"
             ours = [_named(columns, row, streams) for row in _rows(here, query)]
@@ -168,7 +168,7 @@ def test_bad_segments_are_named_and_cost_no_other_stream(lake: TestLake, config:
     lied = victims[1].header
     spoilt = {
         victims[0].name: victims[0].data[: len(victims[0].data) // 2],
-        victims[1].name: pack(msgspec.structs.replace(lied, device="elsewhere", lines=0), []),
+        victims[1].name: pack_segment(msgspec.structs.replace(lied, device="elsewhere", lines=0), []),
         victims[2].name: b"no zstd at all",
     }
     for one in made:
@@ -212,7 +212,7 @@ def test_the_same_segments_give_the_same_tables(lake: TestLake, config: Path, tm
     lake.ingest()
     anew = TestLake.__new__(TestLake)
     anew.folder, anew.url, anew.place = tmp_path / "anew", lake.url, lake.place
-    create(str(anew.folder), {})
+    create_lake(str(anew.folder), {})
     anew.ingest(workers=2)
     assert anew.everything() == lake.everything()
 
@@ -267,4 +267,4 @@ def test_names_with_odd_characters_are_names(lake: TestLake, config: Path) -> No
 
 
 def test_every_stream_has_a_worker() -> None:
-    assert {lane(f"{digit:x}" + "0" * 31) for digit in range(16)} == set(range(LANES))
+    assert {lane_of_device(f"{digit:x}" + "0" * 31) for digit in range(16)} == set(range(LANES))

@@ -9,8 +9,8 @@ import pytest
 
 from tests.collect.lake.lakes import TestLake, expected
 from tests.faults.world import World
-from unspool.collect.lake.run import Ingester, Job
-from unspool.errors import PlaceFailed
+from unspool.collect.lake.run import Ingester, IngestJob
+from unspool.errors import ObjectStoreFailed
 
 NEVER = float("inf")
 
@@ -26,7 +26,7 @@ def world(tmp_path: Path) -> World:
 def ingester(lake: TestLake, world: World) -> Ingester:
     """Who has had one round, and will not list everything again."""
     lake.device("other").send(world.root)
-    made = Ingester(Job(lake.url, str(lake.folder)), {})
+    made = Ingester(IngestJob(lake.url, str(lake.folder)), {})
     assert made.round().segments > 0
     made._next_all = NEVER
     return made
@@ -70,7 +70,7 @@ def test_a_store_that_does_not_answer_is_told_of(lake: TestLake, monkeypatch: py
     said = {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b", "AWS_ENDPOINT_URL": "http://127.0.0.1:9"}
     for name, value in said.items():
         monkeypatch.setenv(name, value)
-    ingester = Ingester(Job("s3://bucket/in", str(lake.folder)), said)
+    ingester = Ingester(IngestJob("s3://bucket/in", str(lake.folder)), said)
     for _ in range(2):  # and asked again
         (told,) = ingester.news()
-        assert isinstance(told, PlaceFailed)
+        assert isinstance(told, ObjectStoreFailed)

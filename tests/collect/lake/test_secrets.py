@@ -10,18 +10,18 @@ from tests.collect.machine import Machine
 from tests.collect.test_secrets import _plant
 from tests.redact.secrets import PLANTED
 from unspool.collect.lake.lake import open_lake
-from unspool.collect.lake.tables import tables
-from unspool.collect.selection import OPTIONAL, Choice
+from unspool.collect.lake.tables import lake_tables
+from unspool.collect.selection import OPTIONAL, SelectionRules
 
 
 def test_no_planted_secret_is_in_any_table(lake: TestLake, tmp_path: Path) -> None:
     root = tmp_path / ".claude"
     _plant(root)
-    Machine(tmp_path / "own", root, lake.place, Choice(extras=frozenset(OPTIONAL))).collect()
+    Machine(tmp_path / "own", root, lake.place, SelectionRules(extras=frozenset(OPTIONAL))).collect()
     assert lake.ingest().lines > 10 * len(PLANTED)
     assert lake.verify().problems == ()
     opened, filled = open_lake(str(lake.folder), {}), set()
-    for name in tables():
+    for name in lake_tables():
         rows = opened.rows(name, "SELECT * FROM t")
         filled |= {name} if rows else set()
         text = "\n".join(str(cell) for row in rows for cell in row)

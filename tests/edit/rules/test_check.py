@@ -7,11 +7,11 @@ from collections.abc import Callable
 import pytest
 
 from tests.edit.sessions import manuscript, open_loop, work
-from unspool.edit.rules.check import RULES, added, check
-from unspool.edit.rules.side_files import Beside
-from unspool.edit.rules.side_files import check as check_sides
-from unspool.edit.rules.violation import Violation
-from unspool.edit.session_view import read
+from unspool.edit.rules.check import check_rules
+from unspool.edit.rules.side_files import SideFileNames
+from unspool.edit.rules.side_files import check_side_files as check_sides
+from unspool.edit.rules.violation import RULES, Violation, new_violations
+from unspool.edit.session_text import parse_session_text
 from unspool.testing.build import (
     assistant,
     compaction,
@@ -31,19 +31,19 @@ HELLO = (user("Hello."), assistant("Hello to you."))
 
 
 def rules(data: bytes, id: str = ID) -> set[str]:
-    return {violation.rule for violation in check(read(id, data)).violations}
+    return {violation.rule for violation in check_rules(parse_session_text(id, data)).violations}
 
 
 @pytest.mark.parametrize("version", ["2.0.76", "2.1.29", "2.1.325"])
 def test_a_sound_session_breaks_no_rule(version: str) -> None:
-    assert check(manuscript(work(version))).violations == []
-    assert check(manuscript(open_loop(version))).violations == []
+    assert check_rules(manuscript(work(version))).violations == []
+    assert check_rules(manuscript(open_loop(version))).violations == []
 
 
 @pytest.mark.parametrize("keep", [0, 2])
 def test_a_compacted_session_breaks_no_rule(keep: int) -> None:
     built = session(*HELLO, compaction("We said hello.", keep=keep), *HELLO)
-    assert check(manuscript(built)).violations == []
+    assert check_rules(manuscript(built)).violations == []
 
 
 BROKEN: dict[str, Callable[[], bytes]] = {
@@ -96,14 +96,16 @@ def test_the_name_of_the_file_is_the_session() -> None:
 
 def test_a_circle_and_a_second_root_are_found() -> None:
     circle = session(user("One.", uuid="a", parentUuid="b"), user("Two.", uuid="b", parentUuid="a")).data
-    assert any("lead back" in violation.message for violation in check(read(ID, circle)).violations)
+    assert any("lead back" in violation.message for violation in check_rules(parse_session_text(ID, circle)).violations)
     roots = session(*HELLO, user("Anew.", parentUuid=None)).data
-    assert [violation.subject for violation in check(read(ID, roots)).violations] == ["root 2"]
+    assert [violation.subject for violation in check_rules(parse_session_text(ID, roots)).violations] == ["root 2"]
 
 
 def test_a_violation_says_where_it_is() -> None:
     built = session(*HELLO, raw(b"not json\n"), user("Where from?", parentUuid="nowhere"))
-    found = {violation.rule: violation for violation in check(read(ID, built.data), "a.jsonl").violations}
+    found = {
+        violation.rule: violation for violation in check_rules(parse_session_text(ID, built.data), "a.jsonl").violations
+    }
     assert found["F1"].offset == built.data.index(b"not json")
     assert found["G2"].offset == built.data.index(b"not json") + len(b"not json\n")
     assert found["G2"].file == "a.jsonl"
@@ -117,24 +119,24 @@ def test_side_files_that_lines_speak_of_must_be_there() -> None:
         tool_result("long", id="toolu_1", structured={"stdout": "", "persistedOutputPath": path}),
         snapshot(**{"a.py": {"backupFileName": "abc@v1", "version": 1}}),
     )
-    there = Beside("-home-me", frozenset({"toolu_1.txt"}), frozenset({"abc@v1"}))
+    there = SideFileNames("-home-me", frozenset({"toolu_1.txt"}), frozenset({"abc@v1"}))
     assert check_sides(manuscript(built), there) == []
-    missing = check_sides(manuscript(built), Beside("home_me", frozenset(), frozenset()))
+    missing = check_sides(manuscript(built), SideFileNames("home_me", frozenset(), frozenset()))
     assert {violation.rule for violation in missing} == {"S1", "S2"}
     assert len(missing) == 3
 
 
 def test_an_agent_belongs_to_its_session() -> None:
     agent = session(user("Do."), assistant("Done."), agent="a1", id="33333333-3333-4333-8333-333333333333")
-    (found,) = check_sides(manuscript(session(*HELLO)), Beside(agents=[("agent-a1.jsonl", manuscript(agent))]))
+    (found,) = check_sides(manuscript(session(*HELLO)), SideFileNames(agents=[("agent-a1.jsonl", manuscript(agent))]))
     assert (found.rule, found.file) == ("S1", "agent-a1.jsonl")
 
 
 def test_what_a_source_had_is_not_added() -> None:
     old = Violation("G2", 5, "its parent is not there", "a")
-    assert added([old._replace(offset=9)], [old]) == []
-    assert added([old, old], [old]) == [old]
-    assert added([old._replace(subject="b")], [old], lambda subject: "a") == []
+    assert new_violations([old._replace(offset=9)], [old]) == []
+    assert new_violations([old, old], [old]) == [old]
+    assert new_violations([old._replace(subject="b")], [old], lambda subject: "a") == []
 
 
 def test_every_rule_has_words() -> None:

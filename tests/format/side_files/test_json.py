@@ -14,7 +14,7 @@ from unspool.format.side_files import markdown, settings
 from unspool.format.side_files.json import HistoryEntry, IndexEntry, Pasted, TodoOwner
 from unspool.format.side_files.markdown import Heading, Link, PlanTask
 from unspool.format.side_files.settings import MASK
-from unspool.format.tools.plans import Task, Todo
+from unspool.format.tools.plans import TaskItem, Todo
 
 OBJECTS: list[Callable[[bytes | str], object]] = [
     sidecars.parse_sessions_index,
@@ -32,10 +32,10 @@ SHAPES: list[type[msgspec.Struct]] = [
     sidecars.SessionsIndex,
     sidecars.HistoryEntry,
     sidecars.AgentMeta,
-    sidecars.Process,
+    sidecars.ProcessEntry,
     sidecars.StatsCache,
     sidecars.Workflow,
-    settings.Settings,
+    settings.ClaudeCodeSettings,
 ]
 
 json_values = st.recursive(
@@ -94,7 +94,7 @@ def test_the_name_of_a_todo_file_says_whose_it_is(name: str, owner: TodoOwner | 
 
 def test_a_task_is_a_file() -> None:
     document = b'{"id":"1","subject":"s","activeForm":"doing s","status":"completed","blocks":[],"blockedBy":["2"]}'
-    assert sidecars.parse_task(document) == Task(
+    assert sidecars.parse_task(document) == TaskItem(
         id="1", subject="s", active_form="doing s", status="completed", blocked_by=("2",)
     )
 
@@ -186,7 +186,7 @@ def test_any_bytes_are_read_or_refused(parse: Callable[[bytes | str], object], d
 def test_any_object_is_read(data: st.DataObject, shape: type[msgspec.Struct]) -> None:
     names = [field.encode_name for field in msgspec.structs.fields(shape)]
     value = data.draw(st.dictionaries(st.sampled_from(names), json_values))
-    assert isinstance(sidecars.read(json.dumps(value), shape), shape)
+    assert isinstance(sidecars.parse_object(json.dumps(value), shape), shape)
 
 
 # Settings

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from tests.real_files import corpus
 from unspool.format.tools import parse
 from unspool.format.tools.agents import AgentInput, StructuredOutputInput
-from unspool.format.tools.files import GrepInput, MultiEditInput, ReadInput, Replacement
+from unspool.format.tools.files import EditReplacement, GrepInput, MultiEditInput, ReadInput
 from unspool.format.tools.parse import INPUT_TYPES, OtherInput
-from unspool.format.tools.plans import AskUserQuestionInput, Option, Question, Todo, TodoWriteInput
+from unspool.format.tools.plans import AskUserQuestionInput, QuestionItem, QuestionOption, Todo, TodoWriteInput
 from unspool.format.tools.shell import BashInput, SedEdit
 
 FACTS = Path(__file__).parents[1] / "facts" / "tool_inputs.tsv"
@@ -62,11 +62,11 @@ def test_options_of_grep_have_names() -> None:
 def test_what_is_inside_an_input_has_its_type_too() -> None:
     edits = [{"old_string": "a", "new_string": "b"}]
     assert parse.parse_input("MultiEdit", {"file_path": "f", "edits": edits}) == MultiEditInput(
-        file_path="f", edits=(Replacement(old_string="a", new_string="b"),)
+        file_path="f", edits=(EditReplacement(old_string="a", new_string="b"),)
     )
     question = {"question": "?", "header": "H", "multiSelect": True, "options": [{"label": "yes"}]}
     assert parse.parse_input("AskUserQuestion", {"questions": [question]}) == AskUserQuestionInput(
-        questions=(Question(question="?", header="H", options=(Option(label="yes"),), multi_select=True),)
+        questions=(QuestionItem(question="?", header="H", options=(QuestionOption(label="yes"),), multi_select=True),)
     )
     edit = {"filePath": "f", "newContent": "new"}
     assert parse.parse_input("Bash", {"command": "sed", "_simulatedSedEdit": edit}) == BashInput(

@@ -26,9 +26,9 @@ from unspool.format.tools.files import (
     UnchangedFile,
 )
 from unspool.format.tools.parse import RESULT_TYPES, KnownResult, ListResult, OtherResult, TextResult
-from unspool.format.tools.plans import StatusChange, Task, TaskListResult, TaskUpdateResult
+from unspool.format.tools.plans import StatusChange, TaskItem, TaskListResult, TaskUpdateResult
 from unspool.format.tools.shell import BashResult, Commit, GitOperation
-from unspool.format.tools.web import Hit, Hits, WebSearchResult
+from unspool.format.tools.web import WebSearchHit, WebSearchHits, WebSearchResult
 
 FACTS = Path(__file__).parents[1] / "facts" / "tool_results.tsv"
 
@@ -160,13 +160,13 @@ def test_an_agent_has_answered_or_was_sent_off(tool: str | None) -> None:
 def test_a_search_gives_pages_and_words() -> None:
     hits = {"tool_use_id": "srvtoolu_1", "content": [{"title": "T", "url": "U"}]}
     value = {"query": "q", "results": [hits, "found T"], "durationSeconds": 1.5}
-    found = (Hits(tool_use_id="srvtoolu_1", content=(Hit(title="T", url="U"),)), "found T")
+    found = (WebSearchHits(tool_use_id="srvtoolu_1", content=(WebSearchHit(title="T", url="U"),)), "found T")
     assert parse("WebSearch", value) == WebSearchResult(query="q", results=found, duration_seconds=1.5)
 
 
 def test_tasks_and_their_changes_have_types() -> None:
     assert parse("TaskList", {"tasks": [{"id": "1", "subject": "s", "blockedBy": ["2"]}]}) == TaskListResult(
-        tasks=(Task(id="1", subject="s", blocked_by=("2",)),)
+        tasks=(TaskItem(id="1", subject="s", blocked_by=("2",)),)
     )
     value = {
         "success": True,

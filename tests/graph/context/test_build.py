@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from unspool.format.json_edit import patch
 from unspool.format.records import Assistant
-from unspool.graph.context.build import NO_ANSWER, context
-from unspool.graph.context.pairing import INTERRUPTED, LOADED, NO_CONTENT, ORPHANED
+from unspool.graph.context.build import NO_RESPONSE, build_context
+from unspool.graph.context.pairing import INTERRUPTED_CALL, NO_CONTENT, ORPHANED_RESULT, TOOL_LOADED
 from unspool.testing.build import (
     Step,
     assistant,
@@ -41,7 +41,9 @@ def sent(*steps: Step, leaf: int | None = None, **options: Any) -> list[tuple[st
     """Return roles and blocks in short: text as it is, calls and results by their ids."""
     made = session(*steps, **options)
     at = made.entries[leaf].record.uuid if leaf is not None else None
-    return [(message.role, [short(block.value) for block in message.blocks]) for message in context(made.entries, at)]
+    return [
+        (message.role, [short(block.value) for block in message.blocks]) for message in build_context(made.entries, at)
+    ]
 
 
 def short(block: dict[str, Any]) -> Any:
@@ -81,9 +83,9 @@ def test_parallel_results_are_one_message_whatever_their_shape(version: str) -> 
 def test_blocks_keep_every_field_they_have() -> None:
     call = {**tool_use("Read", id="a"), "caller": {"type": "direct"}, "new": 1}
     made = session(user("go"), assistant(call), tool_result("A"), assistant("b"))
-    assert context(made.entries)[1].blocks[0].value == call
-    assert context(made.entries)[1].blocks[0].entry is not None
-    assert context(made.entries)[1].json == {"role": "assistant", "content": [call]}
+    assert build_context(made.entries)[1].blocks[0].value == call
+    assert build_context(made.entries)[1].blocks[0].entry is not None
+    assert build_context(made.entries)[1].json == {"role": "assistant", "content": [call]}
 
 
 def test_what_the_user_says_in_a_row_is_one_message_with_line_ends_between() -> None:
@@ -103,7 +105,7 @@ def test_words_come_before_calls() -> None:
 def test_thinking_alone_and_blank_words_are_no_answer() -> None:
     assert sent(user("one"), assistant(thinking("t")), user("two"), assistant("b"))[0] == ("user", ["one\n", "two"])
     assert sent(user("one"), assistant(" \n"), user("two"), assistant("b"))[0] == ("user", ["one\n", "two"])
-    assert sent(user("one"), assistant(thinking("t")))[-1] == ("assistant", [NO_ANSWER])
+    assert sent(user("one"), assistant(thinking("t")))[-1] == ("assistant", [NO_RESPONSE])
 
 
 def test_thinking_of_another_model_is_not_sent() -> None:
@@ -114,10 +116,10 @@ def test_thinking_of_another_model_is_not_sent() -> None:
 
 
 def test_a_session_that_ends_with_the_user_gets_an_answer() -> None:
-    assert sent(user("one"))[-1] == ("assistant", [NO_ANSWER])
-    assert sent(user("one"), read("a"), tool_result("A"))[-1] == ("assistant", [NO_ANSWER])
+    assert sent(user("one"))[-1] == ("assistant", [NO_RESPONSE])
+    assert sent(user("one"), read("a"), tool_result("A"))[-1] == ("assistant", [NO_RESPONSE])
     interrupted = [user("one"), user(text("[Request interrupted by user]"))]
-    assert sent(*interrupted)[-1] == ("assistant", [NO_ANSWER])
+    assert sent(*interrupted)[-1] == ("assistant", [NO_RESPONSE])
 
 
 def test_a_local_command_under_its_caveat_waits_for_no_answer() -> None:
@@ -127,12 +129,12 @@ def test_a_local_command_under_its_caveat_waits_for_no_answer() -> None:
         user("<local-command-stdout>0</local-command-stdout>"),
     ]
     assert sent(user("one"), assistant("a"), *command)[-1][0] == "user"
-    assert sent(user("one"), assistant("a"), *command[1:])[-1] == ("assistant", [NO_ANSWER])
+    assert sent(user("one"), assistant("a"), *command[1:])[-1] == ("assistant", [NO_RESPONSE])
 
 
 def test_local_commands_after_the_end_come_after_the_answer() -> None:
     story = [user("one"), user(text("[Request interrupted by user]")), system("local_command", "<command-name>/x")]
-    assert sent(*story)[-2:] == [("assistant", [NO_ANSWER]), ("user", ["<command-name>/x"])]
+    assert sent(*story)[-2:] == [("assistant", [NO_RESPONSE]), ("user", ["<command-name>/x"])]
     assert sent(user("one"), assistant("a"), system("local_command", "/x"), user("two"), assistant("b"))[2] == (
         "user",
         ["/x\n", "two"],
@@ -141,10 +143,10 @@ def test_local_commands_after_the_end_come_after_the_answer() -> None:
 
 def test_calls_left_open_at_the_end_get_a_result_that_says_so() -> None:
     assert sent(user("go"), read("a", "b"), tool_result("A"))[2:] == [
-        ("user", [{"a": "A"}, {"b": INTERRUPTED}]),
-        ("assistant", [NO_ANSWER]),
+        ("user", [{"a": "A"}, {"b": INTERRUPTED_CALL}]),
+        ("assistant", [NO_RESPONSE]),
     ]
-    assert sent(user("go"), read("a"))[2:] == [("user", [{"a": INTERRUPTED}]), ("assistant", [NO_ANSWER])]
+    assert sent(user("go"), read("a"))[2:] == [("user", [{"a": INTERRUPTED_CALL}]), ("assistant", [NO_RESPONSE])]
 
 
 def test_calls_left_open_earlier_go() -> None:
@@ -155,7 +157,7 @@ def test_calls_left_open_earlier_go() -> None:
 def test_results_without_a_call_go() -> None:
     orphan = user(result_block("zz", "R"))
     assert sent(user("x"), assistant("a"), orphan, assistant("b"))[2] == ("user", [NO_CONTENT])
-    assert sent(orphan, assistant("b"))[0] == ("user", [ORPHANED])
+    assert sent(orphan, assistant("b"))[0] == ("user", [ORPHANED_RESULT])
     beside = user(result_block("zz", "R"), text("hey"))
     assert sent(user("x"), assistant("a"), beside, assistant("b"))[2] == ("user", ["hey"])
 
@@ -169,8 +171,8 @@ def test_api_errors_of_the_programs_own_are_not_sent() -> None:
     error = assistant("API Error", model="<synthetic>", isApiErrorMessage=True)
     assert sent(user("one"), error, user("two"), assistant("b"))[0] == ("user", ["one\n", "two"])
     assert sent(user("one"), error) == [("user", ["one"])]
-    quiet = assistant(NO_ANSWER, model="<synthetic>")
-    assert sent(user("one"), quiet, user("two"), assistant("b"))[1] == ("assistant", [NO_ANSWER])
+    quiet = assistant(NO_RESPONSE, model="<synthetic>")
+    assert sent(user("one"), quiet, user("two"), assistant("b"))[1] == ("assistant", [NO_RESPONSE])
 
 
 def test_task_is_called_agent_now() -> None:
@@ -180,7 +182,7 @@ def test_task_is_called_agent_now() -> None:
 
 def test_tools_that_became_known_are_said_to_be_loaded() -> None:
     found = tool_result([{"type": "tool_reference", "tool_name": "X"}])
-    assert sent(user("x"), assistant(tool_use("ToolSearch", id="a")), found, assistant("b"))[2][1][-1] == LOADED
+    assert sent(user("x"), assistant(tool_use("ToolSearch", id="a")), found, assistant("b"))[2][1][-1] == TOOL_LOADED
 
 
 def test_a_compaction_cuts_and_keeps_what_it_preserves() -> None:
@@ -306,14 +308,14 @@ def test_a_picture_queued_meanwhile_goes_with_its_words(model: str) -> None:
     result, words, picture = sent(*story)[2][1]
     assert (result, picture) == ({"a": "A"}, "image")
     assert "look" in words
-    last = context(session(*story).entries)[2].blocks[-1].value
+    last = build_context(session(*story).entries)[2].blocks[-1].value
     assert last == image()
 
 
 def test_a_session_stopped_at_a_limit_of_turns_gets_no_answer() -> None:
     story = [user("go"), read("a"), tool_result("A")]
     assert sent(*story, attachment("max_turns_reached", exitCommitted=False))[-1][0] == "user"
-    assert sent(*story, attachment("max_turns_reached", exitCommitted=True))[-1] == ("assistant", [NO_ANSWER])
+    assert sent(*story, attachment("max_turns_reached", exitCommitted=True))[-1] == ("assistant", [NO_RESPONSE])
 
 
 def test_local_commands_alone_are_sent() -> None:
@@ -321,7 +323,7 @@ def test_local_commands_alone_are_sent() -> None:
 
 
 def test_a_leaf_that_is_not_there_gives_nothing() -> None:
-    assert context(session(user("x")).entries, "nowhere") == []
+    assert build_context(session(user("x")).entries, "nowhere") == []
 
 
 def test_blocks_that_had_to_be_mended_are_sent_mended() -> None:
@@ -333,7 +335,7 @@ def test_blocks_that_had_to_be_mended_are_sent_mended() -> None:
 def test_blocks_nobody_has_described_are_sent_as_they_are() -> None:
     strange = {"type": "hologram", "depth": 3}
     made = session(user(strange, text("x")), assistant("b"))
-    assert [block.value for block in context(made.entries)[0].blocks] == [strange, text("x")]
+    assert [block.value for block in build_context(made.entries)[0].blocks] == [strange, text("x")]
 
 
 def test_an_answer_goes_on_only_where_it_was_left() -> None:
@@ -345,7 +347,7 @@ def test_an_answer_goes_on_only_where_it_was_left() -> None:
 
 
 def test_nothing_is_sent_of_an_empty_session() -> None:
-    assert context([]) == []
+    assert build_context([]) == []
     assert sent(note("mode", mode="normal")) == []
 
 
@@ -464,7 +466,7 @@ def test_any_session_makes_a_conversation_the_api_takes(steps: list[Step], versi
     for _ in range(draw.draw(st.integers(0, 2))):
         if lines:
             lines.pop(draw.draw(st.integers(0, len(lines) - 1)))
-    check([message.json for message in context(session(*map(raw, lines)).entries)])
+    check([message.json for message in build_context(session(*map(raw, lines)).entries)])
 
 
 ABANDONED = {

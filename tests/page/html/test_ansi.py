@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unspool.page.html.ansi import colours
+from unspool.page.html.ansi import render_ansi
 
 pieces = st.lists(
     st.sampled_from(
@@ -39,7 +39,7 @@ class Balanced(HTMLParser):
 
 @given(pieces)
 def test_no_escape_comes_out_and_what_is_opened_is_closed(text: str) -> None:
-    made = str(colours(text))
+    made = str(render_ansi(text))
     assert not {"\x1b", "\x9b", "\x00", "\r"} & set(made)
     parser = Balanced()
     parser.feed(made)
@@ -50,7 +50,7 @@ def test_no_escape_comes_out_and_what_is_opened_is_closed(text: str) -> None:
 @given(st.text())
 def test_text_without_sequences_stays_as_it_is(text: str) -> None:
     text = "".join(letter for letter in text if letter.isprintable())
-    assert colours(text).unescape() == text
+    assert render_ansi(text).unescape() == text
 
 
 @pytest.mark.parametrize(
@@ -69,4 +69,4 @@ def test_text_without_sequences_stays_as_it_is(text: str) -> None:
     ],
 )
 def test_colours_become_classes(text: str, made: str) -> None:
-    assert str(colours(text)) == made
+    assert str(render_ansi(text)) == made

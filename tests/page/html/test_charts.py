@@ -8,8 +8,7 @@ from xml.etree import ElementTree
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unspool.page.html.charts import COLOURS, OTHERS, bar, columns, sparkline, stacked
-from unspool.store.catalog.session_stats import Curve
+from unspool.page.html.charts import MAX_SERIES, OTHERS, render_bar, render_columns, render_sparkline, stack_series
 
 names = st.text(max_size=6) | st.sampled_from(["<script>", '"onload="', "a&b", "'"])
 values = st.lists(st.tuples(names, st.dictionaries(names, st.integers(0, 10**12), max_size=12)), max_size=20)
@@ -18,18 +17,18 @@ SVG = re.compile(r"[^\x09\x0a\x0d\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
 
 @given(values)
 def test_a_chart_leaves_nothing_out_of_a_sum(given_values: list[tuple[str, dict[str, int]]]) -> None:
-    chart = stacked(given_values)
+    chart = stack_series(given_values)
     assert [column.label for column in chart.columns] == [label for label, _ in given_values]
     assert [sum(column.values) for column in chart.columns] == [sum(parts.values()) for _, parts in given_values]
-    assert len(chart.series) <= COLOURS
+    assert len(chart.series) <= MAX_SERIES
     several = {name for _, parts in given_values for name in parts}
-    assert (chart.series[-1:] == (OTHERS,)) >= (len(several) > COLOURS)
+    assert (chart.series[-1:] == (OTHERS,)) >= (len(several) > MAX_SERIES)
 
 
 @given(values)
 def test_a_chart_is_well_formed_and_says_no_style_and_no_script(given_values: list[tuple[str, dict[str, int]]]) -> None:
-    chart = stacked(given_values)
-    text = str(columns(chart, str))
+    chart = stack_series(given_values)
+    text = str(render_columns(chart, str))
     if not text:
         assert sum(sum(column.values) for column in chart.columns) == 0
         return
@@ -45,7 +44,7 @@ def test_a_chart_is_well_formed_and_says_no_style_and_no_script(given_values: li
 @given(st.lists(st.integers(0, 10**7), max_size=40), st.lists(st.integers(0, 40), max_size=5))
 def test_a_sparkline_stays_in_its_box(points: list[int], places: list[int]) -> None:
     inside = [place for place in places if place <= len(points)]
-    text = str(sparkline(Curve(tuple(points), tuple(inside), len(points)), 84, 18))
+    text = str(render_sparkline(points, inside, len(points), width=84, height=18))
     if not points:
         assert text == ""
         return
@@ -59,5 +58,5 @@ def test_a_sparkline_stays_in_its_box(points: list[int], places: list[int]) -> N
 
 
 def test_a_bar_is_as_long_as_its_share() -> None:
-    assert 'width="60.0"' in str(bar(1, 2, 120))
-    assert 'rect width="0"' in str(bar(0, 0, 120))
+    assert 'width="60.0"' in str(render_bar(1, 2, 120))
+    assert 'rect width="0"' in str(render_bar(0, 0, 120))

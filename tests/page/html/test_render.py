@@ -11,9 +11,12 @@ import pytest
 
 from tests.page.scene import ID, built, viewed
 from unspool.export.depth import Depth
-from unspool.page.html.render import Renderer, links, warm
-from unspool.page.rows import each
-from unspool.page.view import View
+from unspool.page.detail import read_detail
+from unspool.page.find import find_text
+from unspool.page.html.render import Renderer, preload_templates, session_links
+from unspool.page.rows import walk_rows
+from unspool.page.sections import split_into_batches
+from unspool.page.view import PageView
 from unspool.testing.build import (
     assistant,
     attachment,
@@ -61,15 +64,19 @@ def watched(html: str) -> str:
     return html
 
 
-def everything(view: View) -> str:
+def everything(view: PageView) -> str:
     """Return every piece of a page."""
-    made = Renderer(links(view.id))
-    parts = [made.page(view, Depth.ALL), made.agents(view.agents()), made.matches(view.find("alert"), EVIL)]
-    parts += [made.head(view), made.outline(view, range(5)), made.page(view, turns=range(1, 3))]
-    for section in view.rows(None, Depth.ALL):
-        for row in each(section.rows):
+    made = Renderer(session_links(view.id))
+    parts = [
+        made.page(view, Depth.ALL),
+        made.agents(view.agents.read_tree()),
+        made.matches(find_text(view, "alert"), EVIL),
+    ]
+    parts += [made.outline(view.outline(), range(5)), made.page(view, turns=range(1, 3))]
+    for section in view.sections.read_turns(None, Depth.ALL):
+        for row in walk_rows(section.rows):
             if row.kind not in ("fold", "inside"):
-                found = view.detail(row.key)
+                found = read_detail(view, row.key)
                 parts += [made.detail(found, tab) for tab in found.tabs]
     return "".join(parts)
 
@@ -119,7 +126,7 @@ def test_whatever_is_in_any_field_stays_text(tmp_path: Path) -> None:
     place.write_bytes(path)
     import unspool
 
-    html = watched(everything(View.read(unspool.open(tmp_path).session(ID))))
+    html = watched(everything(PageView.read(unspool.open(tmp_path).session(ID))))
     assert html.count("&lt;script&gt;alert(2)&lt;/script&gt;") > 100
     assert "49" not in re.findall(r"\{\{[^}]*\}\}|\b49\b", html)
 
@@ -133,12 +140,12 @@ def test_one_of_everything_is_clean_html(tmp_path: Path) -> None:
 def test_a_small_session_is_whole_and_a_long_one_is_loaded_as_one_reads(tmp_path: Path) -> None:
     exchange = [user("go"), *[assistant(tool_use("Bash", command="ls")), tool_result("x")] * 60]
     small = viewed(tmp_path / "small", *exchange)
-    assert "data-empty" not in Renderer(links(ID)).page(small)
+    assert "data-empty" not in Renderer(session_links(ID)).page(small)
     view = viewed(tmp_path / "long", *exchange * 40)
-    page = Renderer(links(ID)).page(view)
-    assert page.count("data-empty") == len(view.blocks()) - 2
+    page = Renderer(session_links(ID)).page(view)
+    assert page.count("data-empty") == len(split_into_batches(view.index)) - 2
     assert page.count('class="row') < 500
-    first, last = view.blocks()[0], view.blocks()[-1]
+    first, last = split_into_batches(view.index)[0], split_into_batches(view.index)[-1]
     assert f'id="t-{first.first}"' in page
     assert f'id="t-{last.last}"' in page
 
@@ -146,13 +153,13 @@ def test_a_small_session_is_whole_and_a_long_one_is_loaded_as_one_reads(tmp_path
 def test_the_nodes_of_a_page_are_bounded(tmp_path: Path) -> None:
     turn = [user("go"), assistant("**a** `b`", tool_use("Bash", command="ls")), tool_result("x"), assistant("ok")]
     view = viewed(tmp_path, *turn * 2_000)
-    page = Renderer(links(ID)).page(view)
+    page = Renderer(session_links(ID)).page(view)
     assert page.count("<") / 2 < 12_000
 
 
 def test_without_javascript_one_reads_on_by_links(tmp_path: Path) -> None:
     view = viewed(tmp_path, *[user("go"), assistant("ok")] * 30)
-    page = Renderer(links(ID)).page(view, turns=range(1, 11))
+    page = Renderer(session_links(ID)).page(view, turns=range(1, 11))
     assert "turns=11..20" in page
     assert page.count('class="row prompt') == 10
 
@@ -164,9 +171,9 @@ def test_a_growth_is_rows_with_their_places(tmp_path: Path) -> None:
     path.write_bytes(b"".join(made.lines[:2]))
     import unspool
 
-    view = View.read(unspool.open(tmp_path).session(ID))
+    view = PageView.read(unspool.open(tmp_path).session(ID))
     path.write_bytes(made.data)
-    event = Renderer(links(ID)).growth(view, view.grow())
+    event = Renderer(session_links(ID)).growth(view, view.grow())
     assert [(row["turn"], row["block"]) for row in event["rows"]] == [(2, "1-0"), (2, "1-0")]
     assert event["position"] == len(made.data)
     assert 'data-turn="2"' in event["rows"][0]["section"]
@@ -176,14 +183,14 @@ def test_a_growth_is_rows_with_their_places(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("word", list(Depth))
 def test_a_page_says_how_deep_it_is(tmp_path: Path, word: Depth) -> None:
-    assert f'data-depth="{word.word}"' in Renderer(links(ID)).page(viewed(tmp_path, user("hi")), word)
+    assert f'data-depth="{word.word}"' in Renderer(session_links(ID)).page(viewed(tmp_path, user("hi")), word)
 
 
 def test_what_is_loaded_beforehand_is_all_there_is() -> None:
-    warm()
+    preload_templates()
 
 
 def test_addresses_are_quoted() -> None:
-    made = links("a/../b?c")
+    made = session_links("a/../b?c")
     assert made.base == "/session/a%2F..%2Fb%3Fc"
     assert made.step("x/1.0&y") == made.base + "?step=x%2F1.0%26y"

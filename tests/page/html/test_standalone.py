@@ -17,7 +17,7 @@ from tests.page.html.test_render import Watch, evil
 from tests.page.scene import ID, built
 from tests.real_files import corpus
 from unspool.export.depth import Depth
-from unspool.page.html.standalone import standalone
+from unspool.page.html.standalone import render_standalone
 from unspool.testing.build import session
 
 _PACK = re.compile(r'<script type="application/octet-stream" id="pack-([^"]*)">([^<]*)</script>')
@@ -29,7 +29,7 @@ def packs(html: str) -> dict[str, Any]:
 
 
 def test_everything_is_inside_and_nothing_is_fetched(tmp_path: Path) -> None:
-    html = "".join(standalone(built(tmp_path).session))
+    html = "".join(render_standalone(built(tmp_path).session))
     assert re.findall(r'(?:src|href)="(?!#)[^"]*"', html) == ['href="https://github.com/me/project/pull/7"']
     assert not re.search(r"url\(|@import|fetch\(['\"]http", html)
     assert html.count("<script") == html.count("</script>")
@@ -42,7 +42,7 @@ def test_everything_is_inside_and_nothing_is_fetched(tmp_path: Path) -> None:
 
 
 def test_the_policy_names_the_script_and_the_style_by_their_hashes(tmp_path: Path) -> None:
-    html = "".join(standalone(built(tmp_path).session))
+    html = "".join(render_standalone(built(tmp_path).session))
     policy = re.search(r'Content-Security-Policy" content="([^"]*)"', html)
     script, style = (
         re.search(rf"<{tag}[^>]*>(.*?)</{tag[:6]}", html, re.DOTALL) for tag in ('script type="module"', "style")
@@ -56,7 +56,7 @@ def test_the_policy_names_the_script_and_the_style_by_their_hashes(tmp_path: Pat
 
 
 def test_it_can_be_read_without_javascript(tmp_path: Path) -> None:
-    html = "".join(standalone(built(tmp_path).session))
+    html = "".join(render_standalone(built(tmp_path).session))
     plain = re.sub(r"<script.*?</script>|<style.*?</style>", "", html, flags=re.DOTALL)
     for words in (
         "Please fix **the bug**",
@@ -69,7 +69,7 @@ def test_it_can_be_read_without_javascript(tmp_path: Path) -> None:
 
 
 def test_only_the_chosen_turns_are_in_it(tmp_path: Path) -> None:
-    html = "".join(standalone(built(tmp_path).session, turns=range(5, 7)))
+    html = "".join(render_standalone(built(tmp_path).session, turns=range(5, 7)))
     assert re.findall(r'id="t-(\d+)"', html) == ["5", "6"]
     assert "make test" not in html
     assert all("make test" not in json.dumps(pack) for name, pack in packs(html).items() if name.startswith("block-"))
@@ -78,7 +78,7 @@ def test_only_the_chosen_turns_are_in_it(tmp_path: Path) -> None:
 def test_the_records_themselves_are_in_it_at_the_greatest_depth(tmp_path: Path) -> None:
     one = built(tmp_path).session
     for depth, has in ((Depth.STEPS, False), (Depth.ALL, True)):
-        steps = packs("".join(standalone(one, depth=depth)))["block-0-0"]["steps"]
+        steps = packs("".join(render_standalone(one, depth=depth)))["block-0-0"]["steps"]
         assert any("record" in raw for step in steps.values() for raw in step["raw"]) is has
 
 
@@ -86,7 +86,7 @@ def test_nothing_in_a_transcript_gets_out_of_its_place(tmp_path: Path) -> None:
     place = tmp_path / "projects" / "p" / f"{ID}.jsonl"
     place.parent.mkdir(parents=True)
     place.write_bytes(session(*evil(), id=ID).data)
-    html = "".join(standalone(unspool.open(tmp_path).session(ID), depth=Depth.ALL))
+    html = "".join(render_standalone(unspool.open(tmp_path).session(ID), depth=Depth.ALL))
     outside = _PACK.sub("", html)
     assert outside.count("<script") == outside.count("</script>")
     assert len(re.findall(r"<script", outside)) == len(re.findall(r'id="blob-', outside)) + 1
@@ -101,4 +101,4 @@ def test_a_file_of_774_kb_makes_one_of_no_more_than_250() -> None:
         :1
     ] or pytest.skip("that file is not in this corpus")
     (one,) = unspool.open(path).sessions()
-    assert len("".join(standalone(one)).encode()) <= 250_000
+    assert len("".join(render_standalone(one)).encode()) <= 250_000

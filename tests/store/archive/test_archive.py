@@ -14,11 +14,10 @@ from hypothesis import strategies as st
 import unspool.store.archive.archive as archive_module
 from unspool.errors import NotFound, Unreadable, UnspoolError
 from unspool.read.lines import LineBuffer
-from unspool.store.archive.archive import Archive, Archived
-from unspool.store.archive.frames import Framing
+from unspool.store.archive.archive import Archive, ArchivedFile, FrameBuilder
 from unspool.store.database import open_archive
 
-ABOUT = Archived(0, "/c", "/c/a.jsonl", 1, "session", None, "a", None, 1, 2, 3)
+ABOUT = ArchivedFile(0, "/c", "/c/a.jsonl", 1, "session", None, "a", None, 1, 2, 3)
 
 goes = st.lists(st.tuples(st.text("ab\n", max_size=12).map(str.encode), st.booleans()), max_size=8)
 
@@ -36,16 +35,16 @@ def in_memory() -> Archive:
     return Archive(database)
 
 
-def put(archive: Archive, data: bytes, start: int, about: Archived = ABOUT) -> int | None:
+def put(archive: Archive, data: bytes, start: int, about: ArchivedFile = ABOUT) -> int | None:
     """Archive what a file has from `start` on; return where the next reading begins, nothing if it was refused."""
-    framing, lines = Framing(start), LineBuffer(start)
+    framing, lines = FrameBuilder(start), LineBuffer(start)
     lines.feed(data[start:])
     framing.feed(data[start:], lines.offset)
     frames = framing.take(lines.offset, is_last=True)
     return lines.offset if archive.put(about, frames, start, lines.offset, is_first=True) else None
 
 
-def bytes_of(archive: Archive, about: Archived = ABOUT) -> bytes:
+def bytes_of(archive: Archive, about: ArchivedFile = ABOUT) -> bytes:
     return b"".join(data for _, data in archive.read(archive.find(about.path, about.generation)))
 
 
@@ -179,7 +178,7 @@ def test_other_bytes_on_disk_are_noticed_up_to_an_offset(archive: Archive, tmp_p
 def test_a_file_that_was_written_again_is_known_by_its_new_place(archive: Archive) -> None:
     put(archive, b"one\n", 0)
     put(archive, b"two\n", 0, ABOUT._replace(generation=2))
-    archive.moved(ABOUT.path, 7, 8, 9)
+    archive.update_stamp(ABOUT.path, 7, 8, 9)
     assert archive.find(ABOUT.path)[-3:] == (7, 8, 9)
     assert archive.find(ABOUT.path, 1)[-3:] == (1, 2, 3)
 

@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 
 from tests.faults.world import World, synced
-from unspool.demo.write import write
+from unspool.demo.write import write_demo
 from unspool.errors import NotFound
 from unspool.home import Home, open
 from unspool.store.archive.archive import Archive
-from unspool.store.archive.reader import KeptReader, gone_sources, kept_tree, texts
+from unspool.store.archive.reader import ArchiveReader, read_gone_sources, scan_with_archive
 from unspool.store.database import open_archive, open_store
+from unspool.store.usage.ledger_files import read_stored_lines
 
 
 class Kept:
@@ -22,7 +23,7 @@ class Kept:
 
     def __init__(self, folder: Path) -> None:
         self.database, self.archive = open_store(folder), Archive(open_archive(folder))
-        self.reader = KeptReader(lambda: self.archive)
+        self.reader = ArchiveReader(lambda: self.archive)
 
     def close(self) -> None:
         self.database.close()
@@ -37,7 +38,7 @@ def kept(tmp_path: Path) -> Iterator[Kept]:
 
 def test_every_session_of_a_folder_that_has_gone_is_what_it_was(kept: Kept, tmp_path: Path) -> None:
     root = tmp_path / "config"
-    write(root)
+    write_demo(root)
     synced(tmp_path / "own", root)
     sessions = {
         one.id: (one.facts, one.usage, [agent.id for agent in one.agents], one.items) for one in open(root).sessions()
@@ -45,7 +46,7 @@ def test_every_session_of_a_folder_that_has_gone_is_what_it_was(kept: Kept, tmp_
     contents = {str(path): path.read_bytes() for path in root.rglob("*.jsonl")}
     root.rename(tmp_path / "away")
     synced(tmp_path / "own", root)
-    home = Home(kept_tree(kept.database, root), kept.reader)
+    home = Home(scan_with_archive(kept.database, root), kept.reader)
     assert {
         one.id: (one.facts, one.usage, [agent.id for agent in one.agents], one.items) for one in home.sessions()
     } == sessions
@@ -60,10 +61,13 @@ def test_a_tree_has_what_is_there_and_what_has_gone_each_once(kept: Kept, tmp_pa
     size = first.stat().st_size
     world.delete(first)
     synced(tmp_path / "own", world.root)
-    assert [(source.path, source.size) for source in gone_sources(kept.database, world.root)] == [(first, size)]
-    assert [source.path for source in kept_tree(kept.database, world.root).sources] == [first, second]
+    assert [(source.path, source.size) for source in read_gone_sources(kept.database, world.root)] == [(first, size)]
+    assert [source.path for source in scan_with_archive(kept.database, world.root).sources] == [first, second]
     first.touch()  # it is there again, and nobody has synced
-    assert [source.size for source in kept_tree(kept.database, world.root).sources] == [0, second.stat().st_size]
+    assert [source.size for source in scan_with_archive(kept.database, world.root).sources] == [
+        0,
+        second.stat().st_size,
+    ]
 
 
 def test_a_file_that_is_there_is_read_from_disk_even_if_the_archive_is_behind(kept: Kept, tmp_path: Path) -> None:
@@ -92,7 +96,7 @@ def test_the_lines_of_all_generations_are_there_each_once(kept: Kept, tmp_path: 
     world.delete(paths[1])
     synced(tmp_path / "own", world.root)
     found: dict[str, list[bytes]] = {}
-    for text in texts(kept.database, world.root, lambda: kept.archive):
+    for text in read_stored_lines(kept.database, world.root, lambda: kept.archive):
         found.setdefault(text.file, []).append(b"".join(some.data[some.start : some.end] for some in text.lines))
         assert text.project == "-home-me-project"
     assert {path: sorted(data) for path, data in found.items()} == {

@@ -15,28 +15,31 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.faults.world import synced
-from unspool.demo.write import write
+from unspool.demo.write import write_demo
 from unspool.store.archive.archive import Archive
-from unspool.store.catalog.catalog import SORTS, WORDS, Catalog, Row, Shelf, Wanted, catalog, cost_by_session
-from unspool.store.catalog.facets import HAS, Filters
-from unspool.store.database import open_archive, open_store
-from unspool.store.preferences import Settings
-from unspool.store.sync.rebuild import set_store_aside
-from unspool.store.sync.sync import Wishes, sync
-from unspool.store.usage.ledger_store import StoreLedger
-from unspool.testing.build import (
-    assistant,
-    image,
-    note,
-    session,
-    tool_result,
-    tool_use,
-    user,  # fmt: skip
+from unspool.store.catalog.catalog import (
+    SORTS,
+    TEXT_SORTS,
+    CatalogCache,
+    CatalogPage,
+    CatalogRequest,
+    CatalogRow,
+    cut_page,
+    read_sessions,
+    select_sessions,
 )
+from unspool.store.catalog.facets import HAS, SessionFilters
+from unspool.store.catalog.session_list import read_session_costs
+from unspool.store.database import open_archive, open_store
+from unspool.store.preferences import Preferences
+from unspool.store.sync.rebuild import set_aside
+from unspool.store.sync.sync import SyncOptions, sync_folder
+from unspool.store.usage.ledger import StoreLedger
+from unspool.testing.build import assistant, image, note, session, tool_result, tool_use, user
 
 Json = dict[str, Any]
 S = [f"{number}0000000-0000-4000-8000-00000000000{number}" for number in range(10)]
-ALL = Wanted(limit=10_000)
+ALL = CatalogRequest(limit=10_000)
 PATCH = {"structuredPatch": [{"lines": ["-y", "+z", "+w"]}]}
 
 
@@ -44,7 +47,7 @@ PATCH = {"structuredPatch": [{"lines": ["-y", "+z", "+w"]}]}
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The demo folder with a store beside it, a fork in it and a session that has gone."""
     place = tmp_path_factory.mktemp("catalog")
-    write(place / "config")
+    write_demo(place / "config")
     first = sorted((place / "config" / "projects").glob("*/*.jsonl"))[0]
     lines = first.read_bytes().splitlines(keepends=True)
     more = session(user("Go another way"), assistant("Yes."), id=S[9], start="2026-03-01T00:00:00.000Z", branch="fork")
@@ -62,26 +65,31 @@ def asking(place: Path) -> Iterator[Any]:
     """Give what answers from a store."""
     with closing(open_store(place / "own")) as database:
         ledger = StoreLedger(database, place / "config", lambda: None)  # type: ignore[arg-type,return-value]
-        yield lambda wanted: catalog(database, place / "config", ledger, wanted, UTC)
+
+        def answer(wanted: CatalogRequest) -> CatalogPage:
+            every = read_sessions(database, place / "config", ledger)
+            return cut_page(database, select_sessions(database, every, wanted.filters, UTC), wanted)
+
+        yield answer
 
 
-def ask(place: Path, wanted: Wanted = ALL) -> Catalog:
+def ask(place: Path, wanted: CatalogRequest = ALL) -> CatalogPage:
     with asking(place) as asked:
-        found: Catalog = asked(wanted)
+        found: CatalogPage = asked(wanted)
         return found
 
 
-def alone(found: Catalog) -> set[str]:
+def alone(found: CatalogPage) -> set[str]:
     """Return the sessions of a part of the list, the folded ones too."""
     return {id for row in found.rows for id in (row.id, *row.folded)}
 
 
 def test_every_session_is_in_one_row_with_the_cost_that_usage_counts(demo: Path) -> None:
-    found = ask(demo, Wanted(limit=10_000, filters=Filters(hidden=True)))
+    found = ask(demo, CatalogRequest(limit=10_000, filters=SessionFilters(hidden=True)))
     with closing(open_store(demo / "own")) as database:
         ids = [id for (id,) in database.execute("SELECT session_id FROM sessions")]
         ledger = StoreLedger(database, demo / "config", lambda: None)  # type: ignore[arg-type,return-value]
-        costs = cost_by_session(ledger)
+        costs = read_session_costs(ledger)
     listed = [id for row in found.rows for id in (row.id, *row.folded)]
     assert sorted(listed) == sorted(ids)
     assert found.sessions == len(ids)
@@ -92,7 +100,7 @@ def test_every_session_is_in_one_row_with_the_cost_that_usage_counts(demo: Path)
 def test_hidden_ones_are_counted_by_reason_and_shown_if_asked_for(demo: Path) -> None:
     found = ask(demo)
     assert found.hidden["empty"] >= 1
-    shown = ask(demo, Wanted(limit=10_000, filters=Filters(hidden=True)))
+    shown = ask(demo, CatalogRequest(limit=10_000, filters=SessionFilters(hidden=True)))
     assert shown.hidden == {}
     assert shown.sessions == found.sessions + sum(found.hidden.values())
     assert S[7] in alone(shown) - alone(found)
@@ -102,7 +110,7 @@ def test_a_fork_is_folded_under_the_session_that_went_on_last(demo: Path) -> Non
     found = ask(demo)
     (row,) = [row for row in found.rows if S[9] in (row.id, *row.folded)]
     assert len(row.folded) == 1
-    unfolded = ask(demo, Wanted(filters=Filters(thread=S[9])))
+    unfolded = ask(demo, CatalogRequest(filters=SessionFilters(thread=S[9])))
     assert [one.id for one in unfolded.rows] == [row.id, *row.folded]
     assert all(one.folded == () for one in unfolded.rows)
     assert found.total == found.sessions - sum(len(one.folded) for one in found.rows)
@@ -132,15 +140,15 @@ def test_one_that_has_gone_says_so(demo: Path) -> None:
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("sort", SORTS)
 def test_rows_are_in_order_and_what_is_not_known_is_last(demo: Path, sort: str, reverse: bool) -> None:
-    rows = ask(demo, Wanted(sort=sort, reverse=reverse, limit=10_000)).rows
+    rows = ask(demo, CatalogRequest(sort=sort, reverse=reverse, limit=10_000)).rows
     column = {"active_seconds": "active_seconds", "peak": "peak_tokens"}.get(SORTS[sort], SORTS[sort])
 
-    def cell(row: Row) -> Any:
+    def cell(row: CatalogRow) -> Any:
         found = (row.added or 0) + (row.removed or 0) if column == "lines" else getattr(row, column)
         return found.casefold() if isinstance(found, str) else found
 
     certain = [cell(row) for row in rows if cell(row) is not None]
-    assert certain == sorted(certain, reverse=(sort in WORDS) == reverse)
+    assert certain == sorted(certain, reverse=(sort in TEXT_SORTS) == reverse)
     assert [cell(row) for row in rows][len(certain) :] == [None] * (len(rows) - len(certain))
     same = [row for row in rows if cell(row) == cell(rows[0])]
     assert [row.last or "" for row in same] == sorted((row.last or "" for row in same), reverse=True)
@@ -150,47 +158,52 @@ def test_rows_are_in_order_and_what_is_not_known_is_last(demo: Path, sort: str, 
 @settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_pages_one_after_the_other_are_the_whole(demo: Path, size: int, sort: str, reverse: bool) -> None:
     with asking(demo) as asked:
-        whole = asked(Wanted(sort=sort, reverse=reverse, limit=10_000))
+        whole = asked(CatalogRequest(sort=sort, reverse=reverse, limit=10_000))
         pages = [
             row
             for start in range(0, whole.total + size, size)
-            for row in asked(Wanted(sort=sort, reverse=reverse, offset=start, limit=size)).rows
+            for row in asked(CatalogRequest(sort=sort, reverse=reverse, offset=start, limit=size)).rows
         ]
     assert pages == whole.rows
 
 
 def test_a_number_in_a_facet_is_what_one_would_get(demo: Path) -> None:
     with asking(demo) as asked:
-        for filters in (Filters(), Filters(has=("error",)), Filters(text="the"), Filters(tool="Edit", branch="main")):
-            facets = asked(Wanted(filters=filters)).facets
+        for filters in (
+            SessionFilters(),
+            SessionFilters(has=("error",)),
+            SessionFilters(text="the"),
+            SessionFilters(tool="Edit", branch="main"),
+        ):
+            facets = asked(CatalogRequest(filters=filters)).facets
             told = [(name, value.value, value.sessions) for name in ("project", "branch", "model", "tool")
                     for value in facets[name]]  # fmt: skip
             assert told
             for name, value, count in told:
                 chosen = changed(filters, **{name: value})
-                assert asked(Wanted(filters=chosen)).sessions == count, (name, value)
+                assert asked(CatalogRequest(filters=chosen)).sessions == count, (name, value)
             for name, count in facets["has"].items():
                 chosen = changed(filters, has=tuple({*filters.has, name}))
-                assert asked(Wanted(filters=chosen)).sessions == count, name
+                assert asked(CatalogRequest(filters=chosen)).sessions == count, name
             for path, count in facets["file"]:
-                assert asked(Wanted(filters=changed(filters, file=path))).sessions >= count > 0
+                assert asked(CatalogRequest(filters=changed(filters, file=path))).sessions >= count > 0
             for month, count in facets["month"]:
                 within = [row for row in rows_of(asked, filters) if (row.last or "")[:7] == month]
                 assert len(within) == count
 
 
-def changed(filters: Filters, **changes: Any) -> Filters:
+def changed(filters: SessionFilters, **changes: Any) -> SessionFilters:
     return msgspec.structs.replace(filters, **changes)
 
 
-def rows_of(asked: Any, filters: Filters) -> list[Row]:
+def rows_of(asked: Any, filters: SessionFilters) -> list[CatalogRow]:
     """Return every session that filters let pass, each for itself."""
-    found: list[Row] = []
-    for row in asked(Wanted(filters=filters, limit=10_000)).rows:
+    found: list[CatalogRow] = []
+    for row in asked(CatalogRequest(filters=filters, limit=10_000)).rows:
         if not row.folded:
             found.append(row)
             continue
-        found += asked(Wanted(filters=changed(filters, thread=row.id), limit=10_000)).rows
+        found += asked(CatalogRequest(filters=changed(filters, thread=row.id), limit=10_000)).rows
     return found
 
 
@@ -207,7 +220,7 @@ def test_filters_let_pass_what_has_it(tmp_path: Path) -> None:
     synced(tmp_path / "own", tmp_path / "config")
 
     def ids(**filters: Any) -> str:
-        found = ask(tmp_path, Wanted(filters=Filters(**filters), sort="started", reverse=True))
+        found = ask(tmp_path, CatalogRequest(filters=SessionFilters(**filters), sort="started", reverse=True))
         return "".join(sorted(row.id[0] for row in found.rows))
 
     assert ids(text="LOGIN fix") == "1"
@@ -219,7 +232,7 @@ def test_filters_let_pass_what_has_it(tmp_path: Path) -> None:
     assert (ids(has=("error",)), ids(has=("image",)), ids(has=("pr",)), ids(has=("pr", "error"))) == ("2", "1", "3", "")
     assert ids(since=datetime(2026, 1, 20, tzinfo=UTC)) == "2"
     assert ids(until=datetime(2026, 1, 20, tzinfo=UTC)) == "13"
-    (row,) = ask(tmp_path, Wanted(filters=Filters(tool="Edit"))).rows
+    (row,) = ask(tmp_path, CatalogRequest(filters=SessionFilters(tool="Edit"))).rows
     assert (row.files, row.added, row.removed, row.tools, row.images) == (1, 2, 1, {"Edit": 1}, 1)
 
 
@@ -230,7 +243,7 @@ def test_a_file_that_only_an_agent_has_changed_is_found_by_its_session(tmp_path:
     inside.parent.mkdir(parents=True)
     inside.write_bytes(session(*steps, id=S[1], agent="a1b2c3d").data)
     synced(tmp_path / "own", tmp_path / "config")
-    found = ask(tmp_path, Wanted(filters=Filters(file="new.md", has=("agent",))))
+    found = ask(tmp_path, CatalogRequest(filters=SessionFilters(file="new.md", has=("agent",))))
     assert [row.id for row in found.rows] == [S[1]]
     assert found.facets["file"] == [("/p/new.md", 1)]
 
@@ -238,10 +251,10 @@ def test_a_file_that_only_an_agent_has_changed_is_found_by_its_session(tmp_path:
 def test_without_an_index_what_needs_it_is_not_known_and_the_rest_is(tmp_path: Path) -> None:
     path = session(user("Hi"), assistant(tool_use("Edit", file_path="/a")), id=S[1]).save(tmp_path / "config")
     with closing(open_store(tmp_path / "own")) as database, closing(open_archive(tmp_path / "own")) as kept:
-        sync(database, Archive(kept), tmp_path / "config", Wishes())
+        sync_folder(database, Archive(kept), tmp_path / "config", SyncOptions())
     assert path.exists()
     for sort in ("last", "context", "files"):
-        found = ask(tmp_path, Wanted(sort=sort))
+        found = ask(tmp_path, CatalogRequest(sort=sort))
         (row,) = found.rows
         assert (row.files, row.added, row.removed, row.tools, found.undigested) == (None, None, None, None, 1)
         assert row.peak_tokens == row.context_tokens is not None
@@ -249,13 +262,15 @@ def test_without_an_index_what_needs_it_is_not_known_and_the_rest_is(tmp_path: P
 
 
 def test_a_shelf_tells_what_the_catalogue_tells_and_notices_what_changes(tmp_path: Path) -> None:
-    write(tmp_path / "config")
+    write_demo(tmp_path / "config")
     synced(tmp_path / "own", tmp_path / "config")
-    shelf = Shelf((tmp_path / "config").resolve(), tmp_path / "own", Settings())
+    shelf = CatalogCache((tmp_path / "config").resolve(), tmp_path / "own", Preferences())
     chance = random.Random(1)
     for _ in range(12):
         has = tuple(chance.sample(sorted(HAS), k=chance.randint(0, 2)))
-        wanted = Wanted(filters=Filters(has=has), sort=chance.choice(sorted(SORTS)), limit=chance.randint(1, 9))
+        wanted = CatalogRequest(
+            filters=SessionFilters(has=has), sort=chance.choice(sorted(SORTS)), limit=chance.randint(1, 9)
+        )
         assert shelf.catalog(wanted, UTC).data() == ask(tmp_path, wanted).data()
     before = shelf.catalog(ALL, UTC).sessions
     session(user("New"), id=S[5]).save(tmp_path / "config")
@@ -265,7 +280,7 @@ def test_a_shelf_tells_what_the_catalogue_tells_and_notices_what_changes(tmp_pat
     assert S[5] in alone(found)
     shelf.close()
     assert shelf.catalog(ALL, UTC).sessions == before + 1
-    set_store_aside(tmp_path / "own")
+    set_aside(tmp_path / "own", "store.db")
     assert shelf.catalog(ALL, UTC).sessions == 0
     synced(tmp_path / "own", tmp_path / "config")
     assert shelf.catalog(ALL, UTC).sessions == before + 1

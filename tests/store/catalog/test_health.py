@@ -16,13 +16,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unspool.errors import Unreadable
-from unspool.read.scan import Skipped, Tree, scan
+from unspool.read.source_tree import Skipped, Tree, scan
 from unspool.store.archive.archive import Archive
 from unspool.store.catalog import health
-from unspool.store.catalog.health import Compared, StatsDifference
+from unspool.store.catalog.health import Comparison, StatsDifference
 from unspool.store.database import ARCHIVE, STORE, VERSIONS, locked, open_archive, open_store
-from unspool.store.sync.sync import Wishes, sync
-from unspool.store.usage.ledger_store import StoreLedger
+from unspool.store.sync.sync import SyncOptions, sync_folder
+from unspool.store.usage.ledger import StoreLedger
 from unspool.testing.build import assistant, session, tool_result, tool_use, user
 
 S1, S2 = "11111111-1111-4111-8111-111111111111", "22222222-2222-4222-8222-222222222222"
@@ -46,13 +46,13 @@ class Kept:
             store = stack.enter_context(closing(open_store(self.folder)))
             frames = stack.enter_context(closing(open_archive(self.folder)))
             stack.enter_context(locked(self.folder))
-            sync(store, Archive(frames), self.config, Wishes(archive=archive, workers=1))
+            sync_folder(store, Archive(frames), self.config, SyncOptions(archive=archive, workers=1))
 
-    def leaving(self, **more: Any) -> list[health.Leaving]:
-        return health.leaving(scan(self.config), self.folder, NOW, **more)
+    def leaving(self, **more: Any) -> list[health.ExpiringSession]:
+        return health.find_expiring_sessions(scan(self.config), self.folder, NOW, **more)
 
-    def condition(self) -> health.Condition:
-        return health.condition(self.folder, archive=True)
+    def condition(self) -> health.StoreCondition:
+        return health.check_store(self.folder, archive=True)
 
 
 def aged(path: Path, age: timedelta) -> Path:
@@ -122,7 +122,7 @@ def damage(path: Path, start: int) -> None:
 
 
 def test_what_was_wrong_when_it_was_opened_comes_first(kept: Kept) -> None:
-    found = health.condition(kept.folder, archive=False, complaint=Unreadable("it is broken", hint="mend it"))
+    found = health.check_store(kept.folder, archive=False, complaint=Unreadable("it is broken", hint="mend it"))
     assert (found.sound, found.message, found.hint, found.archive) == (False, "it is broken", "mend it", False)
 
 
@@ -159,7 +159,7 @@ def test_the_first_to_go_comes_first(kept: Kept) -> None:
 def test_the_settings_say_how_long_sessions_are_kept(tmp_path: Path, files: dict[str, str], days: int) -> None:
     for name, text in files.items():
         (tmp_path / name).write_text(text)
-    assert health.kept_days(tmp_path) == days
+    assert health.read_retention_days(tmp_path) == days
 
 
 def test_with_no_days_every_session_goes_at_once(kept: Kept) -> None:
@@ -174,7 +174,7 @@ def test_any_number_of_days_can_be_set(tmp_path_factory: pytest.TempPathFactory,
     kept = Kept(tmp_path_factory.mktemp("any"))
     (kept.config / "settings.json").write_text(json.dumps({"cleanupPeriodDays": days}))
     kept.save(S1, timedelta(days=23))
-    assert len(kept.leaving()) == (health.kept_days(kept.config) <= 30)
+    assert len(kept.leaving()) == (health.read_retention_days(kept.config) <= 30)
 
 
 def test_a_session_outside_of_a_config_folder_is_left_alone_by_claude_code(kept: Kept) -> None:
@@ -186,7 +186,7 @@ def test_a_session_outside_of_a_config_folder_is_left_alone_by_claude_code(kept:
 def test_one_project_of_a_folder_has_the_days_of_the_folder(kept: Kept) -> None:
     (kept.config / "settings.json").write_text('{"cleanupPeriodDays": 90}')
     project = kept.save(S1, timedelta(days=85)).parent
-    (found,) = health.leaving(scan(project), kept.folder, NOW)
+    (found,) = health.find_expiring_sessions(scan(project), kept.folder, NOW)
     assert found.days == 90
 
 
@@ -195,7 +195,7 @@ def test_the_archive_has_a_session_when_it_has_all_of_it(kept: Kept) -> None:
     assert [one.archived for one in kept.leaving()] == [False]
     kept.sync()
     assert [one.archived for one in kept.leaving()] == [True]
-    assert [one.archived for one in kept.leaving(ask=False)] == [None]
+    assert [one.archived for one in kept.leaving(ask_archive=False)] == [None]
     with path.open("ab") as file:
         file.write(session(user("more")).data)
     aged(path, timedelta(days=39))
@@ -225,12 +225,12 @@ def test_only_the_archive_has_a_session_whose_file_went(kept: Kept) -> None:
     path, size = (gone := kept.save(S1, timedelta(days=40), "Find the leak")), gone.stat().st_size
     kept.save(S2, timedelta(days=1))
     kept.sync()
-    assert health.archive_only(scan(kept.config), kept.folder, {}) == []
+    assert health.find_archived_only(scan(kept.config), kept.folder, {}) == []
     path.unlink()
     kept.sync()
     with closing(open_store(kept.folder)) as store:
-        titles = health.titles(store, kept.config)
-    (found,) = health.archive_only(scan(kept.config), kept.folder, titles)
+        titles = health.read_gone_titles(store, kept.config)
+    (found,) = health.find_archived_only(scan(kept.config), kept.folder, titles)
     assert (found.session, found.path, found.title, found.bytes) == (S1, str(path), "Find the leak", size)
     assert found.modified == NOW - timedelta(days=40)
 
@@ -242,23 +242,23 @@ def test_a_session_that_moved_to_another_project_has_not_gone(kept: Kept) -> Non
     other.mkdir()
     path.rename(other / path.name)
     kept.sync()
-    assert health.archive_only(scan(kept.config), kept.folder, {}) == []
+    assert health.find_archived_only(scan(kept.config), kept.folder, {}) == []
 
 
 def test_what_lies_in_a_folder_that_cannot_be_read_has_not_gone(kept: Kept) -> None:
     path = kept.save(S1, timedelta(days=40))
     kept.sync()
     closed = Tree(kept.config, (), (Skipped(path.parent, "permission denied"),))
-    assert health.archive_only(closed, kept.folder, {}) == []
-    assert len(health.archive_only(Tree(kept.config, ()), kept.folder, {})) == 1
+    assert health.find_archived_only(closed, kept.folder, {}) == []
+    assert len(health.find_archived_only(Tree(kept.config, ()), kept.folder, {})) == 1
 
 
 def test_the_archive_answers_for_one_folder_at_a_time(kept: Kept, tmp_path: Path) -> None:
     path = kept.save(S1, timedelta(days=40))
     kept.sync()
     path.unlink()
-    assert health.archive_only(Tree(tmp_path / "other", ()), kept.folder, {}) == []
-    assert len(health.archive_only(Tree(path.parent, ()), kept.folder, {})) == 1
+    assert health.find_archived_only(Tree(tmp_path / "other", ()), kept.folder, {}) == []
+    assert len(health.find_archived_only(Tree(path.parent, ()), kept.folder, {})) == 1
 
 
 # Statistics
@@ -283,7 +283,7 @@ def compare(kept: Kept) -> Compare:
         (kept.config / "stats-cache.json").write_text(json.dumps(document))
         kept.sync()
         with closing(open_store(kept.folder)) as store:
-            return health.stats_difference(store, kept.config, ledger(store, kept.config))
+            return health.compare_stats(store, kept.config, ledger(store, kept.config))
 
     return compare
 
@@ -299,7 +299,7 @@ def test_without_statistics_there_is_nothing_to_compare(kept: Kept) -> None:
     kept.save(S1, timedelta(days=1))
     kept.sync()
     with closing(open_store(kept.folder)) as store:
-        assert health.stats_difference(store, kept.config, ledger(store, kept.config)) is None
+        assert health.compare_stats(store, kept.config, ledger(store, kept.config)) is None
 
 
 def test_theirs_and_ours_stand_side_by_side(compare: Compare) -> None:
@@ -320,28 +320,32 @@ def test_theirs_and_ours_stand_side_by_side(compare: Compare) -> None:
     )
     assert found is not None
     assert (found.version, found.last_computed_date) == (2, "2026-03-04")
-    assert found.sessions == Compared(1, 1, 0)
-    assert found.messages == Compared(5, 4, -1)
-    assert found.tool_calls == Compared(4, 1, -3)
+    assert found.sessions == Comparison(1, 1, 0)
+    assert found.messages == Comparison(5, 4, -1)
+    assert found.tool_calls == Comparison(4, 1, -3)
     assert found.models["m-1"] == {
-        "input_tokens": Compared(30, 20, -10),
-        "output_tokens": Compared(15, 10, -5),
-        "cache_read_tokens": Compared(300, 200, -100),
-        "cache_write_tokens": Compared(60, 40, -20),
+        "input_tokens": Comparison(30, 20, -10),
+        "output_tokens": Comparison(15, 10, -5),
+        "cache_read_tokens": Comparison(300, 200, -100),
+        "cache_write_tokens": Comparison(60, 40, -20),
     }
-    assert found.models["m-0"]["output_tokens"] == Compared(15, 0, -15)
+    assert found.models["m-0"]["output_tokens"] == Comparison(15, 0, -15)
     (day,) = found.days  # the first of March is known to them alone
     assert day.date == "2026-03-04"
-    assert (day.messages, day.sessions, day.tool_calls) == (Compared(5, 4, -1), Compared(1, 1, 0), Compared(1, 1, 0))
-    assert day.tokens == {"m-1": Compared(45, 30, -15)}
+    assert (day.messages, day.sessions, day.tool_calls) == (
+        Comparison(5, 4, -1),
+        Comparison(1, 1, 0),
+        Comparison(1, 1, 0),
+    )
+    assert day.tokens == {"m-1": Comparison(45, 30, -15)}
 
 
 def test_what_came_after_the_last_day_of_the_statistics_is_not_compared(compare: Compare) -> None:
     found = compare({"version": 3, "lastComputedDate": "2026-03-03", "totalSessions": 0, "totalMessages": 0})
     assert found is not None
     assert (found.sessions, found.messages, found.models, found.days) == (
-        Compared(0, 0, 0),
-        Compared(0, 0, 0),
+        Comparison(0, 0, 0),
+        Comparison(0, 0, 0),
         {},
         [],
     )
@@ -352,14 +356,14 @@ def test_statistics_of_version_1_have_days_and_no_totals(compare: Compare) -> No
     found = compare({"version": 1, "lastComputedDate": "2026-03-05", "dailyActivity": days})
     assert found is not None
     assert (found.messages, found.sessions, found.tool_calls) == (
-        Compared(5, 4, -1),
-        Compared(2, 1, -1),
-        Compared(1, 1, 0),
+        Comparison(5, 4, -1),
+        Comparison(2, 1, -1),
+        Comparison(1, 1, 0),
     )
-    assert found.models["m-1"]["input_tokens"] == Compared(None, 20, None)
+    assert found.models["m-1"]["input_tokens"] == Comparison(None, 20, None)
 
 
 def test_statistics_that_say_nothing_are_compared_with_nothing(compare: Compare) -> None:
     found = compare({})
     assert found is not None
-    assert (found.messages, found.last_computed_date) == (Compared(None, 4, None), None)
+    assert (found.messages, found.last_computed_date) == (Comparison(None, 4, None), None)

@@ -17,24 +17,14 @@ from hypothesis import strategies as st
 from tests.faults.world import synced
 from tests.real_files import corpus
 from tests.store import dirty, plain
-from unspool.demo.write import write
+from unspool.demo.write import write_demo
 from unspool.store.archive.archive import Archive
-from unspool.store.catalog.session_stats import POINTS, curve_of
+from unspool.store.catalog.session_stats import POINTS, build_context_curve
 from unspool.store.database import STORE, VERSIONS, open_archive, open_store
-from unspool.store.search.index import Indexing, behind, index
-from unspool.store.sync.changes import unindexed
-from unspool.store.sync.sync import Wishes, sync
-from unspool.testing.build import (
-    Step,
-    assistant,
-    compaction,
-    raw,
-    result_block,
-    session,
-    tool_result,
-    tool_use,
-    user,  # fmt: skip
-)
+from unspool.store.search.index import find_unindexed, update_index
+from unspool.store.sync.changes import count_unindexed_bytes
+from unspool.store.sync.sync import SyncOptions, sync_folder
+from unspool.testing.build import Step, assistant, compaction, raw, result_block, session, tool_result, tool_use, user
 
 CHANGING = {"Write", "Edit", "MultiEdit", "NotebookEdit"}
 S = [f"{number}0000000-0000-4000-8000-00000000000{number}" for number in range(10)]
@@ -100,7 +90,7 @@ def check(root: Path, folder: Path) -> None:
     assert {(lines, path): tuple(rest) for lines, path, *rest in found["changed_files"]} == naive_changes(root)
 
 
-@pytest.mark.parametrize("made", [dirty.write, write], ids=["dirty", "demo"])
+@pytest.mark.parametrize("made", [dirty.write, write_demo], ids=["dirty", "demo"])
 def test_calls_and_changes_are_those_of_a_plain_reading(tmp_path: Path, made: Any) -> None:
     made(tmp_path / "config")
     synced(tmp_path / "own", tmp_path / "config")
@@ -177,7 +167,7 @@ def make_older(database: sqlite3.Connection) -> None:
 
 
 def test_a_store_of_a_version_before_is_filled_without_indexing_anything_again(tmp_path: Path) -> None:
-    write(tmp_path / "config")
+    write_demo(tmp_path / "config")
     synced(tmp_path / "own", tmp_path / "config")
     before = rows(tmp_path / "own")
     with closing(sqlite3.connect(tmp_path / "own" / STORE, isolation_level=None)) as old:
@@ -185,12 +175,12 @@ def test_a_store_of_a_version_before_is_filled_without_indexing_anything_again(t
         passages = old.execute("SELECT * FROM passages").fetchall()
     with closing(open_store(tmp_path / "own")) as database:
         assert database.execute("PRAGMA user_version").fetchone() == (VERSIONS[STORE],)
-        assert unindexed(database, tmp_path / "config") > 0
+        assert count_unindexed_bytes(database, tmp_path / "config") > 0
     synced(tmp_path / "own", tmp_path / "config")
     with closing(open_store(tmp_path / "own")) as database:
         assert database.execute("SELECT * FROM passages").fetchall() == passages
         assert database.execute("SELECT * FROM unindexed").fetchall() == []
-        assert unindexed(database, tmp_path / "config") == 0
+        assert count_unindexed_bytes(database, tmp_path / "config") == 0
     assert rows(tmp_path / "own") == before
 
 
@@ -216,16 +206,16 @@ class Ended(Exception):
 
 @pytest.mark.parametrize("step", ["indexing", "indexed"])
 def test_an_index_that_is_ended_on_the_way_adds_up_the_same(tmp_path: Path, step: str) -> None:
-    write(tmp_path / "config")
+    write_demo(tmp_path / "config")
 
     def reached(name: str) -> None:
         if name == step:
             raise Ended
 
     with closing(open_store(tmp_path / "own")) as database, closing(open_archive(tmp_path / "own")) as kept:
-        sync(database, Archive(kept), tmp_path / "config", Wishes())
+        sync_folder(database, Archive(kept), tmp_path / "config", SyncOptions())
         with suppress(Ended):
-            index(database, lambda: Archive(kept), behind(database, tmp_path / "config"), Indexing(at=reached))
+            update_index(database, lambda: Archive(kept), find_unindexed(database, tmp_path / "config"), at=reached)
     synced(tmp_path / "own", tmp_path / "config")
     synced(tmp_path / "fresh", tmp_path / "config")
     assert rows(tmp_path / "own") == rows(tmp_path / "fresh")
@@ -248,10 +238,10 @@ def test_what_a_file_said_before_it_was_written_anew_is_forgotten(tmp_path: Path
 def test_lines_that_were_gone_before_anybody_looked_are_not_known(tmp_path: Path) -> None:
     path = session(user("Hi"), edit(), id=S[1]).save(tmp_path / "config")
     with closing(open_store(tmp_path / "own")) as database, closing(open_archive(tmp_path / "own")) as kept:
-        sync(database, Archive(kept), tmp_path / "config", Wishes(archive=False))
+        sync_folder(database, Archive(kept), tmp_path / "config", SyncOptions(archive=False))
         path.unlink()
-        sync(database, Archive(kept), tmp_path / "config", Wishes(archive=False))
-        index(database, lambda: Archive(kept), behind(database, tmp_path / "config"))
+        sync_folder(database, Archive(kept), tmp_path / "config", SyncOptions(archive=False))
+        update_index(database, lambda: Archive(kept), find_unindexed(database, tmp_path / "config"))
         assert database.execute("SELECT whole FROM digests").fetchall() == [(0,)]
         assert database.execute("SELECT * FROM unindexed").fetchall() == []
 
@@ -285,7 +275,7 @@ def test_the_curve_is_the_context_of_the_main_chain_with_its_compactions(tmp_pat
 
 @given(st.lists(st.integers(0, 10**6), max_size=200), st.lists(st.integers(-1, 2100), max_size=5))
 def test_a_curve_has_few_points_and_always_the_peak(tokens: list[int], places: list[int]) -> None:
-    found = curve_of([(number * 10, one) for number, one in enumerate(tokens)], sorted(places))
+    found = build_context_curve([(number * 10, one) for number, one in enumerate(tokens)], sorted(places))
     assert len(found.points) == min(len(tokens), POINTS)
     assert max(found.points, default=None) == max(tokens, default=None)
     assert found.points[-1:] >= tuple(tokens[-1:])

@@ -12,9 +12,9 @@ import unspool
 from tests.real_files import corpus
 from tests.store import dirty
 from tests.store.asking import Columns
-from unspool.demo.write import write as write_demo
+from unspool.demo.write import write_demo
 from unspool.graph.agents import Agent
-from unspool.graph.turns import text_of
+from unspool.graph.turns import join_text
 from unspool.store.columns.values import clean_text
 
 
@@ -65,7 +65,7 @@ def test_tool_calls(columns: Columns) -> None:
     for session in unspool.open(columns.roots[0]).sessions():
         rows = [(*row[:2], row[2] and json.loads(row[2]), *row[3:]) for row in found.get(session.path, [])]
         expected = [
-            (call.id, call.name, plain(call.input), clean_text(text_of(call.result.blocks)) if call.result else None,
+            (call.id, call.name, plain(call.input), clean_text(join_text(call.result.blocks)) if call.result else None,
              call.failed if call.result else None, call.use_entry.offset,
              call.result_entry.offset if call.result_entry else None)
             for call in session.tool_calls

@@ -15,15 +15,14 @@ from hypothesis import strategies as st
 from tests.store import dirty
 from tests.store.asking import PLAIN, Columns, digest
 from tests.store.dirty import ONE, TWO
-from unspool.prices.price_list import override
+from unspool.prices.price_list import parse_own_price
+from unspool.store.answer_rows import PriceLookup
 from unspool.store.columns import manifest as manifests
-from unspool.store.columns.derive_pool import CHUNK
-from unspool.store.columns.merge import MANY
-from unspool.store.columns.refresh import STEPS, Refreshed
-from unspool.store.columns.tables import public
+from unspool.store.columns.parquet import CHUNK_BYTES
+from unspool.store.columns.refresh import MAX_SMALL_PARTS, STEPS, RefreshReport
+from unspool.store.columns.tables import public_tables
 from unspool.store.database import open_store, transaction
-from unspool.store.sync.write_rows import Writer
-from unspool.store.usage.pricing import Pricing
+from unspool.store.sync.write_rows import RowWriter
 from unspool.testing.build import assistant, session, tool_result, tool_use, user
 
 
@@ -53,7 +52,7 @@ def append(columns: Columns, id: str, words: str = "more") -> None:
 def everything(columns: Columns) -> dict[str, list[str]]:
     """Return all rows of all tables, in an order of their own."""
     with columns.connection() as connection:
-        return {name: sorted(map(repr, connection.execute(f"FROM {name}").fetchall())) for name in public()}
+        return {name: sorted(map(repr, connection.execute(f"FROM {name}").fetchall())) for name in public_tables()}
 
 
 def anew(columns: Columns) -> dict[str, list[str]]:
@@ -82,7 +81,7 @@ def test_after_nothing_has_changed_nothing_is_read_or_written(many: Columns) -> 
     many.refresh()
     before = digest(many.place)
     stamps = {path: path.stat().st_mtime_ns for path in many.place.rglob("*")}
-    assert many.refresh() == Refreshed()
+    assert many.refresh() == RefreshReport()
     assert digest(many.place) == before
     assert {path: path.stat().st_mtime_ns for path in many.place.rglob("*")} == stamps
 
@@ -102,10 +101,10 @@ def test_what_counts_follows_when_a_file_that_shares_a_response_has_changed(tmp_
 
 def test_prices_of_ones_own_change_every_cost_and_derive_no_line(many: Columns) -> None:
     many.refresh()
-    many.prices = (override("claude-opus-4-5", {"input": 1, "output": 1000}),)
+    many.prices = (parse_own_price("claude-opus-4-5", {"input": 1, "output": 1000}),)
     with closing(open_store(many.folder)) as database, transaction(database):
-        Writer(database, Pricing(many.prices)).reprice(1)
-    done = many.derive(PLAIN._replace(edition="dearer"))
+        RowWriter(database, PriceLookup(many.prices)).reprice(1)
+    done = many.derive(PLAIN._replace(price_edition="dearer"))
     assert (done.files_derived, done.files_billed) == (0, 20)
     assert many.rows("SELECT output_micros FROM prices WHERE own") == [(1_000_000_000,)]
     assert many.rows("SELECT bool_and(cost_micros > 100000) FROM responses") == [(True,)]
@@ -114,12 +113,12 @@ def test_prices_of_ones_own_change_every_cost_and_derive_no_line(many: Columns) 
 def test_small_parts_are_made_one_as_they_become_many(many: Columns) -> None:
     many.refresh()
     most = merged = 0
-    for number in range(3 * MANY):
+    for number in range(3 * MAX_SMALL_PARTS):
         append(many, ids(20)[number % 20], f"prompt {number}")
         merged += many.refresh().parts_merged
         most = max(most, len(many.manifest.parts))
     assert merged
-    assert most <= 2 * (MANY + 1)
+    assert most <= 2 * (MAX_SMALL_PARTS + 1)
     assert len(list((many.place / "parts").iterdir())) == len(many.manifest.parts)
     assert everything(many) == anew(many)
 
@@ -148,13 +147,13 @@ def test_without_an_archive_a_session_that_has_gone_stays_as_long_as_the_column_
     path_of(many, ids(20)[3]).unlink()
     many.refresh(archive=False)
     assert many.rows("SELECT count(DISTINCT session_id) FROM messages") == [(20,)]
-    for name in manifests.read(many.place).parts:
+    for name in manifests.read_manifest(many.place).parts:
         for path in (many.place / "parts" / name).iterdir():
             path.unlink()
     assert many.refresh(archive=False).lost > 0
     assert many.rows("SELECT count(DISTINCT session_id) FROM messages") == [(19,)]
     assert many.rows("SELECT count(*) FROM responses") == [(20,)]
-    assert many.refresh(archive=False) == Refreshed()
+    assert many.refresh(archive=False) == RefreshReport()
 
 
 @pytest.mark.parametrize("how", ["cut", "gone", "manifest", "emptied"])
@@ -184,7 +183,7 @@ def test_a_byte_that_was_changed_is_found_when_every_byte_is_compared(many: Colu
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 255
     path.write_bytes(data)
-    assert many.refresh() == Refreshed()
+    assert many.refresh() == RefreshReport()
     assert many.refresh(PLAIN._replace(deep=True)).lost == 1
     assert everything(many) == rows
 
@@ -194,7 +193,7 @@ def test_what_nobody_names_is_removed_unless_somebody_reads(many: Columns) -> No
     left = many.place / "parts" / "left-behind"
     left.mkdir()
     (left / "lines.0.parquet").write_bytes(b"torn")
-    with manifests.reading(many.place):
+    with manifests.open_manifest(many.place):
         append(many, ids(20)[0])
         many.refresh()
         assert left.exists()
@@ -205,9 +204,9 @@ def test_what_nobody_names_is_removed_unless_somebody_reads(many: Columns) -> No
 
 def test_a_reader_goes_on_with_what_it_began_with(many: Columns) -> None:
     many.refresh()
-    with manifests.reading(many.place), many.connection() as connection:
+    with manifests.open_manifest(many.place), many.connection() as connection:
         before = connection.execute("SELECT count(*) FROM entries").fetchall()
-        for number in range(MANY + 4):
+        for number in range(MAX_SMALL_PARTS + 4):
             append(many, ids(20)[number])
             many.refresh()
         assert connection.execute("SELECT count(*) FROM entries").fetchall() == before
@@ -215,7 +214,7 @@ def test_a_reader_goes_on_with_what_it_began_with(many: Columns) -> None:
 
 def test_two_refreshes_at_once_do_the_work_once(many: Columns) -> None:
     many.sync()
-    done: list[Refreshed] = []
+    done: list[RefreshReport] = []
     threads = [threading.Thread(target=lambda: done.append(many.derive())) for _ in range(4)]
     for thread in threads:
         thread.start()
@@ -232,13 +231,13 @@ def test_several_processes_make_what_one_makes(tmp_path: Path) -> None:
     columns = Columns(tmp_path / "own", tmp_path / "config")
     done = columns.refresh(PLAIN._replace(workers=3))
     assert done.files_derived == 60
-    assert done.bytes_read > 2 * CHUNK
+    assert done.bytes_read > 2 * CHUNK_BYTES
     assert len(columns.manifest.parts) > 2
     assert everything(columns) == anew(columns)
 
 
 def test_everything_is_for_the_user_alone(many: Columns) -> None:
-    for number in range(MANY + 4):
+    for number in range(MAX_SMALL_PARTS + 4):
         append(many, ids(20)[number])
         many.refresh()
     for path in [many.place, *many.place.rglob("*")]:
@@ -303,7 +302,7 @@ def test_whatever_lines_hold_every_table_can_be_read(place: Path, lines: list[ob
     agent.write_bytes(data)
     columns.refresh()
     with columns.connection() as connection:
-        for table in public().values():
+        for table in public_tables().values():
             found = connection.execute(f"FROM {table.name}").fetchall()
             if table.name == "entries":
                 dicts = [line for line in lines if isinstance(line, dict)]
@@ -322,7 +321,7 @@ def test_a_file_that_cannot_be_read_costs_no_other_and_is_tried_again(many: Colu
     beside.rename(path)
     assert many.derive().files_derived == 1
     assert many.rows("SELECT count(DISTINCT session_id) FROM messages") == [(20,)]
-    assert many.derive() == Refreshed()
+    assert many.derive() == RefreshReport()
 
 
 def test_a_refresh_that_ends_midway_is_gone_on_with(tmp_path: Path) -> None:

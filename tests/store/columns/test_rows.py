@@ -15,8 +15,8 @@ from tests.real_files import corpus
 from tests.store import dirty, plain
 from tests.store.asking import Columns
 from tests.store.dirty import ONE, THREE, TWO
-from unspool.demo.write import write as write_demo
-from unspool.store.columns.tables import public
+from unspool.demo.write import write_demo
+from unspool.store.columns.tables import public_tables
 
 
 @pytest.fixture(scope="module", params=["dirty", "demo", "real"])
@@ -66,7 +66,7 @@ def docs(columns: Columns) -> list[tuple[int, plain.Doc]]:
 
 def test_every_table_has_a_test_here() -> None:
     text = Path(__file__).read_text()
-    assert [name for name in public() if f"FROM {name}" not in text] == []
+    assert [name for name in public_tables() if f"FROM {name}" not in text] == []
 
 
 def test_entries_are_the_documents_of_all_files(columns: Columns) -> None:
@@ -390,6 +390,6 @@ def test_prices_are_the_table(odd: Columns) -> None:
 
 def test_every_table_has_exactly_the_columns_and_types_that_are_declared(columns: Columns) -> None:
     with columns.connection() as connection:
-        for table in public().values():
+        for table in public_tables().values():
             found = [(row[0], row[1]) for row in connection.execute(f"DESCRIBE {table.name}").fetchall()]
             assert found == [(column.name, column.type.replace("TEXT", "VARCHAR")) for column in table.columns]

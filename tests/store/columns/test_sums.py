@@ -10,12 +10,11 @@ import pytest
 
 from tests.store.asking import Columns
 from unspool.store.archive.archive import Archive
-from unspool.store.archive.reader import texts
 from unspool.store.database import open_archive, open_store
-from unspool.store.usage.ledger import Wanted
-from unspool.store.usage.ledger_files import FileLedger
-from unspool.store.usage.ledger_store import StoreLedger
-from unspool.store.usage.report import PERIODS, days, report
+from unspool.store.times import zone_offsets
+from unspool.store.usage.ledger import StoreLedger, UsageQuery
+from unspool.store.usage.ledger_files import FileLedger, read_stored_lines
+from unspool.store.usage.report import PERIODS, build_report
 
 CASES = Path(__file__).parents[2] / "conformance" / "cases"
 
@@ -36,10 +35,10 @@ def agrees(columns: Columns) -> None:
     (root,) = columns.roots
     with closing(open_store(columns.folder)) as database, closing(open_archive(columns.folder)) as kept:
         archive = Archive(kept)
-        ledger = StoreLedger(database, root, lambda: FileLedger(texts(database, root, lambda: archive)))
-        told = ledger.sums(Wanted(PERIODS["daily"].keys, days=days(UTC)))
-        daily = [row.data() for row in report("daily", told, UTC).rows]
-        every = ledger.sums(Wanted(frozenset({"project", "branch"}), exact=True))
+        ledger = StoreLedger(database, root, lambda: FileLedger(read_stored_lines(database, root, lambda: archive)))
+        told = ledger.sums(UsageQuery(PERIODS["daily"].keys, days=zone_offsets(UTC)))
+        daily = [row.data() for row in build_report("daily", told, UTC).rows]
+        every = ledger.sums(UsageQuery(frozenset({"project", "branch"}), exact=True))
     with columns.connection() as connection:
         asked = connection.execute("FROM daily")
         names = [column[0] for column in asked.description or []]

@@ -9,10 +9,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.strategies import json_values, objects, texts, written
-from unspool.format.plain_lines import spoken
-from unspool.graph.search_text import said
+from unspool.format.plain_lines import decode_spoken_fields
+from unspool.graph.search_text import extract_text_passages
 from unspool.store.search import index_text as under_test
-from unspool.store.search.index_text import HEAD, TAIL, Said, excerpts, is_cut
+from unspool.store.search.index_text import HEAD, TAIL, IndexedRecord, extract_texts, is_cut
 
 WORDS = st.sampled_from(["", "a", "fooBar ☃", '\n\\ " \x00 \ud83d\ude00', "é" * 700, "word " * 900, "x" * 20_000])
 long_texts = st.lists(WORDS, max_size=4).map("".join)
@@ -42,32 +42,32 @@ lines = st.fixed_dictionaries(
 )
 
 
-def the_long_way(line: bytes) -> list[Said]:
-    return under_test._the_long_way(line, 7)
+def the_long_way(line: bytes) -> list[IndexedRecord]:
+    return under_test._extract_decoding_all(line, 7)
 
 
-def spoken_of(found: list[Said]) -> list[Said]:
-    return [one for one in found if one.excerpts or one.may_begin]
+def spoken_of(found: list[IndexedRecord]) -> list[IndexedRecord]:
+    return [one for one in found if one.texts or one.may_start_turn]
 
 
 @settings(deadline=None)
 @given(lines | objects, st.booleans())
 @example({"type": "user", "message": {"content": [{"type": "tool_result", "content": "\\" * 9000 + " x"}]}}, True)
 @example({"type": "user", "message": {"content": [{"type": "tool_result", "content": "☃ " * 9000}]}}, True)
-def test_the_quick_way_finds_what_the_long_way_does(line: dict[str, Any], escaped: bool) -> None:
+def test_the_quick_way_finds_what_extract_decoding_all_does(line: dict[str, Any], escaped: bool) -> None:
     data = json.dumps(line).encode() if escaped else written(line)
-    assert spoken_of(excerpts(data, 7)) == spoken_of(the_long_way(data))
+    assert spoken_of(extract_texts(data, 7)) == spoken_of(the_long_way(data))
 
 
 @settings(deadline=None)
 @given(lines, st.data())
-def test_damaged_bytes_are_read_the_long_way(line: dict[str, Any], data: st.DataObject) -> None:
+def test_damaged_bytes_are_read_extract_decoding_all(line: dict[str, Any], data: st.DataObject) -> None:
     damaged = bytearray(written(line))
     for _ in range(data.draw(st.integers(1, 3))):
         damaged[data.draw(st.integers(0, len(damaged) - 1))] = data.draw(st.integers(0, 255))
-    quick, long = (spoken_of(way) for way in (excerpts(bytes(damaged), 7), the_long_way(bytes(damaged))))
-    assert [(one.offset, one.timestamp, len(one.excerpts)) for one in quick] == [
-        (one.offset, one.timestamp, len(one.excerpts)) for one in long
+    quick, long = (spoken_of(way) for way in (extract_texts(bytes(damaged), 7), the_long_way(bytes(damaged))))
+    assert [(one.offset, one.timestamp, len(one.texts)) for one in quick] == [
+        (one.offset, one.timestamp, len(one.texts)) for one in long
     ]
 
 
@@ -75,9 +75,9 @@ def test_damaged_bytes_are_read_the_long_way(line: dict[str, Any], data: st.Data
 @given(lines)
 def test_an_excerpt_is_the_passage_or_its_ends(line: dict[str, Any]) -> None:
     data = json.dumps(line).encode()
-    for one, (_, value) in zip(excerpts(data, 0), spoken(data), strict=False):
-        for excerpt in one.excerpts:
-            passage = said(value)[excerpt.number]
+    for one, (_, value) in zip(extract_texts(data, 0), decode_spoken_fields(data), strict=False):
+        for excerpt in one.texts:
+            passage = extract_text_passages(value)[excerpt.number]
             assert excerpt.kind == passage.kind
             if not is_cut(passage):
                 assert excerpt.text == passage.text
@@ -97,21 +97,21 @@ def test_an_excerpt_is_the_passage_or_its_ends(line: dict[str, Any]) -> None:
 @given(st.text("ab ß数\n", min_size=HEAD + TAIL + 1, max_size=2 * (HEAD + TAIL)))
 def test_no_word_is_cut_in_two(words: str) -> None:
     line = {"type": "user", "message": {"content": [{"type": "tool_result", "content": words}]}}
-    ((one,),) = (said.excerpts for said in excerpts(json.dumps(line).encode(), 0))
+    ((one,),) = (said.texts for said in extract_texts(json.dumps(line).encode(), 0))
     assert set(one.text.split()) <= set(words.split())
 
 
 def test_lines_that_are_no_lines_have_nothing_to_index() -> None:
     for data in (b"", b"\n", b"[1]", b'{"type":"user","message":{"content":"torn', b"\xff", b"null"):
-        assert spoken_of(excerpts(data, 0)) == []
+        assert spoken_of(extract_texts(data, 0)) == []
 
 
 def test_two_documents_on_a_line_have_their_own_places() -> None:
     one = {"type": "user", "message": {"content": "one"}, "uuid": "1"}
     two = {"type": "assistant", "message": {"content": [{"type": "text", "text": "two"}]}, "uuid": "2"}
     data = json.dumps(one).encode() + json.dumps(two).encode()
-    found = excerpts(data, 100)
-    assert [(said.offset, [e.text for e in said.excerpts]) for said in found] == [
+    found = extract_texts(data, 100)
+    assert [(said.offset, [e.text for e in said.texts]) for said in found] == [
         (100, ["one"]),
         (100 + len(json.dumps(one)), ["two"]),
     ]

@@ -30,14 +30,16 @@ from tests.planted import (
     use,
     write,
 )
-from unspool.read.scan import scan
+from unspool.read.source_tree import scan
 from unspool.store.archive.archive import Archive
 from unspool.store.database import locked, open_archive, open_store
-from unspool.store.search.index import behind, index
-from unspool.store.search.request import Corpus, Filters, Hit, Question
-from unspool.store.search.search import search
-from unspool.store.search.terms import Pattern, words
-from unspool.store.sync.sync import Wishes, sync
+from unspool.store.search.corpus import Corpus
+from unspool.store.search.index import find_unindexed, update_index
+from unspool.store.search.request import SearchFilters
+from unspool.store.search.results import SearchHit
+from unspool.store.search.search import search_corpora
+from unspool.store.search.terms import RegexQuery, parse_words
+from unspool.store.sync.sync import SyncOptions, sync_folder
 
 PLACES = ("session", "agent", "project", "turn", "role", "kind", "tool", "file", "offset", "uuid", "snippet")
 
@@ -54,9 +56,9 @@ class Searched:
 
     def sync(self, *, indexing: bool = True) -> None:
         with closing(open_archive(self.own)) as kept, locked(self.own):
-            sync(self.database, Archive(kept), self.root, Wishes(workers=1))
+            sync_folder(self.database, Archive(kept), self.root, SyncOptions(workers=1))
             if indexing:
-                index(self.database, lambda: Archive(kept), behind(self.database, self.root))
+                update_index(self.database, lambda: Archive(kept), find_unindexed(self.database, self.root))
 
     @property
     def kept(self) -> Corpus:
@@ -67,15 +69,17 @@ class Searched:
         return Corpus(self.root, None, None, scan(self.root))
 
 
-def find(corpus: Corpus, what: str, *, limit: int | None = None, indexed: bool = False, **filters: Any) -> list[Hit]:
+def find(
+    corpus: Corpus, what: str, *, limit: int | None = None, indexed: bool = False, **filters: Any
+) -> list[SearchHit]:
     """Search for words, or for `/a pattern/`."""
     is_pattern = what.startswith("/") and what.endswith("/")
-    wanted = Pattern(what[1:-1]) if is_pattern else words(what)
+    wanted = RegexQuery(what[1:-1]) if is_pattern else parse_words(what)
     assert wanted is not None
-    return search(Question(wanted, Filters(**filters), limit, indexed), [corpus])
+    return search_corpora([corpus], wanted, SearchFilters(**filters), limit=limit, indexed_only=indexed)
 
 
-def told(hits: list[Hit]) -> list[dict[str, Any]]:
+def told(hits: list[SearchHit]) -> list[dict[str, Any]]:
     return [{name: value for name, value in hit._asdict().items() if name in PLACES} for hit in hits]
 
 
@@ -145,7 +149,7 @@ def test_what_is_gone_is_found_if_it_was_never_indexed(empty: Searched) -> None:
 
 def test_a_hit_says_where_it_is(world: Searched) -> None:
     (hit,) = find(world.kept, "wordresult")
-    assert hit == Hit(
+    assert hit == SearchHit(
         session=S1,
         agent=None,
         project="shop",
@@ -261,12 +265,12 @@ def test_several_folders_are_searched_at_once(empty: Searched, tmp_path: Path) -
         lines = [asked(0, "in both", sessionId=S3), asked(0, f"only in {name}", sessionId=S3)]
         write(root / "projects" / KEY / f"{S3}.jsonl", lines)
         with closing(open_archive(empty.own)) as kept, locked(empty.own):
-            sync(empty.database, Archive(kept), root, Wishes(workers=1))
-            index(empty.database, lambda kept=kept: Archive(kept), behind(empty.database, root))  # type: ignore[misc]
+            sync_folder(empty.database, Archive(kept), root, SyncOptions(workers=1))
+            update_index(empty.database, lambda kept=kept: Archive(kept), find_unindexed(empty.database, root))  # type: ignore[misc]
         corpora.append(Corpus(root, empty.database, empty.archive))
-    both = words("both")
+    both = parse_words("both")
     assert both is not None
-    assert [Path(hit.file).parts[-4] for hit in search(Question(both), corpora)] == ["a"]  # one line: one hit
+    assert [Path(hit.file).parts[-4] for hit in search_corpora(corpora, both)] == ["a"]  # one line: one hit
     assert [hit.snippet for hit in find(corpora[1], "only b")] == ["«only» in «b»"]
     assert find(corpora[0], "only b") == []
 
@@ -372,10 +376,10 @@ def test_bytes_that_are_no_text_are_found_by_a_pattern_only(empty: Searched) -> 
 def test_after_the_archive_was_off_a_deleted_session_is_still_known(empty: Searched) -> None:
     write(session_file(empty, S1), [asked(0, "a lonely quagga")])
     with closing(open_archive(empty.own)) as kept, locked(empty.own):
-        sync(empty.database, Archive(kept), empty.root, Wishes(workers=1, archive=False))
-        index(empty.database, lambda: Archive(kept), behind(empty.database, empty.root))
+        sync_folder(empty.database, Archive(kept), empty.root, SyncOptions(workers=1, archive=False))
+        update_index(empty.database, lambda: Archive(kept), find_unindexed(empty.database, empty.root))
     session_file(empty, S1).unlink()
     with closing(open_archive(empty.own)) as kept, locked(empty.own):
-        sync(empty.database, Archive(kept), empty.root, Wishes(workers=1, archive=False))
+        sync_folder(empty.database, Archive(kept), empty.root, SyncOptions(workers=1, archive=False))
     (hit,) = find(empty.kept, "quagga")
     assert (hit.session, hit.kind, hit.snippet, hit.turn) == (S1, "prompt", "", 1)

@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 
 from tests.store import dirty
 from tests.store.asking import Columns, answer, digest
-from unspool.errors import Refused, UnspoolError, Usage
-from unspool.store.sql.client import Ended, Engine, Limits
-from unspool.store.sql.engine import refused
+from unspool.errors import Refused, UnspoolError, UsageError
+from unspool.store.sql.client import EngineStopped, QueryLimits, SqlEngine
+from unspool.store.sql.engine import refusal_reason
 from unspool.store.sql.protocol import OBJECTS
 
 CANARY = "the-canary-has-sung"
@@ -40,9 +40,9 @@ def columns(tmp_path_factory: pytest.TempPathFactory) -> Columns:
 
 
 @pytest.fixture(scope="module")
-def engine(columns: Columns) -> Iterator[Engine]:
+def engine(columns: Columns) -> Iterator[SqlEngine]:
     """One engine for all questions: it must outlive every one of them."""
-    with columns.engine(Limits(deadline=20)) as made:
+    with columns.engine(QueryLimits(deadline=20)) as made:
         yield made
 
 
@@ -120,14 +120,14 @@ ESCAPES = {
 
 
 @pytest.mark.parametrize("query", ESCAPES.values(), ids=ESCAPES.keys())
-def test_an_escape_is_refused_and_the_engine_goes_on(columns: Columns, engine: Engine, query: str) -> None:
+def test_an_escape_is_refused_and_the_engine_goes_on(columns: Columns, engine: SqlEngine, query: str) -> None:
     place = columns.folder.parent
     file = next(columns.place.glob("parts/*/messages.0.parquet"))
     before, names = digest(columns.folder), sorted(place.iterdir())
     with socket.create_server(("127.0.0.1", 0)) as server:
         server.setblocking(False)
         where = {"secret": place / "secret.csv", "columns": columns.place, "place": place, "file": file}
-        with pytest.raises(Usage) as told:
+        with pytest.raises(UsageError) as told:
             answer(engine, query.format(**where, port=server.getsockname()[1]))
         with pytest.raises(BlockingIOError):
             server.accept()
@@ -155,13 +155,13 @@ HARMLESS = {
 
 
 @pytest.mark.parametrize("query", HARMLESS.values(), ids=HARMLESS.keys())
-def test_what_only_reads_is_answered(engine: Engine, query: str) -> None:
+def test_what_only_reads_is_answered(engine: SqlEngine, query: str) -> None:
     names, rows = answer(engine, query)
     assert names
     assert rows
 
 
-def test_nothing_of_this_process_is_to_be_seen(engine: Engine) -> None:
+def test_nothing_of_this_process_is_to_be_seen(engine: SqlEngine) -> None:
     _, found = answer(engine, "SELECT list(name || value) FROM duckdb_settings()")
     _, more = answer(engine, "SELECT * FROM duckdb_secrets() UNION ALL SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL")
     assert os.environ["HOME"].encode() not in found + more
@@ -183,17 +183,17 @@ BOMBS = {
 
 @pytest.mark.parametrize("query", BOMBS.values(), ids=BOMBS.keys())
 def test_a_bomb_costs_the_engine_and_nothing_else(columns: Columns, query: str) -> None:
-    with columns.engine(Limits(deadline=3)) as engine:
+    with columns.engine(QueryLimits(deadline=3)) as engine:
         began = time.monotonic()
         with pytest.raises(UnspoolError) as told:
             answer(engine, query)
         assert time.monotonic() - began < 15
-        assert isinstance(told.value, Usage | Refused | Ended)
+        assert isinstance(told.value, UsageError | Refused | EngineStopped)
         assert answer(engine, "SELECT 42") == (["42"], b"[42]\n")
 
 
 def test_a_query_that_takes_too_long_is_ended_with_a_word(columns: Columns) -> None:
-    with columns.engine(Limits(deadline=0.5)) as engine:
+    with columns.engine(QueryLimits(deadline=0.5)) as engine:
         with pytest.raises(Refused) as told:
             answer(engine, BOMBS["time"])
         assert told.value.message == "the query took longer than 0.5 seconds and was ended"
@@ -201,8 +201,8 @@ def test_a_query_that_takes_too_long_is_ended_with_a_word(columns: Columns) -> N
 
 
 def test_the_time_that_the_reader_takes_does_not_count(columns: Columns) -> None:
-    with columns.engine(Limits(deadline=2)) as engine:
-        pieces = engine.ask("SELECT range, repeat('x', 1000) FROM range(20000)", OBJECTS)
+    with columns.engine(QueryLimits(deadline=2)) as engine:
+        pieces = engine.execute("SELECT range, repeat('x', 1000) FROM range(20000)", OBJECTS)
         next(pieces)
         began = time.monotonic()
         while time.monotonic() - began < 2.5:  # longer than the deadline; the pipe is full long before
@@ -215,7 +215,7 @@ def test_an_engine_that_was_killed_is_told_of_and_another_is_started(columns: Co
         answer(engine, "SELECT 1")
         assert engine._process
         engine._process.kill()
-        with pytest.raises(Ended):
+        with pytest.raises(EngineStopped):
             answer(engine, "SELECT 1")
         assert answer(engine, "SELECT 1") == (["1"], b"[1]\n")
 
@@ -228,7 +228,7 @@ from pathlib import Path
 engine = Columns(Path({str(columns.folder)!r}), Path({str(columns.roots[0])!r})).engine()
 answer(engine, "SELECT 1")
 print(engine._process.pid, flush=True)
-engine.ask({BOMBS["time"]!r}, "rows").__next__()
+engine.execute({BOMBS["time"]!r}, "rows").__next__()
 """
     with subprocess.Popen(
         [sys.executable, "-c", program], stdout=subprocess.PIPE, cwd=Path(__file__).parents[3]
@@ -245,9 +245,9 @@ engine.ask({BOMBS["time"]!r}, "rows").__next__()
 RIGHTS = """
 import sys
 from pathlib import Path
-from unspool.store.sql.engine import restrict
+from unspool.store.sql.engine import restrict_process
 place = Path(sys.argv[1])
-if not restrict([str(place / "readable")]):
+if not restrict_process([str(place / "readable")]):
     sys.exit(77)
 assert (place / "readable" / "file").read_text() == "yes"
 for attempt in (
@@ -296,8 +296,8 @@ VALUES = """SELECT 1::HUGEINT << 100 AS huge, 1.50::DECIMAL(4, 2) AS exact, 'NaN
     '{"a": [1]}'::JSON AS json, true AS flag, NULL AS nothing, 'a' AS twice, 'b' AS twice"""
 
 
-def test_values_are_what_the_rule_says(engine: Engine) -> None:
-    _, line = engine.ask(VALUES, OBJECTS)
+def test_values_are_what_the_rule_says(engine: SqlEngine) -> None:
+    _, line = engine.execute(VALUES, OBJECTS)
     assert isinstance(line, bytes)
     assert b'"huge":1267650600228229401496703205376,"exact":1.50,' in line
     assert json.loads(line) == {
@@ -309,8 +309,8 @@ def test_values_are_what_the_rule_says(engine: Engine) -> None:
 
 @settings(max_examples=150, deadline=None)
 @given(st.text(max_size=40))
-def test_any_text_is_answered_or_refused(engine: Engine, query: str) -> None:
-    with suppress(Usage):
+def test_any_text_is_answered_or_refused(engine: SqlEngine, query: str) -> None:
+    with suppress(UsageError):
         answer(engine, query)
     assert engine.is_running
 
@@ -325,4 +325,4 @@ def test_an_explain_hides_nothing(before: str, between: str, option: str, after:
     with duckdb.connect() as connection:
         query = f"{before} EXPLAIN {between} {option} {after} {write}"
         with suppress(duckdb.ParserException):
-            assert refused(connection, query) is not None
+            assert refusal_reason(connection, query) is not None

@@ -9,8 +9,16 @@ from pathlib import Path
 import pytest
 
 from tests.faults.world import World, synced
-from unspool.store.database import open_store
-from unspool.store.sync.changes import Freshness, HomeRow, compare, edition_of, home_around, homes, is_synced, within
+from unspool.store.database import folder_parameters, open_store
+from unspool.store.sync.changes import (
+    FolderChanges,
+    HomeRow,
+    compare_with_disk,
+    data_version,
+    find_home,
+    is_synced,
+    read_homes,
+)
 
 
 @pytest.fixture
@@ -23,9 +31,9 @@ def world(tmp_path: Path) -> World:
     return made
 
 
-def compared(tmp_path: Path, root: Path) -> Freshness:
+def compared(tmp_path: Path, root: Path) -> FolderChanges:
     with closing(open_store(tmp_path / "own")) as database:
-        return compare(database, root)
+        return compare_with_disk(database, root)
 
 
 def test_a_store_is_fresh_until_a_file_changes(world: World, tmp_path: Path) -> None:
@@ -115,25 +123,25 @@ def test_what_is_within_a_folder_is_not_what_begins_with_its_name(tmp_path: Path
         for path in ("/a", "/a/b", "/a/b/c", "/a-b", "/a0", "/a.b", "/A/b"):
             database.execute(insert, (path,))
         query = "SELECT path FROM sources WHERE (path = :root OR (path >= :first AND path < :after)) ORDER BY path"
-        found = [path for (path,) in database.execute(query, within(Path("/a")))]
-        everything = [path for (path,) in database.execute(query, within(Path("/")))]
+        found = [path for (path,) in database.execute(query, folder_parameters(Path("/a")))]
+        everything = [path for (path,) in database.execute(query, folder_parameters(Path("/")))]
     assert found == ["/a", "/a/b", "/a/b/c"]
     assert len(everything) == 7
 
 
 def test_the_innermost_folder_around_a_path_is_its_home() -> None:
     rows = [HomeRow(2, "/a/b", None), HomeRow(1, "/a", 5)]
-    assert home_around(rows, "/a/b/c") == rows[0]
-    assert home_around(rows, "/a/b") == rows[0]
-    assert home_around(rows, "/a/bc") == rows[1]
-    assert home_around(rows, "/ab") is None
-    assert home_around([HomeRow(3, "/", None)], "/x") == HomeRow(3, "/", None)
+    assert find_home(rows, "/a/b/c") == rows[0]
+    assert find_home(rows, "/a/b") == rows[0]
+    assert find_home(rows, "/a/bc") == rows[1]
+    assert find_home(rows, "/ab") is None
+    assert find_home([HomeRow(3, "/", None)], "/x") == HomeRow(3, "/", None)
 
 
 def test_homes_come_with_the_innermost_first_and_know_whether_they_were_read(world: World, tmp_path: Path) -> None:
     with closing(open_store(tmp_path / "own")) as database:
         database.execute("INSERT INTO homes (path) VALUES (?)", (str(world.root / "inner"),))
-        assert [row.path for row in homes(database)] == [str(world.root / "inner"), str(world.root)]
+        assert [row.path for row in read_homes(database)] == [str(world.root / "inner"), str(world.root)]
         assert is_synced(database, world.root / "projects")
         assert not is_synced(database, world.root / "inner")
         assert not is_synced(database, tmp_path)
@@ -141,7 +149,7 @@ def test_homes_come_with_the_innermost_first_and_know_whether_they_were_read(wor
 
 def test_the_edition_changes_when_another_process_writes(world: World, tmp_path: Path) -> None:
     with closing(open_store(tmp_path / "own")) as database, closing(open_store(tmp_path / "own")) as other:
-        before = edition_of(database)
-        assert edition_of(database) == before
+        before = data_version(database)
+        assert data_version(database) == before
         other.execute("UPDATE homes SET synced = 1")
-        assert edition_of(database) != before
+        assert data_version(database) != before

@@ -10,16 +10,16 @@ from pathlib import Path
 import pytest
 
 from tests.faults.world import World, archived, billed, check, counted, rows, synced, tables
-from unspool.demo.write import write
+from unspool.demo.write import write_demo
 from unspool.errors import Refused, UnspoolError
-from unspool.read.scan import Skipped
+from unspool.read.source_tree import Skipped
 from unspool.store.archive.archive import Archive
-from unspool.store.database import open_archive, open_store
+from unspool.store.database import STORE, open_archive, open_store
 from unspool.store.sync.changes import is_filled
-from unspool.store.sync.rebuild import is_sound, rebuild, salvage, set_aside, set_store_aside
-from unspool.store.sync.sync import Wishes
+from unspool.store.sync.rebuild import is_archive_sound, salvage_archive, set_aside
+from unspool.store.sync.sync import SyncOptions, fill_from_archive
 
-PRICED = Wishes(edition="1")
+PRICED = SyncOptions(price_edition="1")
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def step(world: World, own: Path) -> None:
 def rebuilt(folder: Path, at: Callable[[str], None] = lambda _: None) -> list[Skipped]:
     """Fill the store in a folder from the archive."""
     with closing(open_store(folder)) as database, closing(open_archive(folder)) as archive:
-        failed = rebuild(database, Archive(archive), PRICED._replace(at=at), folder)
+        failed = fill_from_archive(database, Archive(archive), PRICED._replace(on_step=at), folder)
         assert is_filled(database)
     return failed
 
@@ -56,7 +56,7 @@ def rebuilt(folder: Path, at: Callable[[str], None] = lambda _: None) -> list[Sk
 def test_a_store_made_again_has_every_row_it_had(world: World, tmp_path: Path) -> None:
     own = tmp_path / "own"
     before = tables(own)
-    set_store_aside(own)
+    set_aside(own, STORE)
     assert rebuilt(own) == []
     report = synced(own, world.root, PRICED)
     assert (report.lines_parsed, report.generations, report.gone) == (0, 0, 1)
@@ -67,11 +67,11 @@ def test_a_store_made_again_has_every_row_it_had(world: World, tmp_path: Path) -
 
 def test_a_realistic_folder_is_made_again_without_reading_its_sessions(tmp_path: Path) -> None:
     own, root = tmp_path / "own", tmp_path / "config"
-    write(root)
+    write_demo(root)
     synced(own, root, PRICED)
     before = tables(own)
     assert before["todos"]
-    set_store_aside(own)
+    set_aside(own, STORE)
     assert rebuilt(own) == []
     report = synced(own, root, PRICED)
     assert (report.bytes_read, report.lines_parsed) == (0, 0)
@@ -80,7 +80,7 @@ def test_a_realistic_folder_is_made_again_without_reading_its_sessions(tmp_path:
 
 def test_files_that_have_gone_or_changed_since_are_made_again_too(world: World, tmp_path: Path) -> None:
     own = tmp_path / "own"
-    set_store_aside(own)
+    set_aside(own, STORE)
     world.append(world.paths[0], 2)
     world.replace(world.paths[1])
     world.delete(world.paths[2])
@@ -111,7 +111,7 @@ def test_making_it_again_goes_on_where_it_was_ended(world: World, tmp_path: Path
         if not left[0]:
             raise Ended
 
-    set_store_aside(own)
+    set_aside(own, STORE)
     with pytest.raises(Ended):
         rebuilt(own, reached)
     with closing(open_store(own)) as database:
@@ -154,12 +154,12 @@ def test_a_damaged_frame_costs_only_its_own_lines(world: World, tmp_path: Path) 
         database.execute("DELETE FROM frames WHERE source_id = ?", (about.id,))
         start = 0
         for number, line in enumerate(lines):  # a frame for each line, and a damaged one
-            from unspool.store.archive.frames import compress
+            from unspool.store.archive.archive import compress
 
             data = bytes(9) if number == 2 else compress(line)
             database.execute("INSERT INTO frames VALUES (?, ?, ?, ?)", (about.id, start, len(line), data))
             start += len(line)
-    set_store_aside(own)
+    set_aside(own, STORE)
     (failed,) = rebuilt(own)
     assert str(failed.path) == gone
     assert "is damaged at" in failed.reason
@@ -176,7 +176,7 @@ def test_a_damaged_frame_of_a_file_that_is_there_is_made_good(world: World, tmp_
     with closing(sqlite3.connect(own / "archive.db", isolation_level=None)) as database:
         about = Archive(database).find(str(path))
         database.execute("UPDATE frames SET data = zeroblob(9) WHERE source_id = ?", (about.id,))
-    set_store_aside(own)
+    set_aside(own, STORE)
     (failed,) = rebuilt(own)
     assert failed.path == path
     report = synced(own, world.root, PRICED)
@@ -198,18 +198,18 @@ def damage(path: Path, *, keep: int = 3) -> None:
 
 def test_what_a_damaged_archive_still_has_goes_into_a_new_one(tmp_path: Path) -> None:
     own, root = tmp_path / "own", tmp_path / "config"
-    write(root)
+    write_demo(root)
     synced(own, root, PRICED)
     whole = archived(own)
     with closing(sqlite3.connect(own / "archive.db")) as database:
         database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    assert is_sound(own)
+    assert is_archive_sound(own)
     damage(own / "archive.db", keep=30)
     damaged = (own / "archive.db").read_bytes()
-    assert not is_sound(own)
-    saved, lost = salvage(own)
+    assert not is_archive_sound(own)
+    saved, lost = salvage_archive(own)
     assert saved > 0
-    assert is_sound(own)
+    assert is_archive_sound(own)
     assert (own / "archive.db.old-1").read_bytes() == damaged
     with closing(open_archive(own)) as database:
         archive = Archive(database)
@@ -219,7 +219,7 @@ def test_what_a_damaged_archive_still_has_goes_into_a_new_one(tmp_path: Path) ->
             if not holes:
                 assert whole[about.path][0].startswith(b"".join(pieces))
             holes.clear()
-    set_store_aside(own)
+    set_aside(own, STORE)
     rebuilt(own)
     synced(own, root, PRICED)
     synced(own, root, PRICED)
@@ -230,8 +230,8 @@ def test_what_a_damaged_archive_still_has_goes_into_a_new_one(tmp_path: Path) ->
 def test_an_archive_that_is_no_database_is_moved_aside(world: World, tmp_path: Path) -> None:
     own = tmp_path / "own"
     (own / "archive.db").write_bytes(b"nothing of the kind" * 1000)
-    assert not is_sound(own)
-    assert salvage(own) == (0, 0)
+    assert not is_archive_sound(own)
+    assert salvage_archive(own) == (0, 0)
     assert (own / "archive.db.old-1").read_bytes().startswith(b"nothing of the kind")
     synced(own, world.root, PRICED)
     assert newest(own) == {str(path): path.read_bytes() for path in world.paths}
@@ -241,8 +241,8 @@ def test_an_archive_of_a_newer_unspool_is_refused(world: World, tmp_path: Path) 
     with closing(sqlite3.connect(tmp_path / "own" / "archive.db", isolation_level=None)) as database:
         database.execute("PRAGMA user_version = 7")
     with pytest.raises(Refused, match="made by a newer unspool"):
-        is_sound(tmp_path / "own")
+        is_archive_sound(tmp_path / "own")
 
 
 def test_without_an_archive_there_is_nothing_to_be_wrong(tmp_path: Path) -> None:
-    assert is_sound(tmp_path)
+    assert is_archive_sound(tmp_path)

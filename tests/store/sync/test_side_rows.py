@@ -20,16 +20,16 @@ from hypothesis import strategies as st
 import unspool
 from tests.real_files import corpus
 from tests.strategies import json_values
-from unspool.demo.write import write
+from unspool.demo.write import write_demo
 from unspool.format.codec import HISTORY, decode
-from unspool.format.entry import Entry
+from unspool.format.records import Entry
 from unspool.format.side_files import json as sidecars
 from unspool.format.side_files import markdown, settings
 from unspool.format.side_files.settings import MASK
-from unspool.format.tools.plans import Task, Todo
-from unspool.read.scan import LINE_KINDS, Kind, Source, scan
+from unspool.format.tools.plans import TaskItem, Todo
+from unspool.read.source_tree import LINE_KINDS, Kind, Source, scan
 from unspool.store.sync import side_rows
-from unspool.store.sync.side_rows import NEEDS_CONTENT, TABLES, history_row, rows
+from unspool.store.sync.side_rows import NEEDS_CONTENT, TABLES, history_row, side_file_rows
 from unspool.testing.build import session, user
 
 SCHEMA = Path(side_rows.__file__).parents[1].joinpath("schema.sql").read_text()
@@ -64,7 +64,7 @@ def kept(source: Source, document: Any) -> dict[str, list[dict[str, Any]]]:
     """Return what the database holds of a file, by table, without what each row says of its file."""
     data = document if isinstance(document, bytes) else json.dumps(document).encode()
     with closing(empty()) as database:
-        put(database, rows(source, data))
+        put(database, side_file_rows(source, data))
         return {
             table: [{key: row[key] for key in row.keys()[1:]} for row in database.execute(f"SELECT * FROM {table}")]
             for table in TABLES[source.kind]
@@ -125,10 +125,10 @@ CASES: list[Case] = [
         {"version": "index_version", "entries": ""},
     ),
     (Todo, Kind.TODOS, "todos", lambda one: [one], {}),
-    (Task, Kind.TASK, "tasks", lambda one: one, {}),
+    (TaskItem, Kind.TASK, "tasks", lambda one: one, {}),
     (sidecars.AgentMeta, Kind.AGENT_META, "agent_meta", lambda one: one, {}),
-    (sidecars.Process, Kind.REGISTRY, "processes", lambda one: one, {}),
-    (sidecars.CustomTitle, Kind.TITLE, "titles", lambda one: one, {}),
+    (sidecars.ProcessEntry, Kind.REGISTRY, "processes", lambda one: one, {}),
+    (sidecars.CustomTitleFile, Kind.TITLE, "titles", lambda one: one, {}),
     (
         sidecars.StatsCache,
         Kind.STATS,
@@ -209,7 +209,7 @@ def stored(value: Any, field: msgspec.structs.FieldInfo) -> Any:
 
 
 def test_no_shape_is_forgotten() -> None:
-    assert {case[0] for case in CASES} | ELSEWHERE == shapes(sidecars) | {Todo, Task}
+    assert {case[0] for case in CASES} | ELSEWHERE == shapes(sidecars) | {Todo, TaskItem}
 
 
 def shapes(module: ModuleType) -> set[type[msgspec.Struct]]:
@@ -231,8 +231,8 @@ def test_the_parts_of_a_plan_and_of_a_memory_have_columns() -> None:
     assert fields(markdown.Heading) <= set(columns("plan_sections")) & set(columns("memory_headings"))
     assert fields(markdown.PlanTask) <= set(columns("plan_tasks"))
     assert fields(markdown.Link) <= set(columns("memory_links"))
-    assert fields(markdown.Plan) == {"title", "sections", "phases", "tasks"}
-    assert fields(markdown.Memory) == {"front_matter", "headings", "links"}
+    assert fields(markdown.PlanDocument) == {"title", "sections", "phases", "tasks"}
+    assert fields(markdown.MemoryDocument) == {"front_matter", "headings", "links"}
 
 
 # What each kind gives
@@ -275,8 +275,8 @@ def test_a_plan_is_joined_to_its_sessions_by_the_slug(tmp_path: Path) -> None:
     with closing(empty()) as database:
         for number, one in enumerate(unspool.open(tmp_path).sessions()):
             add_session(database, number, one.id, one.facts.slug)
-        put(database, rows(source(Kind.PLAN, "/c/plans/calm-paying-heron.md"), PLAN), 1)
-        put(database, rows(source(Kind.PLAN, "/c/plans/other.md"), PLAN), 2)
+        put(database, side_file_rows(source(Kind.PLAN, "/c/plans/calm-paying-heron.md"), PLAN), 1)
+        put(database, side_file_rows(source(Kind.PLAN, "/c/plans/other.md"), PLAN), 2)
         joined = database.execute(
             "SELECT s.session_id, p.source_id FROM sessions s JOIN plans p USING (slug)"
         ).fetchall()
@@ -369,15 +369,15 @@ def test_settings_are_kept_by_the_way_to_each_value() -> None:
 
 
 def test_every_setting_that_is_set_has_a_row() -> None:
-    document = {field.encode_name: value_for(field) for field in msgspec.structs.fields(settings.Settings)}
+    document = {field.encode_name: value_for(field) for field in msgspec.structs.fields(settings.ClaudeCodeSettings)}
     document |= {"permissions": {"defaultMode": "plan"}, "hooks": {"Stop": [{"hooks": [{"type": "command"}]}]}}
     document |= {"attribution": {"pr": "x"}, "statusLine": {"command": "x"}, "sandbox": {"enabled": True}}
     keys = {row["key"].partition(".")[0] for row in kept(source(Kind.SETTINGS), document)["settings"]}
-    assert keys == {field.encode_name for field in msgspec.structs.fields(settings.Settings)}
+    assert keys == {field.encode_name for field in msgspec.structs.fields(settings.ClaudeCodeSettings)}
 
 
 def test_every_field_of_a_hook_is_told() -> None:
-    hook = {field.encode_name: value_for(field) for field in msgspec.structs.fields(settings.Hook)}
+    hook = {field.encode_name: value_for(field) for field in msgspec.structs.fields(settings.HookSettings)}
     document = {"hooks": {"Stop": [{"hooks": [hook, {"server": "s", "tool": "t"}]}], "New": [{"matcher": "x"}]}}
     first, second = kept(source(Kind.SETTINGS), document)["hooks"]
     assert set(json.loads(first["details"])) == set(hook)
@@ -439,7 +439,7 @@ def test_a_line_of_history_that_is_damaged_or_holds_two_is_kept_too() -> None:
 
 
 def test_a_file_of_lines_has_no_rows_of_its_own() -> None:
-    assert [list(rows(source(kind), b"{}")) for kind in LINE_KINDS] == [[], [], [], []]
+    assert [list(side_file_rows(source(kind), b"{}")) for kind in LINE_KINDS] == [[], [], [], []]
 
 
 # Odd and damaged files
@@ -451,7 +451,7 @@ DOCUMENTS = in_order(NEEDS_CONTENT - {Kind.PLAN, Kind.MEMORY})
 @pytest.mark.parametrize("data", [b"", b'{"a', b"5", b'{"\xff', b"[" * 100_000, b'{"env":{"a":"\\ud800"}}'])
 def test_a_damaged_file_is_refused_before_there_is_a_row(kind: Kind, data: bytes) -> None:
     with pytest.raises(msgspec.DecodeError):
-        rows(source(kind), data)
+        side_file_rows(source(kind), data)
 
 
 @pytest.mark.parametrize("depth", [10, 300, 600, 900, 1_200, 50_000])
@@ -459,7 +459,9 @@ def test_what_is_nested_deeply_is_kept_or_refused(depth: int) -> None:
     deep = b'{"a":' * depth + b"1" + b"}" * depth
     for kind, name in [(Kind.TASK, b"metadata"), (Kind.SETTINGS, b"enabledPlugins"), (Kind.WORKFLOW, b"result")]:
         with suppress(msgspec.DecodeError):
-            assert [table for table, _ in rows(source(kind), b'{"%s":%s}' % (name, deep))][:1] == [TABLES[kind][0]]
+            assert [table for table, _ in side_file_rows(source(kind), b'{"%s":%s}' % (name, deep))][:1] == [
+                TABLES[kind][0]
+            ]
 
 
 @pytest.mark.parametrize("kind", in_order(NEEDS_CONTENT - {Kind.TODOS}))
@@ -493,7 +495,11 @@ def test_a_name_with_a_nul_is_asked_for_nothing() -> None:
 
 
 NAMES = sorted(
-    {name for shape in shapes(sidecars) | shapes(settings) | {Todo, Task} for name in shape.__struct_encode_fields__}
+    {
+        name
+        for shape in shapes(sidecars) | shapes(settings) | {Todo, TaskItem}
+        for name in shape.__struct_encode_fields__
+    }
 )
 numbers = st.integers(-(2**70), 2**70) | st.floats(allow_nan=False, allow_infinity=False)
 values = st.recursive(
@@ -536,7 +542,7 @@ def test_sqlite_takes_the_rows_of_any_text(text: str) -> None:
 
 
 def test_every_side_file_of_the_demo_fills_its_tables(tmp_path: Path) -> None:
-    write(tmp_path / "demo")
+    write_demo(tmp_path / "demo")
     filled = fill(tmp_path / "demo")
     missing = {"workflows", "workflow_steps"}  # the demo has none
     assert filled == {table for names in TABLES.values() for table in names} - missing
@@ -555,7 +561,7 @@ def fill(root: Path) -> set[str]:
                 items = decode_all(found.path.read_bytes())
                 made = [in_generation(history_row(item)) for item in items if isinstance(item, Entry)]
             elif found.kind in TABLES:
-                made = list(rows(found, found.path.read_bytes() if found.kind in NEEDS_CONTENT else b""))
+                made = list(side_file_rows(found, found.path.read_bytes() if found.kind in NEEDS_CONTENT else b""))
             else:
                 continue
             put(database, made, number)

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from tests.faults.world import World, archived, check, counted, rows, synced, tables
-from unspool.demo.write import write
-from unspool.store.sync.sync import STEPS, Wishes
+from unspool.demo.write import write_demo
+from unspool.store.sync.sync import STEPS, SyncOptions
 from unspool.testing.build import assistant, session, text, user
 
 S = [f"{number}0000000-0000-4000-8000-00000000000{number}" for number in range(10)]
@@ -46,7 +46,7 @@ def reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs /proc")
 def test_a_tree_that_has_not_changed_is_not_read(tmp_path: Path, reads: list[int]) -> None:
-    write(tmp_path / "config")
+    write_demo(tmp_path / "config")
     first = synced(tmp_path / "own", tmp_path / "config")
     assert first.lines_parsed > 500
     assert sum(reads) > 500_000
@@ -79,7 +79,7 @@ def test_the_steps_are_told_in_order(world: World, tmp_path: Path) -> None:
     (world.root / "plans").mkdir()
     (world.root / "plans" / "a.md").write_text("# A\n")
     (world.root / "history.jsonl").touch()
-    synced(tmp_path / "own", world.root, Wishes(at=told.append))
+    synced(tmp_path / "own", world.root, SyncOptions(on_step=told.append))
     transactions = ["read", "archived", "written", "counted", "committed"]
     side = [step for step in transactions if step != "counted"]
     assert told == ["looked", *transactions, *side, "missed", "done"]
@@ -129,7 +129,7 @@ def test_a_sync_that_was_ended_at_any_step_is_made_good_by_the_next(world: World
             raise Ended
 
     with pytest.raises(Ended):
-        synced(tmp_path / "own", world.root, Wishes(at=reached))
+        synced(tmp_path / "own", world.root, SyncOptions(on_step=reached))
     world.append(world.paths[1], 1)
     synced(tmp_path / "own", world.root)
     world.synced()
@@ -158,20 +158,20 @@ def test_a_file_rewritten_in_the_middle_is_found_by_comparing_every_byte(
         world.append(path, 1)
     if not stamped:
         os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
-    report = synced(tmp_path / "own", world.root, Wishes(deep=True))
+    report = synced(tmp_path / "own", world.root, SyncOptions(deep=True))
     world.synced()
     assert report.generations == 1
     assert len(world.seen[str(path)]) == 2
     check(world, tmp_path / "own", tmp_path / "fresh")
-    assert synced(tmp_path / "own", world.root, Wishes(deep=True)).generations == 0
+    assert synced(tmp_path / "own", world.root, SyncOptions(deep=True)).generations == 0
 
 
 DEEP = """
 import sys
 from pathlib import Path
 from tests.faults.world import synced
-from unspool.store.sync import Wishes
-print(synced(Path(sys.argv[1]), Path(sys.argv[2]), Wishes(archive=False, deep=True)).generations)
+from unspool.store.sync.sync import SyncOptions
+print(synced(Path(sys.argv[1]), Path(sys.argv[2]), SyncOptions(archive=False, deep=True)).generations)
 """
 
 
@@ -179,7 +179,7 @@ def test_without_an_archive_too_a_session_that_has_not_changed_compares_equal_in
     world: World, tmp_path: Path
 ) -> None:
     path = grown(world)
-    synced(tmp_path / "own", world.root, Wishes(archive=False))
+    synced(tmp_path / "own", world.root, SyncOptions(archive=False))
 
     def generations() -> int:
         command = [sys.executable, "-c", DEEP, str(tmp_path / "own"), str(world.root)]
@@ -195,7 +195,7 @@ def test_without_an_archive_too_a_session_that_has_not_changed_compares_equal_in
 
 
 def test_an_archive_that_was_off_is_made_good_when_it_is_on_again(world: World, tmp_path: Path) -> None:
-    own, off = tmp_path / "own", Wishes(archive=False)
+    own, off = tmp_path / "own", SyncOptions(archive=False)
     synced(own, world.root, off)
     assert archived(own) == {}
     synced(own, world.root)
@@ -327,13 +327,13 @@ def test_other_prices_count_everything_again(world: World, tmp_path: Path) -> No
         with closing(sqlite3.connect(tmp_path / "own" / "store.db")) as database:
             return int(database.execute("SELECT sum(cost_micros) FROM answers WHERE counted = 1").fetchone()[0])
 
-    synced(tmp_path / "own", world.root, Wishes(edition="1"))
+    synced(tmp_path / "own", world.root, SyncOptions(price_edition="1"))
     before, responses = cost(), counted(tmp_path / "own")
     price = Price(model="claude-opus-4-5-20251101", rates=Rates(10**6, 0, 0, 0, 0))
-    synced(tmp_path / "own", world.root, Wishes(edition="2", prices=(price,)))
+    synced(tmp_path / "own", world.root, SyncOptions(price_edition="2", prices=(price,)))
     assert cost() != before
     assert counted(tmp_path / "own") == responses
-    synced(tmp_path / "own", world.root, Wishes(edition="1"))
+    synced(tmp_path / "own", world.root, SyncOptions(price_edition="1"))
     assert cost() == before
 
 

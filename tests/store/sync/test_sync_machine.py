@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, rule
 
 from tests.faults.world import SEEN, World, check, synced
-from unspool.store.sync.sync import STEPS, Wishes
+from unspool.store.sync.sync import STEPS, SyncOptions
 
 cuts = st.integers(0, 5000)
 counts = st.integers(1, 5)
@@ -88,7 +88,7 @@ class Syncing(RuleBasedStateMachine):
 
     @rule(deep=st.booleans())
     def sync(self, deep: bool) -> None:
-        synced(self._folder, self._world.root, Wishes(deep=deep))
+        synced(self._folder, self._world.root, SyncOptions(deep=deep))
         self._world.synced()
 
     @rule(step=st.sampled_from(STEPS[1:]), grown=st.booleans())
@@ -102,7 +102,7 @@ class Syncing(RuleBasedStateMachine):
                 raise Ended
 
         with suppress(Ended):
-            synced(self._folder, self._world.root, Wishes(at=reached))
+            synced(self._folder, self._world.root, SyncOptions(on_step=reached))
         if grown:
             for path in self._world.paths:
                 self._world.append(path, 1)

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from tests.faults.world import synced
-from tests.store.usage.test_ledger_store import EXACT, from_files, sums
+from tests.store.usage.test_ledger import EXACT, from_files, sums
 from unspool.prices.responses import Response
 from unspool.store.sync import write_rows
-from unspool.store.sync.write_rows import Repeats
+from unspool.store.sync.write_rows import RepeatedIds
 from unspool.testing.build import assistant, session, user
 
 S = [f"{number}0000000-0000-4000-8000-00000000000{number}" for number in range(4)]
@@ -21,20 +21,20 @@ def met(*ids: str) -> list[Response]:
 
 
 def test_in_a_new_home_only_what_was_met_twice_is_looked_up() -> None:
-    found = Repeats(is_all=True)
-    found.meet(met("a", "b"))
-    assert list(found.again(["a", "b"])) == []
-    found.meet(met("b", "c"))
-    assert list(found.again(["a", "b", "c"])) == ["b"]
-    assert list(found.again(["c"])) == []
+    found = RepeatedIds(is_complete=True)
+    found.add(met("a", "b"))
+    assert list(found.filter(["a", "b"])) == []
+    found.add(met("b", "c"))
+    assert list(found.filter(["a", "b", "c"])) == ["b"]
+    assert list(found.filter(["c"])) == []
 
 
 def test_where_others_may_be_all_are_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert list(Repeats(is_all=False).again(["a"])) == ["a"]
-    monkeypatch.setattr(write_rows, "HELD", 2)
-    found = Repeats(is_all=True)
-    found.meet(met("a", "b", "c"))
-    assert list(found.again(["a", "b", "c"])) == ["a", "b", "c"]
+    assert list(RepeatedIds(is_complete=False).filter(["a"])) == ["a"]
+    monkeypatch.setattr(write_rows, "MAX_HELD_IDS", 2)
+    found = RepeatedIds(is_complete=True)
+    found.add(met("a", "b", "c"))
+    assert list(found.filter(["a", "b", "c"])) == ["a", "b", "c"]
 
 
 @pytest.mark.parametrize("at_once", [True, False])

@@ -13,61 +13,64 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unspool.errors import Usage
-from unspool.prices.from_entries import responses
-from unspool.store.usage.ledger import Explained, Line, Sum, milliseconds
-from unspool.store.usage.report import PERIODS, Figures, Report, added, days, explained, report, zone_of
+from unspool.errors import UsageError
+from unspool.prices.from_entries import responses_of_entries
+from unspool.store.times import milliseconds, parse_zone, zone_offsets
+from unspool.store.usage.ledger import ExplainedLine, UsageExplanation, UsageSum
+from unspool.store.usage.report import PERIODS, UsageFigures, UsageReport, build_report, explanation_data, total_of_sums
 from unspool.testing.build import assistant, session
 
 ZONES = ["UTC", "Europe/Berlin", "America/Los_Angeles", "Asia/Kolkata", "Asia/Kathmandu", "+05:45", "-09:30"]
 PLAIN = [period for period in PERIODS if period != "blocks"]
-SUMMED = [name for name in Figures._fields if name != "models"]
+SUMMED = [name for name in UsageFigures._fields if name != "models"]
 
 names = st.none() | st.sampled_from(["", "a", "b", "claude-opus-4-5-20251101", "glm"])
 counts = st.integers(0, 10**9)
 times = st.none() | st.integers(milliseconds("2025-10-01T00:00Z") or 0, milliseconds("2026-11-30T00:00Z") or 0)
-sums: st.SearchStrategy[list[Sum]] = st.lists(st.builds(Sum, times, *[names] * 5, *[counts] * 12), max_size=12)
-zones = st.sampled_from(ZONES).map(zone_of)
+sums: st.SearchStrategy[list[UsageSum]] = st.lists(
+    st.builds(UsageSum, times, *[names] * 5, *[counts] * 12), max_size=12
+)
+zones = st.sampled_from(ZONES).map(parse_zone)
 
 
-def made(time: str | None = "2026-01-05T09:00:00Z", **fields: Any) -> Sum:
+def made(time: str | None = "2026-01-05T09:00:00Z", **fields: Any) -> UsageSum:
     """Return a sum with a few things said of it."""
-    nothing = Sum(milliseconds(time), None, None, None, None, None, *[0] * 12)
+    nothing = UsageSum(milliseconds(time), None, None, None, None, None, *[0] * 12)
     return nothing._replace(responses=1, **fields)
 
 
-def keys(found: Report) -> list[Any]:
+def keys(found: UsageReport) -> list[Any]:
     """Return what the rows are known by."""
     return [row.labels[PERIODS[found.period].labels[0]] for row in found.rows]
 
 
 @given(sums, zones)
-def test_rows_add_up_to_the_totals_and_these_are_of_all(sums: list[Sum], zone: tzinfo | None) -> None:
+def test_rows_add_up_to_the_totals_and_these_are_of_all(sums: list[UsageSum], zone: tzinfo | None) -> None:
     for period in PLAIN:
-        found = report(period, sums, zone)
-        assert found.totals == added(sums)
+        found = build_report(period, sums, zone)
+        assert found.totals == total_of_sums(sums)
         for name in SUMMED:
             assert sum(getattr(row.figures, name) for row in found.rows) == getattr(found.totals, name)
 
 
 @given(sums, zones, st.randoms(use_true_random=False))
-def test_the_order_of_the_sums_changes_nothing(sums: list[Sum], zone: tzinfo | None, random: Any) -> None:
+def test_the_order_of_the_sums_changes_nothing(sums: list[UsageSum], zone: tzinfo | None, random: Any) -> None:
     shuffled = random.sample(sums, len(sums))
     for period in PLAIN:
-        assert report(period, shuffled, zone) == report(period, sums, zone)
+        assert build_report(period, shuffled, zone) == build_report(period, sums, zone)
 
 
 @given(sums)
-def test_no_two_rows_have_the_same_key(sums: list[Sum]) -> None:
+def test_no_two_rows_have_the_same_key(sums: list[UsageSum]) -> None:
     for period in PLAIN:
-        rows = report(period, sums, UTC).rows
+        rows = build_report(period, sums, UTC).rows
         known = PERIODS[period].labels[: 2 if period == "agent" else 1]
         assert len({tuple(row.labels[name] for name in known) for row in rows}) == len(rows)
 
 
 @given(sums, zones)
-def test_weeks_and_months_contain_their_days(sums: list[Sum], zone: tzinfo | None) -> None:
-    days = {row.labels["date"]: row.figures.responses for row in report("daily", sums, zone).rows}
+def test_weeks_and_months_contain_their_days(sums: list[UsageSum], zone: tzinfo | None) -> None:
+    days = {row.labels["date"]: row.figures.responses for row in build_report("daily", sums, zone).rows}
     weeks, months = dict[str | None, int](), dict[str | None, int]()
     for day, count in days.items():
         monday = None
@@ -77,23 +80,23 @@ def test_weeks_and_months_contain_their_days(sums: list[Sum], zone: tzinfo | Non
         weeks[monday] = weeks.get(monday, 0) + count
         month = day[:7] if day else None
         months[month] = months.get(month, 0) + count
-    assert {row.labels["week"]: row.figures.responses for row in report("weekly", sums, zone).rows} == weeks
-    assert {row.labels["month"]: row.figures.responses for row in report("monthly", sums, zone).rows} == months
+    assert {row.labels["week"]: row.figures.responses for row in build_report("weekly", sums, zone).rows} == weeks
+    assert {row.labels["month"]: row.figures.responses for row in build_report("monthly", sums, zone).rows} == months
 
 
 @given(sums, zones)
-def test_a_day_is_that_of_each_response_by_itself(sums: list[Sum], zone: tzinfo | None) -> None:
+def test_a_day_is_that_of_each_response_by_itself(sums: list[UsageSum], zone: tzinfo | None) -> None:
     seconds = [None if one.time is None else one.time // 1000 for one in sums]
     days = Counter(None if at is None else str(datetime.fromtimestamp(at, zone).date()) for at in seconds)
-    found = report("daily", [one._replace(responses=1) for one in sums], zone)
+    found = build_report("daily", [one._replace(responses=1) for one in sums], zone)
     assert {row.labels["date"]: row.figures.responses for row in found.rows} == days
 
 
 @given(sums, zones)
-def test_all_moments_of_a_quarter_of_an_hour_are_on_one_day(sums: list[Sum], zone: tzinfo | None) -> None:
+def test_all_moments_of_a_quarter_of_an_hour_are_on_one_day(sums: list[UsageSum], zone: tzinfo | None) -> None:
     quarter = 15 * 60 * 1000
     moved = [one._replace(time=one.time // quarter * quarter) if one.time is not None else one for one in sums]
-    assert report("daily", moved, zone) == report("daily", sums, zone)
+    assert build_report("daily", moved, zone) == build_report("daily", sums, zone)
 
 
 @pytest.mark.parametrize(
@@ -117,26 +120,26 @@ def test_all_moments_of_a_quarter_of_an_hour_are_on_one_day(sums: list[Sum], zon
     ],
 )
 def test_a_day_is_that_of_the_zone(time: str | None, zone: str, day: str | None) -> None:
-    assert keys(report("daily", [made(time)], zone_of(zone))) == [day]
+    assert keys(build_report("daily", [made(time)], parse_zone(zone))) == [day]
 
 
 def test_a_week_is_named_by_its_monday() -> None:
     sums = [made("2025-12-28T23:59:59Z"), made("2025-12-29T00:00:00Z"), made("2026-01-04T23:59:59Z")]
-    found = report("weekly", sums, UTC)
+    found = build_report("weekly", sums, UTC)
     assert [(row.labels["week"], row.figures.responses) for row in found.rows] == [("2025-12-22", 1), ("2025-12-29", 2)]
-    assert keys(report("weekly", [made("0001-01-03T00:00:00Z")], UTC)) == ["0001-01-01"]
+    assert keys(build_report("weekly", [made("0001-01-03T00:00:00Z")], UTC)) == ["0001-01-01"]
 
 
 def test_times_come_oldest_first_and_what_has_none_comes_last() -> None:
     sums = [made("2026-01-06T00:00:00Z"), made(None), made("2026-01-05T00:00:00Z")]
-    assert keys(report("daily", sums, UTC)) == ["2026-01-05", "2026-01-06", None]
-    assert keys(report("daily", sums, UTC, "desc")) == ["2026-01-06", "2026-01-05", None]
+    assert keys(build_report("daily", sums, UTC)) == ["2026-01-05", "2026-01-06", None]
+    assert keys(build_report("daily", sums, UTC, "desc")) == ["2026-01-06", "2026-01-05", None]
 
 
 def test_all_else_comes_by_cost_the_largest_first() -> None:
     sums = [made(branch="a", cost_micros=1), made(branch="b", cost_micros=3), made(branch="", cost_micros=2)]
-    assert keys(report("branch", sums, UTC)) == ["b", None, "a"]
-    assert keys(report("branch", sums, UTC, "asc")) == ["a", None, "b"]
+    assert keys(build_report("branch", sums, UTC)) == ["b", None, "a"]
+    assert keys(build_report("branch", sums, UTC, "asc")) == ["a", None, "b"]
 
 
 def test_a_session_tells_its_project_and_from_when_to_when_it_was() -> None:
@@ -146,7 +149,7 @@ def test_a_session_tells_its_project_and_from_when_to_when_it_was() -> None:
         made(None, session="s", project="none"),
         made(None, session="t"),
     ]
-    first, second = report("session", sums, zone_of("+01:00")).rows
+    first, second = build_report("session", sums, parse_zone("+01:00")).rows
     assert first.labels == {
         "session": "s",
         "project": "shop",
@@ -159,25 +162,26 @@ def test_a_session_tells_its_project_and_from_when_to_when_it_was() -> None:
 def test_the_main_chain_is_one_row_and_each_agent_of_a_session_another() -> None:
     sums = [made(session="s"), made(session="t"), made(session="s", agent="a"), made(session="t", agent="a")]
     found = [
-        (row.labels["agent"], row.labels["session"], row.figures.responses) for row in report("agent", sums, UTC)[1]
+        (row.labels["agent"], row.labels["session"], row.figures.responses)
+        for row in build_report("agent", sums, UTC)[1]
     ]
     assert sorted(found, key=str) == [("a", "s", 1), ("a", "t", 1), ("main", None, 2)]
 
 
 def test_an_agent_called_main_is_not_the_main_chain() -> None:
-    found = report("agent", [made(session="s"), made(session="s", agent="main")], UTC)
+    found = build_report("agent", [made(session="s"), made(session="s", agent="main")], UTC)
     assert len(found.rows) == 2
 
 
 def test_models_without_a_price_are_named() -> None:
     sums = [made(model="glm", unpriced_tokens=5), made(unpriced_tokens=1), made(model="claude-opus-4-5")]
-    assert report("daily", sums, UTC).unpriced == ("", "glm")
+    assert build_report("daily", sums, UTC).unpriced == ("", "glm")
 
 
 def test_a_row_has_the_promised_fields_its_key_first() -> None:
     sums = [made(model="b", input_tokens=1, output_tokens=2, cache_read_tokens=4, cache_write_5m_tokens=8)]
     sums += [made(model="a", cache_write_1h_tokens=16, web_searches=1, cost_micros=9, estimated_responses=1)]
-    assert report("daily", sums, UTC).data()["rows"] == [
+    assert build_report("daily", sums, UTC).data()["rows"] == [
         {
             "date": "2026-01-05",
             "input_tokens": 1,
@@ -201,7 +205,7 @@ def test_a_row_has_the_promised_fields_its_key_first() -> None:
 
 @pytest.mark.parametrize("period", PLAIN)
 def test_no_responses_are_no_rows_and_zeros(period: str) -> None:
-    found = report(period, [], UTC)
+    found = build_report(period, [], UTC)
     assert found.rows == []
     assert set(found.totals) == {0, ()}
 
@@ -220,35 +224,35 @@ def test_no_responses_are_no_rows_and_zeros(period: str) -> None:
     ],
 )
 def test_a_zone_is_a_name_or_an_offset(text: str, zone: tzinfo | None) -> None:
-    assert zone_of(text) == zone
+    assert parse_zone(text) == zone
 
 
 @pytest.mark.parametrize(
     "text", ["", "Mars/Olympus", "America", "../etc/passwd", "/etc/passwd", "+25:00", "+01:07", "é", "a\0b"]
 )
 def test_what_is_no_zone_is_refused(text: str) -> None:
-    with pytest.raises(Usage, match="no such time zone") as error:
-        zone_of(text)
+    with pytest.raises(UsageError, match="no such time zone") as error:
+        parse_zone(text)
     assert error.value.hint
 
 
 @given(st.text(max_size=8))
 def test_any_text_is_a_zone_or_refused(text: str) -> None:
     try:
-        zone = zone_of(text)
-    except Usage:
+        zone = parse_zone(text)
+    except UsageError:
         return
     assert datetime(2026, 1, 5, tzinfo=UTC).astimezone(zone).tzinfo is not None
 
 
 def test_what_was_merged_says_where_its_response_was_counted() -> None:
-    (response,) = responses(session(assistant("hi", usage={"output_tokens": 7})).entries)
-    lines = Explained(
-        counted=[Line("a", 10, "priced", "m", response, 5), Line("c", 1, "priced", "n")],
-        merged=[Line("b", 20, "a copy", "m"), Line("b", 30, "a copy", "gone")],
-        dropped=[Line("b", 0, "synthetic")],
+    (response,) = responses_of_entries(session(assistant("hi", usage={"output_tokens": 7})).entries)
+    lines = UsageExplanation(
+        counted=[ExplainedLine("a", 10, "priced", "m", response, 5), ExplainedLine("c", 1, "priced", "n")],
+        merged=[ExplainedLine("b", 20, "a copy", "m"), ExplainedLine("b", 30, "a copy", "gone")],
+        dropped=[ExplainedLine("b", 0, "synthetic")],
     )
-    data = explained(lines)
+    data = explanation_data(lines)
     assert data["counted"][0]["output_tokens"] == 7
     assert data["counted"][0]["cache_write_tokens"] == 200
     assert data["counted"][1] == {"file": "c", "offset": 1, "id": "n", "cost_micros": 0, "why": "priced"}
@@ -271,8 +275,8 @@ def test_nothing_heavy_is_loaded_before_a_report_is_asked_for(module: str) -> No
     st.datetimes(datetime(2020, 1, 2), datetime(2039, 12, 30)),
 )
 def test_the_day_of_a_time_is_known_without_asking_the_zone(name: str, moment: datetime) -> None:
-    zone = zone_of(name)
+    zone = parse_zone(name)
     time = (moment.replace(tzinfo=UTC) - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
-    ahead = next(ahead for until, ahead in days(zone) if time < until)
+    ahead = next(ahead for until, ahead in zone_offsets(zone) if time < until)
     day = moment.replace(tzinfo=UTC).astimezone(zone).date()
     assert (time + ahead) // 86_400_000 == (day - date(1970, 1, 1)).days

@@ -18,7 +18,7 @@ from urllib.parse import parse_qs, quote, urlencode, urlsplit
 import pytest
 
 from tests.serving import Served, serving
-from unspool.demo.write import write
+from unspool.demo.write import write_demo
 from unspool.testing.build import assistant, note, session, tool_result, tool_use, user
 
 S = [f"{number}0000000-0000-4000-8000-00000000000{number}" for number in range(10)]
@@ -60,7 +60,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     """A server on the demo folder, with a session in which everything is hostile."""
     folder = tmp_path_factory.mktemp("lists")
     config = folder / "claude"
-    write(config)
+    write_demo(config)
     hostile(config)
     with serving(config, home=folder / "unspool") as served:
         served.enter()

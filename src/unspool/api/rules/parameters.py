@@ -1,237 +1,248 @@
-"""What stands beside the messages: model, limits, thinking, system, tools, cache marks."""
+"""Checks all of a request besides its messages: model, limits, thinking, system prompt, tools, cache marks."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
-from unspool.api.rules.problem import Json, Problem, at, blocks, extras, is_block, number, tags, text_of, whole
+from unspool.api.rules.problem import (
+    NOT_A_STRING,
+    NOT_AN_ARRAY,
+    NOT_AN_OBJECT,
+    Json,
+    Problem,
+    check_extra_fields,
+    check_string,
+    is_block,
+    is_integer,
+    is_number,
+    numbered_blocks,
+    quote_names,
+    refuse,
+    refuse_tag,
+    refuse_value,
+)
 
-KNOWN = {
+KNOWN_PARAMETERS = {
     "model", "messages", "max_tokens", "system", "metadata", "stop_sequences", "stream", "temperature", "top_k",
     "top_p", "tools", "tool_choice", "thinking", "service_tier", "container", "cache_control", "output_config",
     "inference_geo",
 }  # fmt: skip
-CHOICES = ("auto", "any", "tool", "none")
-THINKING = ("enabled", "disabled", "adaptive")
-LEAST = 1024
-"""The smallest budget for thinking."""
-MARKS = 4
-"""The most cache marks of a request."""
-_TOOL = re.compile(r"[a-zA-Z0-9_-]{1,128}")
+TOOL_CHOICES = ("auto", "any", "tool", "none")
+THINKING_MODES = ("enabled", "disabled", "adaptive")
+MIN_THINKING_BUDGET = 1024
+MAX_CACHE_MARKS = 4
+_TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,128}")
 _INTERLEAVED = "interleaved-thinking-2025-05-14"
-"""With this beta a budget is for several thoughts, and may be larger than one answer."""
+"""With this beta a budget is for several thoughts, and may be larger than one response."""
+_BLANK_TEXT = "text content blocks must contain non-whitespace text"
 
 
-def parameters(body: Json, betas: frozenset[str], *, counting: bool) -> Iterator[Problem]:
-    """Check all that is not a message. Counting tokens needs no limit."""
+def check_parameters(body: Json, betas: frozenset[str], *, counting: bool) -> Iterator[Problem]:
+    """Check everything that is not a message. Counting tokens needs no limit."""
+    # A beta may add parameters that are not known here.
     if not betas:
-        yield from extras(body, "", KNOWN)
-    yield from text_of(body, "", "model")
+        yield from check_extra_fields(body, "", KNOWN_PARAMETERS)
+    yield from check_string(body, "", "model")
     if body.get("model") == "":
-        yield at("model", "String should have at least 1 character")
-    yield from _limit(body, required=not counting)
-    yield from _sampling(body)
-    yield from _thinking(body, betas)
-    yield from _system(body.get("system", ""))
-    yield from _tools(body)
-    yield from _choice(body)
-    yield from _marks(body)
+        yield refuse("model", "String should have at least 1 character")
+    yield from _check_limit(body.get("max_tokens"), required=not counting)
+    yield from _check_sampling(body)
+    yield from _check_thinking_mode(body, betas)
+    yield from _check_system(body.get("system", ""))
+    yield from _check_tools(body.get("tools", []))
+    yield from _check_tool_choice(body.get("tool_choice"), body.get("tools"))
+    yield from _check_cache_marks(body)
 
 
-def thinks(body: Json) -> str:
+def thinking_mode(body: Json) -> str:
     """Return how thinking is switched: enabled, adaptive or disabled."""
     given = body.get("thinking")
     kind = given.get("type") if isinstance(given, dict) else None
-    return kind if kind in THINKING else "disabled"
+    return kind if kind in THINKING_MODES else "disabled"
 
 
-def _limit(body: Json, *, required: bool) -> Iterator[Problem]:
-    limit = body.get("max_tokens")
+def _check_limit(limit: object, *, required: bool) -> Iterator[Problem]:
     if limit is None:
         if required:
-            yield at("max_tokens", "Field required")
-    elif not whole(limit):
-        yield at("max_tokens", "Input should be a valid integer")
+            yield refuse("max_tokens", "Field required")
+    elif not is_integer(limit):
+        yield refuse("max_tokens", "Input should be a valid integer")
     elif limit < 1:
-        yield at("max_tokens", "Input should be greater than or equal to 1")
+        yield refuse("max_tokens", "Input should be greater than or equal to 1")
 
 
-def _sampling(body: Json) -> Iterator[Problem]:
-    for key in ("temperature", "top_p"):
-        if key in body and not (number(body[key]) and 0 <= body[key] <= 1):
-            yield at(key, "Input should be a valid number from 0 to 1")
-    if "top_k" in body and not (whole(body["top_k"]) and body["top_k"] >= 0):
-        yield at("top_k", "Input should be a valid integer greater than or equal to 0")
-    if not isinstance(body.get("stream", False), bool):
-        yield at("stream", "Input should be a valid boolean")
+def _is_fraction(value: object) -> bool:
+    return is_number(value) and 0 <= value <= 1
+
+
+_SAMPLING: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
+    ("temperature", _is_fraction, "Input should be a valid number from 0 to 1"),
+    ("top_p", _is_fraction, "Input should be a valid number from 0 to 1"),
+    (
+        "top_k",
+        lambda value: is_integer(value) and value >= 0,
+        "Input should be a valid integer greater than or equal to 0",
+    ),
+    ("stream", lambda value: isinstance(value, bool), "Input should be a valid boolean"),
+)
+
+
+def _check_sampling(body: Json) -> Iterator[Problem]:
+    for key, is_valid, words in _SAMPLING:
+        if key in body and not is_valid(body[key]):
+            yield refuse(key, words)
     stops = body.get("stop_sequences", [])
     if not isinstance(stops, list) or not all(isinstance(stop, str) for stop in stops):
-        yield at("stop_sequences", "Input should be a valid array of strings")
+        yield refuse("stop_sequences", "Input should be a valid array of strings")
     elif not all(stop.strip() for stop in stops):
-        yield at("stop_sequences", "each stop sequence must contain non-whitespace")
+        yield refuse("stop_sequences", "each stop sequence must contain non-whitespace")
     if not isinstance(body.get("metadata", {}), dict):
-        yield at("metadata", "Input should be a valid dictionary or object")
+        yield refuse("metadata", NOT_AN_OBJECT)
 
 
-def _thinking(body: Json, betas: frozenset[str]) -> Iterator[Problem]:
+def _check_thinking_mode(body: Json, betas: frozenset[str]) -> Iterator[Problem]:
     given = body.get("thinking")
     if given is None:
         return
     if not is_block(given):
-        yield at("thinking", "Input should be a valid dictionary or object with a type")
+        yield refuse("thinking", f"{NOT_AN_OBJECT} with a type")
         return
     kind = given["type"]
-    if kind not in THINKING:
-        words = f"Input tag '{kind}' found using 'type' does not match any of the expected tags: {tags(THINKING)}"
-        yield at("thinking", words)
+    if kind not in THINKING_MODES:
+        yield refuse_tag("thinking", kind, THINKING_MODES)
     if kind == "enabled":
-        yield from _budget(given, body.get("max_tokens"), betas)
+        yield from _check_budget(given.get("budget_tokens"), body.get("max_tokens"), betas)
         if isinstance(choice := body.get("tool_choice"), dict) and choice.get("type") in ("any", "tool"):
-            yield at("", "Thinking may not be enabled when tool_choice forces tool use.")
-    if kind in ("enabled", "adaptive"):
-        yield from _fixed(body)
-
-
-def _budget(given: Json, limit: object, betas: frozenset[str]) -> Iterator[Problem]:
-    budget = given.get("budget_tokens")
-    if budget is None:
-        yield at("thinking.enabled.budget_tokens", "Field required")
-    elif not isinstance(budget, int) or isinstance(budget, bool):
-        yield at("thinking.enabled.budget_tokens", "Input should be a valid integer")
-    elif budget < LEAST:
-        yield at("thinking.enabled.budget_tokens", f"Input should be greater than or equal to {LEAST}")
-    elif isinstance(limit, int) and budget >= limit and _INTERLEAVED not in betas:
-        yield at("", "`max_tokens` must be greater than `thinking.budget_tokens`.")
-
-
-def _fixed(body: Json) -> Iterator[Problem]:
-    """What may not be set while a model thinks."""
+            yield refuse("", "Thinking may not be enabled when tool_choice forces tool use.")
+    if kind not in ("enabled", "adaptive"):
+        return
+    while_thinking = "when thinking is enabled or in adaptive mode."
     if body.get("temperature", 1) != 1:
-        yield at("", "`temperature` may only be set to 1 when thinking is enabled or in adaptive mode.")
-    if number(body.get("top_p")) and body["top_p"] < 0.95:
-        yield at(
-            "", "`top_p` must be greater than or equal to 0.95 or unset when thinking is enabled or in adaptive mode."
-        )
+        yield refuse("", f"`temperature` may only be set to 1 {while_thinking}")
+    if is_number(top_p := body.get("top_p")) and top_p < 0.95:
+        yield refuse("", f"`top_p` must be greater than or equal to 0.95 or unset {while_thinking}")
     if body.get("top_k") is not None:
-        yield at("", "`top_k` must be unset when thinking is enabled or in adaptive mode.")
+        yield refuse("", f"`top_k` must be unset {while_thinking}")
 
 
-def _system(system: object) -> Iterator[Problem]:
+def _check_budget(budget: object, limit: object, betas: frozenset[str]) -> Iterator[Problem]:
+    path = "thinking.enabled.budget_tokens"
+    if not is_integer(budget):
+        yield refuse_value(path, budget, "Input should be a valid integer")
+    elif budget < MIN_THINKING_BUDGET:
+        yield refuse(path, f"Input should be greater than or equal to {MIN_THINKING_BUDGET}")
+    elif isinstance(limit, int) and budget >= limit and _INTERLEAVED not in betas:
+        yield refuse("", "`max_tokens` must be greater than `thinking.budget_tokens`.")
+
+
+def _check_system(system: object) -> Iterator[Problem]:
     if isinstance(system, str):
         if system and not system.strip():
-            yield at("system", "text content blocks must contain non-whitespace text")
+            yield refuse("system", _BLANK_TEXT)
         return
     if not isinstance(system, list):
-        yield at("system", "Input should be a valid string or array")
+        yield refuse("system", "Input should be a valid string or array")
         return
-    for place, block in enumerate(system):
-        path = f"system.{place}"
+    for number, block in enumerate(system):
+        path = f"system.{number}"
         if not is_block(block) or block["type"] != "text":
-            yield at(f"{path}.type", "Input should be 'text'")
+            yield refuse(f"{path}.type", "Input should be 'text'")
             continue
-        yield from extras(block, path, {"type", "text", "cache_control", "citations"})
-        yield from text_of(block, path, "text")
+        yield from check_extra_fields(block, path, {"type", "text", "cache_control", "citations"})
+        yield from check_string(block, path, "text")
         text = block.get("text")
-        if text == "":
-            yield at("system", "text content blocks must be non-empty")
-        elif isinstance(text, str) and not text.strip():
-            yield at("system", "text content blocks must contain non-whitespace text")
+        if isinstance(text, str) and not text.strip():
+            yield refuse("system", _BLANK_TEXT if text else "text content blocks must be non-empty")
 
 
-def _tools(body: Json) -> Iterator[Problem]:
-    tools = body.get("tools", [])
+def _check_tools(tools: object) -> Iterator[Problem]:
     if not isinstance(tools, list):
-        yield at("tools", "Input should be a valid array")
+        yield refuse("tools", NOT_AN_ARRAY)
         return
     names = [tool["name"] for tool in tools if isinstance(tool, dict) and isinstance(tool.get("name"), str)]
     if len(set(names)) < len(names):
-        yield at("tools", "Tool names must be unique.")
-    for place, tool in enumerate(tools):
+        yield refuse("tools", "Tool names must be unique.")
+    for number, tool in enumerate(tools):
+        path = f"tools.{number}"
         if not isinstance(tool, dict):
-            yield at(f"tools.{place}", "Input should be a valid dictionary or object")
+            yield refuse(path, NOT_AN_OBJECT)
         elif tool.get("type", "custom") in ("custom", None):
-            yield from _tool(tool, f"tools.{place}.custom")
+            yield from _check_custom_tool(tool, f"{path}.custom")
         elif not isinstance(tool["type"], str):
-            yield at(f"tools.{place}.type", "Input should be a valid string")
+            yield refuse(f"{path}.type", NOT_A_STRING)
         elif tool["type"] != "mcp_toolset":
-            yield from text_of(tool, f"tools.{place}.{tool['type']}", "name")
+            yield from check_string(tool, f"{path}.{tool['type']}", "name")
 
 
-def _tool(tool: Json, path: str) -> Iterator[Problem]:
-    yield from text_of(tool, path, "name")
+def _check_custom_tool(tool: Json, path: str) -> Iterator[Problem]:
+    yield from check_string(tool, path, "name")
     name = tool.get("name")
-    if isinstance(name, str) and not _TOOL.fullmatch(name):
-        yield at(f"{path}.name", f"String should match pattern '^{_TOOL.pattern}$'")
-    yield from text_of(tool, path, "description", required=False)
+    if isinstance(name, str) and not _TOOL_NAME.fullmatch(name):
+        yield refuse(f"{path}.name", f"String should match pattern '^{_TOOL_NAME.pattern}$'")
+    yield from check_string(tool, path, "description", required=False)
     schema = tool.get("input_schema")
     if not isinstance(schema, dict):
-        yield at(
-            f"{path}.input_schema", "Input should be a valid dictionary" if schema is not None else "Field required"
-        )
+        yield refuse_value(f"{path}.input_schema", schema, "Input should be a valid dictionary")
     elif schema.get("type") != "object":
-        found = "type" in schema
-        yield at(f"{path}.input_schema.type", "Input should be 'object'" if found else "Field required")
+        yield refuse(f"{path}.input_schema.type", "Input should be 'object'" if "type" in schema else "Field required")
     elif {"oneOf", "allOf", "anyOf"} & set(schema):
         words = "input_schema does not support oneOf, allOf, or anyOf at the top level"
-        yield at(f"{path}.input_schema", words)
+        yield refuse(f"{path}.input_schema", words)
 
 
-def _choice(body: Json) -> Iterator[Problem]:
-    choice = body.get("tool_choice")
+def _check_tool_choice(choice: object, tools: object) -> Iterator[Problem]:
     if choice is None:
         return
-    if not is_block(choice) or choice["type"] not in CHOICES:
-        yield at("tool_choice", f"Input should be an object whose type is one of {tags(CHOICES)}")
-        return
-    tools = body.get("tools")
-    if not tools:
-        yield at("", "tool_choice may only be specified while providing tools.")
+    if not is_block(choice) or choice["type"] not in TOOL_CHOICES:
+        yield refuse("tool_choice", f"Input should be an object whose type is one of {quote_names(TOOL_CHOICES)}")
+    elif not tools:
+        yield refuse("", "tool_choice may only be specified while providing tools.")
     elif choice["type"] == "tool" and isinstance(tools, list):
         name = choice.get("name")
         if not isinstance(name, str):
-            yield at("tool_choice.tool.name", "Field required")
+            yield refuse("tool_choice.tool.name", "Field required")
         elif name not in [tool.get("name") for tool in tools if isinstance(tool, dict)]:
-            yield at("", f"Tool '{name}' not found in provided tools")
+            yield refuse("", f"Tool '{name}' not found in provided tools")
 
 
-def _marks(body: Json) -> Iterator[Problem]:
-    found = [*_marked(body)]
-    if len(found) > MARKS:
-        yield at("", f"A maximum of {MARKS} blocks with cache_control may be provided. Found {len(found)}.")
-    short = ""
-    for path, mark in found:
+def _check_cache_marks(body: Json) -> Iterator[Problem]:
+    marks = [
+        (path, value["cache_control"]) for path, value in _cacheable(body) if value.get("cache_control") is not None
+    ]
+    if len(marks) > MAX_CACHE_MARKS:
+        words = f"A maximum of {MAX_CACHE_MARKS} blocks with cache_control may be provided. Found {len(marks)}."
+        yield refuse("", words)
+    has_short = False
+    for path, mark in marks:
         if not isinstance(mark, dict) or mark.get("type") != "ephemeral":
-            yield at(f"{path}.cache_control.type", "Input should be 'ephemeral'")
+            yield refuse(f"{path}.cache_control.type", "Input should be 'ephemeral'")
             continue
         ttl = mark.get("ttl", "5m")
         if ttl not in ("5m", "1h"):
-            yield at(f"{path}.cache_control.ttl", "Input should be '5m' or '1h'")
+            yield refuse(f"{path}.cache_control.ttl", "Input should be '5m' or '1h'")
         elif ttl == "5m":
-            short = path
-        elif short:
+            has_short = True
+        elif has_short:
             words = "a ttl='1h' cache_control block must not come after a ttl='5m' cache_control block"
-            yield at(f"{path}.cache_control.ttl", f"{words}. Note that blocks are processed in the following order: "
-                     "`tools`, `system`, `messages`.")  # fmt: skip
+            order = "Note that blocks are processed in the following order: `tools`, `system`, `messages`."
+            yield refuse(f"{path}.cache_control.ttl", f"{words}. {order}")
 
 
-def _marked(body: Json) -> Iterator[tuple[str, Any]]:
-    """Yield every cache mark, in the order in which the API reads a request."""
-    tools, system, messages = body.get("tools"), body.get("system"), body.get("messages")
-    for place, tool in enumerate(tools if isinstance(tools, list) else ()):
-        yield from _mark(f"tools.{place}", tool)
-    for place, block in blocks(system):
-        yield from _mark(f"system.{place}", block)
+def _cacheable(body: Json) -> Iterator[tuple[str, Json]]:
+    """Yield every object that may have a cache mark, in the order in which the API reads a request."""
+    tools, messages = body.get("tools"), body.get("messages")
+    for number, tool in enumerate(tools if isinstance(tools, list) else ()):
+        if isinstance(tool, dict):
+            yield f"tools.{number}", tool
+    for number, block in numbered_blocks(body.get("system")):
+        yield f"system.{number}", block
     for turn, message in enumerate(messages if isinstance(messages, list) else ()):
-        for place, block in blocks(message.get("content") if isinstance(message, dict) else None):
-            path = f"messages.{turn}.content.{place}"
-            for inner, within in blocks(block.get("content")) if block["type"] == "tool_result" else ():
-                yield from _mark(f"{path}.tool_result.content.{inner}", within)
-            yield from _mark(f"{path}.{block['type']}", block)
-    yield from _mark("", body)
-
-
-def _mark(path: str, value: object) -> Iterator[tuple[str, Any]]:
-    if isinstance(value, dict) and value.get("cache_control") is not None:
-        yield path, value["cache_control"]
+        for number, block in numbered_blocks(message.get("content") if isinstance(message, dict) else None):
+            path = f"messages.{turn}.content.{number}"
+            # Blocks inside a result come before the result itself.
+            for inner, within in numbered_blocks(block.get("content")) if block["type"] == "tool_result" else ():
+                yield f"{path}.tool_result.content.{inner}", within
+            yield f"{path}.{block['type']}", block
+    yield "", body

@@ -1,21 +1,17 @@
-"""What a scripted API says: JSON in, steps out. `docs/testing.md` has the format with examples.
+"""Reads the script of a scripted API, plays its steps, and checks what a step expects of a request.
 
     {"steps": ["Hello.", {"content": ["I look.", {"type": "tool_use", "name": "Read", "input": {}}]}]}
 
+`docs/testing.md` has the format with examples.
+
 Rules
   1. A field that is not known here is refused: a step that is not played as written proves nothing.
-  2. A script is data. What has been played of it is in `Play`, and every server has its own.
-
-[merged: play.py] A script while it is played: a request in, the step for it out.
-
-Rules
-  1. A cue is looked for from the last message back; the answers given since then say which of its steps comes next. So
-     agents, resumed sessions and requests at the same time get theirs, and a request asked again gets the same.
-  2. What no cue is for gets the next of the steps. A step is used up by one request; one that fails some times first,
-     by so many more.
-  3. When nothing is left, `default` is said. Without one the run has failed.
-
-[merged: demands.py] What a step demands of the request it answers: both in, what is lacking out. Pure.
+  2. A script is data. What has been played of it is in `ScriptPlayer`, and every server has its own.
+  3. A cue is looked for from the last message back; the responses given since then say which of its steps comes next.
+     So agents, resumed sessions and requests at the same time get theirs, and a request sent again gets the same.
+  4. A request that no cue is for gets the next of the steps. A step is used up by one request; one that fails some
+     times first, by so many more.
+  5. When nothing is left, `default` is played. Without one the run has failed.
 """
 
 from __future__ import annotations
@@ -29,6 +25,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
+from unspool.api.endpoint import is_secret_header
 from unspool.errors import NotFound, Unreadable
 
 Json: TypeAlias = dict[str, Any]
@@ -36,14 +33,16 @@ Words: TypeAlias = str | list[str]
 
 CHUNK = 24
 """Characters of a delta, where a step says nothing else."""
+_FORMAT_HINT = "docs/testing.md has the format"
+_VARIABLE = re.compile(r"\$\{(\w+)\}")
 
 
-class Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ScriptPart(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Any object of a script."""
 
 
-class Failure(Part, frozen=True):
-    """An HTTP error instead of an answer."""
+class Failure(ScriptPart, frozen=True):
+    """An HTTP error instead of a response."""
 
     status: int
     type: str | None = None
@@ -52,8 +51,8 @@ class Failure(Part, frozen=True):
     times: int | None = None
 
 
-class Break(Part, frozen=True):
-    """How an answer breaks off after some events."""
+class Break(ScriptPart, frozen=True):
+    """How a response breaks off after some events."""
 
     how: Literal["cut", "error", "malformed", "stall"]
     after: int = 3
@@ -63,7 +62,7 @@ class Break(Part, frozen=True):
     times: int | None = None
 
 
-class Demand(Part, frozen=True):
+class Demand(ScriptPart, frozen=True):
     """What a request must contain for the run to go on."""
 
     text: Words = []
@@ -77,8 +76,8 @@ class Demand(Part, frozen=True):
     body: dict[str, Any] = {}
 
 
-class Step(Part, frozen=True):
-    """What is said to one request."""
+class ScriptStep(ScriptPart, frozen=True):
+    """The response to one request."""
 
     content: str | list[str | Json] = ""
     stop_reason: str | None = None
@@ -89,7 +88,7 @@ class Step(Part, frozen=True):
     delay: float = 0
     pause: float = 0
     until: str | None = None
-    """A file: the answer begins when it is there."""
+    """A file: the response begins when it is there."""
     error: Failure | None = None
     breaks: Break | None = msgspec.field(default=None, name="break")
     expect: Demand | None = None
@@ -97,167 +96,144 @@ class Step(Part, frozen=True):
     @property
     def blocks(self) -> list[Json]:
         """The content as blocks; a string is a text."""
-        said = [self.content] if isinstance(self.content, str) else self.content
-        return [{"type": "text", "text": item} if isinstance(item, str) else item for item in said if item != ""]
+        items = [self.content] if isinstance(self.content, str) else self.content
+        return [{"type": "text", "text": item} if isinstance(item, str) else item for item in items if item != ""]
 
 
-class Script(Part, frozen=True):
-    """Steps in order, steps by what was asked, and what is said to everything else."""
+class Script(ScriptPart, frozen=True):
+    """Steps in order, steps by cue, and the response to everything else."""
 
-    steps: list[str | Step] = []
-    cues: dict[str, list[str | Step]] = {}
-    default: str | Step | None = None
+    steps: list[str | ScriptStep] = []
+    cues: dict[str, list[str | ScriptStep]] = {}
+    default: str | ScriptStep | None = None
     count_tokens: int | Failure | None = None
-    """What is said to who wants tokens counted; without it, an estimate."""
+    """The response to a request to count tokens; without it, an estimate."""
     window: int | None = None
-    """How many tokens a request and its answer may have together, by the same estimate."""
+    """How many tokens a request and its response may have together, by the same estimate."""
 
 
-def load(path: Path, variables: Mapping[str, str] | None = None) -> Script:
+def load_script(path: Path, variables: Mapping[str, str] | None = None) -> Script:
     """Read a script from a file."""
     try:
         data = path.read_bytes()
     except FileNotFoundError:
         raise NotFound(f"no such script: `{path}`") from None
-    return parse(data, variables, str(path))
+    return parse_script(data, variables, str(path))
 
 
-def parse(data: bytes, variables: Mapping[str, str] | None = None, name: str = "script") -> Script:
-    """Return the script that JSON says: an object, or a list of steps. `${name}` stands for a variable."""
+def parse_script(data: bytes, variables: Mapping[str, str] | None = None, name: str = "script") -> Script:
+    """Parse a script in JSON: an object, or a list of steps. `${name}` stands for a variable."""
     try:
         value = msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise Unreadable(f"`{name}` is not JSON: {_said(error)}", hint="docs/testing.md has the format") from None
-    return convert(value, variables, name)
+        raise Unreadable(f"`{name}` is not JSON: {_lower_first(error)}", hint=_FORMAT_HINT) from None
+    return convert_script(value, variables, name)
 
 
-def convert(value: object, variables: Mapping[str, str] | None = None, name: str = "script") -> Script:
-    """Return the script that plain data says."""
-    filled = _filled(value, variables or {}, name)
+def convert_script(value: object, variables: Mapping[str, str] | None = None, name: str = "script") -> Script:
+    """Convert plain data to a script."""
+    filled = _fill_variables(value, variables or {}, name)
     try:
         if isinstance(filled, list):
-            return Script(steps=msgspec.convert(filled, list[str | Step]))
+            return Script(steps=msgspec.convert(filled, list[str | ScriptStep]))
         return msgspec.convert(filled, Script)
     except msgspec.ValidationError as error:
-        raise Unreadable(f"`{name}`: {_said(error)}", hint="docs/testing.md has the format") from None
+        raise Unreadable(f"`{name}`: {_lower_first(error)}", hint=_FORMAT_HINT) from None
 
 
-def _filled(value: Any, variables: Mapping[str, str], name: str) -> Any:
+def _fill_variables(value: Any, variables: Mapping[str, str], name: str) -> Any:
+    def fill(found: re.Match[str]) -> str:
+        if found[1] not in variables:
+            hint = f"on the command line: `--set {found[1]}=…`"
+            raise Unreadable(f"`{name}` needs a value for `{found[0]}`", hint=hint)
+        return variables[found[1]]
+
     match value:
         case str():
-            return _VARIABLE.sub(lambda found: _variable(found, variables, name), value)
+            return _VARIABLE.sub(fill, value)
         case list():
-            return [_filled(item, variables, name) for item in value]
+            return [_fill_variables(item, variables, name) for item in value]
         case dict():
-            return {_filled(key, variables, name): _filled(item, variables, name) for key, item in value.items()}
+            pairs = ((_fill_variables(key, variables, name), item) for key, item in value.items())
+            return {key: _fill_variables(item, variables, name) for key, item in pairs}
         case _:
             return value
 
 
-_VARIABLE = re.compile(r"\$\{(\w+)\}")
-
-
-def _variable(found: re.Match[str], variables: Mapping[str, str], name: str) -> str:
-    if found[1] not in variables:
-        raise Unreadable(f"`{name}` needs a value for `{found[0]}`", hint=f"on the command line: `--set {found[1]}=…`")
-    return variables[found[1]]
-
-
-def _said(error: Exception) -> str:
+def _lower_first(error: Exception) -> str:
     words = str(error)
     return words[:1].lower() + words[1:]
 
 
-class Cast(NamedTuple):
+class PlayedStep(NamedTuple):
     """A step with its name, and whether it fails this time."""
 
     name: str
-    step: Step
+    step: ScriptStep
     fails: bool
 
 
-class Play:
-    """How far a script has been played. Threads may ask at the same time."""
+class ScriptPlayer:
+    """Chooses the step for each request. Threads may ask at the same time."""
 
     def __init__(self, script: Script) -> None:
-        self._script = script
-        self._at = 0
+        self.script = script
+        self._next_step = 0
         self._tries: collections.Counter[str] = collections.Counter()
         self._lock = threading.Lock()
 
     @property
-    def window(self) -> int | None:
-        """How many tokens fit, if the script says so."""
-        return self._script.window
-
-    @property
     def unused(self) -> list[str]:
-        """The names of steps that nobody has asked for."""
-        return [f"steps.{number}" for number in range(self._at, len(self._script.steps))]
+        """The names of steps that no request has reached."""
+        return [f"steps.{number}" for number in range(self._next_step, len(self.script.steps))]
 
-    def cast(self, body: Json) -> Cast | None:
-        """Return the step for a request."""
+    def choose(self, body: Json) -> PlayedStep | None:
+        """Return the step for a request; None if the script has none."""
         with self._lock:
-            return self._cued(body) or self._next() or self._rest()
+            return self._choose_cued(body) or self._choose_next() or self._try("default", self.script.default)
 
-    def _cued(self, body: Json) -> Cast | None:
-        answers = 0
+    def _choose_cued(self, body: Json) -> PlayedStep | None:
+        responses = 0
         messages = body.get("messages")
         for message in reversed(messages if isinstance(messages, list) else []):
             if not isinstance(message, dict) or message.get("role") == "assistant":
-                answers += 1
+                responses += 1
                 continue
-            text = "\n".join(texts(message)) if message.get("role") == "user" else ""
-            place, cue = max(((text.rfind(cue), cue) for cue in self._script.cues), default=(-1, ""))
-            if place >= 0 and self._script.cues[cue]:
-                steps = self._script.cues[cue]
-                number = min(answers, len(steps) - 1)
-                return self._tried(f"cues.{cue}.{number}", _step(steps[number]))
+            text = "\n".join(message_texts(message)) if message.get("role") == "user" else ""
+            # Of several cues the one that stands last in the text.
+            place, cue = max(((text.rfind(cue), cue) for cue in self.script.cues), default=(-1, ""))
+            if place >= 0 and (steps := self.script.cues[cue]):
+                number = min(responses, len(steps) - 1)
+                return self._try(f"cues.{cue}.{number}", steps[number])
         return None
 
-    def _next(self) -> Cast | None:
-        if self._at >= len(self._script.steps):
+    def _choose_next(self) -> PlayedStep | None:
+        if self._next_step >= len(self.script.steps):
             return None
-        name, step = f"steps.{self._at}", _step(self._script.steps[self._at])
-        cast = self._tried(name, step)
-        if not self._has_more(name, step, cast):
-            self._at += 1
-        return cast
+        played = self._try(f"steps.{self._next_step}", self.script.steps[self._next_step])
+        if played is not None and not self._comes_again(played):
+            self._next_step += 1
+        return played
 
-    def _rest(self) -> Cast | None:
-        default = self._script.default
-        return None if default is None else self._tried("default", _step(default))
-
-    def _tried(self, name: str, step: Step) -> Cast:
+    def _try(self, name: str, step: str | ScriptStep | None) -> PlayedStep | None:
+        if step is None:
+            return None
+        step = ScriptStep(content=step) if isinstance(step, str) else step
         self._tries[name] += 1
-        times = _times(step)
-        return Cast(name, step, times is None or self._tries[name] <= times)
+        failures = _count_failures(step)
+        return PlayedStep(name, step, failures is None or self._tries[name] <= failures)
 
-    def _has_more(self, name: str, step: Step, cast: Cast) -> bool:
-        """Tell whether the next request gets this step again: after a failure that is not the last of it."""
+    def _comes_again(self, played: PlayedStep) -> bool:
+        """Return whether the next request gets this step again: after a failure that is not the last of it."""
+        step = played.step
         failure = step.error or step.breaks
-        if failure is None or not cast.fails:
+        if failure is None or not played.fails or (step.breaks is not None and step.breaks.times is None):
             return False
-        if step.breaks is not None and step.breaks.times is None:
-            return False
-        return bool(step.blocks) or self._tries[name] < (failure.times or 1)
+        return bool(step.blocks) or self._tries[played.name] < (failure.times or 1)
 
 
-def texts(message: Json) -> list[str]:
-    """Return the texts of a message."""
-    content = message.get("content")
-    if isinstance(content, str):
-        return [content]
-    blocks = content if isinstance(content, list) else []
-    return [str(block.get("text")) for block in blocks if isinstance(block, dict) and block.get("type") == "text"]
-
-
-def _step(step: str | Step) -> Step:
-    return Step(content=step) if isinstance(step, str) else step
-
-
-def _times(step: Step) -> int | None:
-    """Return how often a step fails before it is said; None if it always does."""
+def _count_failures(step: ScriptStep) -> int | None:
+    """Return how often a step fails before it is played; None if it always does."""
     failure = step.error or step.breaks
     if failure is None:
         return 0
@@ -266,36 +242,43 @@ def _times(step: Step) -> int | None:
     return 1 if step.error is not None and step.blocks else None
 
 
-SECRET = ("key", "token", "secret", "auth", "cookie", "password")
-"""A header with such a word in its name is never shown."""
+def message_texts(message: Json) -> list[str]:
+    """Return the texts of a message."""
+    content = message.get("content")
+    if isinstance(content, str):
+        return [content]
+    blocks = content if isinstance(content, list) else []
+    return [str(block.get("text")) for block in blocks if isinstance(block, dict) and block.get("type") == "text"]
 
 
-def lacking(demand: Demand, body: Json, headers: Mapping[str, str]) -> list[str]:
+def unmet_demands(demand: Demand, body: Json, headers: Mapping[str, str]) -> list[str]:
     """Return what a request should contain and does not; in headers names are lower case."""
-    last = _last(body)
-    results = [block for message in last for block in _results(message)]
+    last = _last_user_messages(body)
+    results = [
+        block
+        for message in last
+        if isinstance(message.get("content"), list)
+        for block in message["content"]
+        if isinstance(block, dict) and block.get("type") == "tool_result"
+    ]
     offered = [tool.get("name") for tool in body.get("tools") or [] if isinstance(tool, dict)]
-    whole = _json(body.get("messages"))
+    whole = _to_json(body.get("messages"))
+    result_texts = "\n".join("\n".join(message_texts(block)) for block in results)
     return [
-        *_each("text", demand.text, "\n".join(text for message in last for text in texts(message))),
-        *_each("tool result", demand.result, "\n".join(_said_demands(block) for block in results)),
-        *_errors(demand.is_error, results),
-        *_each("system prompt", demand.system, "\n".join(texts({"content": body.get("system")}))),
-        *_each("message", demand.anywhere, whole, _json),
-        *(f"`{words}` is there and should not be" for words in _list(demand.absent) if _json(words) in whole),
-        *(f"no tool `{name}` is offered" for name in _list(demand.tools) if name not in offered),
-        *_headers(demand.header, headers),
-        *_within("", demand.body, body),
+        *_missing("text", demand.text, "\n".join(text for message in last for text in message_texts(message))),
+        *_missing("tool result", demand.result, result_texts),
+        *_wrong_results(demand.is_error, results),
+        *_missing("system prompt", demand.system, "\n".join(message_texts({"content": body.get("system")}))),
+        *_missing("message", demand.anywhere, whole, as_json=True),
+        *(f"`{words}` is there and should not be" for words in _as_list(demand.absent) if _to_json(words) in whole),
+        *(f"no tool `{name}` is offered" for name in _as_list(demand.tools) if name not in offered),
+        *_wrong_headers(demand.header, headers),
+        *_wrong_values("", demand.body, body),
     ]  # fmt: skip
 
 
-def is_secret(name: str) -> bool:
-    """Tell whether a header must not be shown."""
-    return any(word in name.lower() for word in SECRET)
-
-
-def _last(body: Json) -> list[Json]:
-    """Return the user's messages since the last answer."""
+def _last_user_messages(body: Json) -> list[Json]:
+    """Return the user's messages since the last response."""
     found: list[Json] = []
     for message in reversed(body.get("messages") or []):
         if not isinstance(message, dict) or message.get("role") == "assistant":
@@ -305,23 +288,13 @@ def _last(body: Json) -> list[Json]:
     return found
 
 
-def _results(message: Json) -> list[Json]:
-    content = message.get("content")
-    blocks = content if isinstance(content, list) else []
-    return [block for block in blocks if isinstance(block, dict) and block.get("type") == "tool_result"]
-
-
-def _said_demands(result: Json) -> str:
-    return "\n".join(texts(result))
-
-
-def _each(what: str, demanded: Words, found: str, form: Any = str) -> Iterator[str]:
-    for words in _list(demanded):
-        if form(words) not in found:
+def _missing(what: str, demanded: Words, text: str, *, as_json: bool = False) -> Iterator[str]:
+    for words in _as_list(demanded):
+        if (_to_json(words) if as_json else words) not in text:
             yield f"no {what} holds `{words}`"
 
 
-def _errors(demanded: bool | None, results: list[Json]) -> Iterator[str]:
+def _wrong_results(demanded: bool | None, results: list[Json]) -> Iterator[str]:
     if demanded is None:
         return
     if not results:
@@ -331,29 +304,30 @@ def _errors(demanded: bool | None, results: list[Json]) -> Iterator[str]:
             yield f"the result of `{block.get('tool_use_id')}` is {'no' if demanded else 'an'} error"
 
 
-def _headers(demanded: Mapping[str, str], headers: Mapping[str, str]) -> Iterator[str]:
+def _wrong_headers(demanded: Mapping[str, str], headers: Mapping[str, str]) -> Iterator[str]:
     for name, words in demanded.items():
         value = headers.get(name.lower())
         if value is None:
             yield f"there is no header `{name}`"
         elif words not in value:
-            shown = "what it should not" if is_secret(name) else f"`{value}`"
+            shown = "what it should not" if is_secret_header(name) else f"`{value}`"
             yield f"the header `{name}` holds {shown}"
 
 
-def _within(path: str, demanded: object, found: object) -> Iterator[str]:
+def _wrong_values(path: str, demanded: object, value: object) -> Iterator[str]:
     """Yield where a value is not what it should be; objects may have more fields."""
-    if isinstance(demanded, dict) and isinstance(found, dict):
-        for key, value in demanded.items():
-            yield from _within(f"{path}.{key}".lstrip("."), value, found.get(key))
-    elif demanded != found:
-        yield f"`{path}` is `{_json(found)[:100]}`, not `{_json(demanded)[:100]}`"
+    if isinstance(demanded, dict) and isinstance(value, dict):
+        for key, inner in demanded.items():
+            yield from _wrong_values(f"{path}.{key}".lstrip("."), inner, value.get(key))
+    elif demanded != value:
+        yield f"`{path}` is `{_to_json(value)[:100]}`, not `{_to_json(demanded)[:100]}`"
 
 
-def _list(words: Words) -> list[str]:
+def _as_list(words: Words) -> list[str]:
     return [words] if isinstance(words, str) else [*words]
 
 
-def _json(value: object) -> str:
+def _to_json(value: object) -> str:
+    """Return a value as JSON; a string without its quotes."""
     text = msgspec.json.encode(value).decode(errors="replace")
     return text[1:-1] if isinstance(value, str) else text

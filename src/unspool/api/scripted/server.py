@@ -1,18 +1,16 @@
-"""The scripted API on a socket of this machine: HTTP in, what `judge.py` decides out.
+"""Serves a scripted, strict Messages API on a socket of this machine, for tests; records what was requested of it.
 
-Rules
-  1. It listens on 127.0.0.1 only.
-  2. One request per connection; the end of an answer is the end of its chunks. So a cut is never taken for an end.
-  3. Closing ends every wait, every connection and every thread.
-
-[merged: api.py] A scripted, strict Messages API for tests: a script in, an address to talk to out, and what was asked of it.
-
-    with scripted(["Hello.", {"content": "Bye.", "expect": {"text": "So long"}}]) as api:
+    with serve_script(["Hello.", {"content": "Bye.", "expect": {"text": "So long"}}]) as api:
         ...                     # a program talks to api.url
     assert not api.failures
 
-Every request is checked by the rules of `strict.py` and refused as the API does. `unspool testing serve` is the same as
+Every request is checked by the rules of `api/rules` and refused as the API does. `unspool testing serve` is the same as
 a command; `docs/testing.md` tells more.
+
+Rules
+  1. It listens on 127.0.0.1 only.
+  2. One request per connection; the end of a response is the end of its chunks. So a cut is never taken for an end.
+  3. Closing ends every wait, every connection and every thread.
 """
 
 from __future__ import annotations
@@ -21,51 +19,102 @@ import contextlib
 import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from unspool.api.rules.validate import Memory
-from unspool.api.scripted.responder import LARGEST, Asked, Exchange, Verdict, error, hidden, judge, worded
-from unspool.api.scripted.script import Cast, Failure, Json, Play, Script, convert, load
-from unspool.api.scripted.sse_events import events, framed, message
+from unspool.api.rules.turns import ThinkingMemory
+from unspool.api.scripted.responder import (
+    MAX_REQUEST_BYTES,
+    MESSAGES_PATH,
+    Exchange,
+    ScriptedReply,
+    ScriptedRequest,
+    decide_reply,
+    error_body,
+    hide_secret_headers,
+)
+from unspool.api.scripted.script import Break, Json, PlayedStep, Script, ScriptPlayer, convert_script, load_script
+from unspool.api.scripted.sse_events import build_message, encode_event, message_events
 from unspool.errors import Refused, Unwritable
 
-_PATIENCE = 30.0
-"""Seconds that a client may take to say its request."""
+_REQUEST_SECONDS = 30.0
+"""How long a client may take to send its request."""
 
 
-class Server(ThreadingHTTPServer):
-    """The socket, its threads and what is shared by them."""
+class ScriptedApi(ThreadingHTTPServer):
+    """A scripted API that runs, and afterwards what was requested of it."""
 
     daemon_threads = False  # closing joins them
     allow_reuse_address = True
 
-    def __init__(self, script: Script, port: int, keep: Callable[[Exchange], None], *, strict: bool) -> None:
-        self.script = script
-        self.play = Play(script)
-        self.memory = Memory()
+    def __init__(self, script: Script, *, port: int = 0, log: Path | None = None, strict: bool = True) -> None:
+        self.requests: list[Exchange] = []
+        """All of them, in order, also those that were refused."""
+        self.player = ScriptPlayer(script)
+        self.memory = ThinkingMemory()
         self.strict = strict
         self.stopping = threading.Event()
-        self._keep = keep
+        self._log = _open_log(log)
         self._count = 0
         self._lock = threading.Lock()
         self._open: set[socket.socket] = set()
-        super().__init__(("127.0.0.1", port), _Conversation)
+        try:
+            super().__init__(("127.0.0.1", port), _RequestHandler)
+        except OSError as error:
+            raise Refused(
+                f"cannot listen on port {port}: {(error.strerror or '').lower()}",
+                hint="`--port 0` takes one that is free",
+            ) from None
 
-    def number(self) -> int:
+    @property
+    def url(self) -> str:
+        """The base URL, as in `ANTHROPIC_BASE_URL`."""
+        return f"http://127.0.0.1:{self.server_port}"
+
+    @property
+    def failures(self) -> list[str]:
+        """Why the run has failed, request by request; empty if it has not."""
+        return [f"request {exchange.number}: {exchange.failure}" for exchange in [*self.requests] if exchange.failure]
+
+    @property
+    def unused(self) -> list[str]:
+        """The names of steps that no request has reached."""
+        return self.player.unused
+
+    @property
+    def bodies(self) -> list[Any]:
+        """The bodies of requests to `/v1/messages`."""
+        return [exchange.body for exchange in [*self.requests] if exchange.path.partition("?")[0] == MESSAGES_PATH]
+
+    def serve(self) -> None:
+        """Answer until `close` is called by another thread."""
+        self.serve_forever(poll_interval=0.05)
+
+    def close(self) -> None:
+        """End it, with all responses under way; `serve` must be running."""
+        self.stopping.set()
+        self.shutdown()
+        with self._lock:
+            connections = [*self._open]
+        for connection in connections:
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+        self.server_close()
+
+    def next_number(self) -> int:
         """Return the number of the next request."""
         with self._lock:
             self._count += 1
             return self._count
 
-    def keep(self, exchange: Exchange) -> None:
-        """Note a request before it is answered."""
+    def record(self, exchange: Exchange) -> None:
+        """Record a request before it is answered."""
         with self._lock:
-            self._keep(exchange)
+            self.requests.append(exchange)
+            self._log(exchange)
 
     def get_request(self) -> tuple[Any, Any]:
         """Remember a connection, so that closing can end it."""
@@ -81,178 +130,134 @@ class Server(ThreadingHTTPServer):
         super().shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say nothing of a client that hung up."""
-
-    def stop(self) -> None:
-        """End everything; `serve_forever` must be running."""
-        self.stopping.set()
-        self.shutdown()
-        with self._lock:
-            connections = [*self._open]
-        for connection in connections:
-            with contextlib.suppress(OSError):
-                connection.shutdown(socket.SHUT_RDWR)
-        self.server_close()
+        """Print nothing about a client that hung up."""
 
 
-class _Conversation(BaseHTTPRequestHandler):
-    """One connection."""
+class _RequestHandler(BaseHTTPRequestHandler):
+    """Answers the request of one connection."""
 
     protocol_version = "HTTP/1.1"
-    timeout = _PATIENCE
-    server: Server
+    timeout = _REQUEST_SECONDS
+    server: ScriptedApi
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Say nothing: the exchanges are the log."""
-
-    def do_GET(self) -> None:
-        """Reply: what is not there is not found."""
-        self._reply()
-
-    def do_HEAD(self) -> None:
-        """Reply without a body."""
-        self._reply()
+        """Print nothing: the exchanges are the log."""
 
     def do_POST(self) -> None:
-        """Reply."""
-        self._reply()
-
-    def _reply(self) -> None:
+        """Answer a request of any method."""
         self.close_connection = True
         headers = {name.lower(): value for name, value in self.headers.items()}
-        path = self.path.partition("?")[0]
-        asked = Asked(self.command, path, headers, self._read(headers))
-        number = self.server.number()
+        request = ScriptedRequest(self.command, self.path.partition("?")[0], headers, self._read_body(headers))
+        number = self.server.next_number()
         request_id = f"req_{number:024}"
-        verdict = judge(asked, self.server.play, self.server.memory, strict=self.server.strict)
-        self.server.keep(
+        reply = decide_reply(request, self.server.player, self.server.memory if self.server.strict else None)
+        self.server.record(
             Exchange(
                 number=number,
                 method=self.command,
                 path=self.path,
-                headers=hidden(headers),
-                body=verdict.body,
-                status=self._status(verdict),
+                headers=hide_secret_headers(headers),
+                body=reply.body,
+                status=reply.status,
                 request_id=request_id,
-                step=verdict.cast.name if verdict.cast else None,
-                problems=[*verdict.problems],
-                failure=verdict.failure,
+                step=reply.step.name if reply.step else None,
+                problems=[*reply.problems],
+                failure=reply.failure,
             )
         )
         with contextlib.suppress(ConnectionError, TimeoutError):  # who hangs up wants no more
-            self._say(verdict, request_id)
+            self._answer(reply, request_id)
 
-    def _status(self, verdict: Verdict) -> int:
-        failure = verdict.cast.step.error if verdict.cast and verdict.cast.fails else None
-        if verdict.tokens is not None and isinstance(self.server.script.count_tokens, Failure):
-            failure = self.server.script.count_tokens
-        return verdict.status if verdict.error or failure is None else failure.status
+    do_GET = do_HEAD = do_POST  # noqa: N815 - the names that `http.server` calls
 
-    def _read(self, headers: dict[str, str]) -> bytes:
+    def _read_body(self, headers: dict[str, str]) -> bytes:
         if headers.get("transfer-encoding", "").lower() == "chunked":
-            return self._chunks()
+            return self._read_chunks()
         length = headers.get("content-length", "0")
         size = int(length) if length.isdecimal() else 0
-        data = self.rfile.read(min(size, LARGEST + 1))
+        data = self.rfile.read(min(size, MAX_REQUEST_BYTES + 1))
         for at in range(len(data), size, 1 << 20):  # to the end, else the client never hears that it is too much
             self.rfile.read(min(1 << 20, size - at))
         return data
 
-    def _chunks(self) -> bytes:
+    def _read_chunks(self) -> bytes:
         found = bytearray()
         while size := int(self.rfile.readline(64).split(b";")[0] or b"0", 16):
             found += self.rfile.read(size)
             self.rfile.readline(4)
-            del found[LARGEST + 1 :]
+            del found[MAX_REQUEST_BYTES + 1 :]
         return bytes(found)
 
-    def _say(self, verdict: Verdict, request_id: str) -> None:
-        if verdict.error:
-            self._whole(verdict.status, error(verdict.status, verdict.error, request_id), request_id)
-        elif verdict.tokens is not None:
-            self._count(verdict.tokens, request_id)
-        elif verdict.cast is not None and isinstance(verdict.body, dict):
-            self._perform(verdict.cast, verdict.body, request_id)
-
-    def _count(self, estimated: int, request_id: str) -> None:
-        match self.server.script.count_tokens:
-            case Failure() as failure:
-                self._fail(failure, request_id)
-            case given:
-                self._whole(200, {"input_tokens": estimated if given is None else given}, request_id)
-
-    def _fail(self, failure: Failure, request_id: str) -> None:
-        words, more = worded(failure)
-        self._whole(failure.status, error(failure.status, words, request_id, failure.type), request_id, more)
-
-    def _perform(self, cast: Cast, body: Json, request_id: str) -> None:
-        """Play a step."""
-        step = cast.step
-        if (step.delay and self.server.stopping.wait(step.delay)) or not self._is_time(step.until):
+    def _answer(self, reply: ScriptedReply, request_id: str) -> None:
+        if reply.step is not None and not reply.error and not self._wait(reply.step):
             return
-        if step.error is not None and cast.fails:
-            self._fail(step.error, request_id)
-            return
-        whole = message(step, body, self.server.script.window)
-        if body.get("stream") is True:
-            self._stream(cast, whole, request_id)
-        elif step.breaks is not None and cast.fails:
-            self._broken(cast, whole, request_id)
-        else:
-            self.server.memory.keep(whole)  # before the client has it: its next request may be here at once
-            self._whole(200, whole, request_id)
+        if error := reply.error_response(request_id):
+            self._send_json(*error[:2], request_id, error[2])
+        elif reply.tokens is not None:
+            self._send_json(200, {"input_tokens": reply.tokens}, request_id)
+        elif reply.step is not None and isinstance(reply.body, dict):
+            self._play(reply.step, reply.body, request_id)
 
-    def _is_time(self, until: str | None) -> bool:
-        """Wait for the file that a step waits for; tell whether it came before the end of the run."""
-        while until is not None and not Path(until).exists():
+    def _wait(self, played: PlayedStep) -> bool:
+        """Wait as long as a step says; return whether the server still runs."""
+        step = played.step
+        if step.delay and self.server.stopping.wait(step.delay):
+            return False
+        while step.until is not None and not Path(step.until).exists():
             if self.server.stopping.wait(0.01):
                 return False
         return True
 
-    def _stream(self, cast: Cast, whole: Json, request_id: str) -> None:
-        """Send an answer event by event, up to where it breaks."""
-        breaks = cast.step.breaks if cast.fails else None
+    def _play(self, played: PlayedStep, body: Json, request_id: str) -> None:
+        message = build_message(played.step, body, self.server.player.script.window)
+        breaks = played.step.breaks if played.fails else None
         if breaks is None:
-            self.server.memory.keep(whole)
-        self._begin(200, {"content-type": "text/event-stream; charset=utf-8", "cache-control": "no-cache"}, request_id)
-        for number, event in enumerate(events(whole, cast.step.chunk)):
-            if cast.step.pause and number and self.server.stopping.wait(cast.step.pause):
+            self.server.memory.keep(message)  # before the client has it: its next request may be here at once
+        if body.get("stream") is True:
+            self._stream(played, breaks, message, request_id)
+        elif breaks is not None:
+            self._send_broken(breaks, message, request_id)
+        else:
+            self._send_json(200, message, request_id)
+
+    def _stream(self, played: PlayedStep, breaks: Break | None, message: Json, request_id: str) -> None:
+        """Send a message event by event, up to where it breaks."""
+        headers = {"content-type": "text/event-stream; charset=utf-8", "cache-control": "no-cache"}
+        self._begin(200, headers, request_id)
+        for number, event in enumerate(message_events(message, played.step.chunk)):
+            if played.step.pause and number and self.server.stopping.wait(played.step.pause):
                 return
+            data = encode_event(event)
             if breaks is not None and number == breaks.after:
                 match breaks.how:
                     case "cut":
-                        self._chunk(framed(event)[: len(framed(event)) // 2])
+                        self._send_chunk(data[: len(data) // 2])
                     case "stall":
                         self.server.stopping.wait(breaks.seconds)
                     case "malformed":
-                        self._chunk(b"event: %s\ndata: {not json\n\n" % str(event["type"]).encode())
-                        self._chunk(b"")
+                        self._send_chunk(b"event: %s\ndata: {not json\n\n" % str(event["type"]).encode())
+                        self._send_chunk(b"")
                     case "error":
-                        self._chunk(framed(error(500, breaks.message, request_id, breaks.type)))
-                        self._chunk(b"")
+                        self._send_chunk(encode_event(error_body(500, breaks.message, request_id, breaks.type)))
+                        self._send_chunk(b"")
                 return
-            self._chunk(framed(event))
-        self._chunk(b"")
+            self._send_chunk(data)
+        self._send_chunk(b"")
 
-    def _broken(self, cast: Cast, whole: Json, request_id: str) -> None:
-        """Break an answer that is not streamed."""
-        breaks = cast.step.breaks
-        assert breaks is not None
-        data = msgspec.json.encode(whole)
-        match breaks.how:
-            case "error":
-                self._whole(500, error(500, breaks.message, request_id, breaks.type), request_id)
-            case "malformed":
-                self._begin(200, {"content-type": "application/json"}, request_id)
-                self._chunk(data[: len(data) // 2])
-                self._chunk(b"")
-            case "cut" | "stall":
-                self._begin(200, {"content-type": "application/json"}, request_id)
-                self._chunk(data[: len(data) // 2])
-                if breaks.how == "stall":
-                    self.server.stopping.wait(breaks.seconds)
+    def _send_broken(self, breaks: Break, message: Json, request_id: str) -> None:
+        """Send half of a response that is not streamed."""
+        if breaks.how == "error":
+            self._send_json(500, error_body(500, breaks.message, request_id, breaks.type), request_id)
+            return
+        data = msgspec.json.encode(message)
+        self._begin(200, {"content-type": "application/json"}, request_id)
+        self._send_chunk(data[: len(data) // 2])
+        if breaks.how == "malformed":
+            self._send_chunk(b"")
+        elif breaks.how == "stall":
+            self.server.stopping.wait(breaks.seconds)
 
-    def _whole(self, status: int, value: Json, request_id: str, more: dict[str, str] | None = None) -> None:
+    def _send_json(self, status: int, value: Json, request_id: str, more: Mapping[str, str] | None = None) -> None:
         data = msgspec.json.encode(value)
         headers = {"content-type": "application/json", "content-length": str(len(data)), **(more or {})}
         self._begin(status, headers, request_id, chunked=False)
@@ -266,79 +271,28 @@ class _Conversation(BaseHTTPRequestHandler):
             self.send_header(name, value)
         self.end_headers()
 
-    def _chunk(self, data: bytes) -> None:
+    def _send_chunk(self, data: bytes) -> None:
         self.wfile.write(b"%x\r\n%s\r\n" % (len(data), data))
 
 
-__all__ = ["Api", "Exchange", "scripted"]
-
-
-class Api:
-    """A scripted API at work, and afterwards what was asked of it."""
-
-    def __init__(self, script: Script, *, port: int = 0, log: Path | None = None, strict: bool = True) -> None:
-        self.requests: list[Exchange] = []
-        """All of them, in order, also those that were refused."""
-        self._writes = _log(log)
-        try:
-            self._server = Server(script, port, self._keep, strict=strict)
-        except OSError as error:
-            raise Refused(
-                f"cannot listen on port {port}: {(error.strerror or '').lower()}",
-                hint="`--port 0` takes one that is free",
-            ) from None
-
-    @property
-    def url(self) -> str:
-        """Where it is: the base URL, as in `ANTHROPIC_BASE_URL`."""
-        return f"http://127.0.0.1:{self._server.server_port}"
-
-    @property
-    def failures(self) -> list[str]:
-        """Why the run has failed, request by request; empty if it has not."""
-        return [f"request {asked.number}: {asked.failure}" for asked in [*self.requests] if asked.failure]
-
-    @property
-    def unused(self) -> list[str]:
-        """The names of steps that nobody has asked for."""
-        return self._server.play.unused
-
-    @property
-    def bodies(self) -> list[Any]:
-        """What was asked of `/v1/messages`, without headers."""
-        return [asked.body for asked in [*self.requests] if asked.path.partition("?")[0] == "/v1/messages"]
-
-    def serve(self) -> None:
-        """Answer until `close` is called by another thread."""
-        self._server.serve_forever(poll_interval=0.05)
-
-    def close(self) -> None:
-        """End it, with all that is still being said."""
-        self._server.stop()
-
-    def _keep(self, exchange: Exchange) -> None:
-        self.requests.append(exchange)
-        self._writes(exchange)
-
-
-@contextmanager
-def scripted(
+@contextlib.contextmanager
+def serve_script(
     script: Script | Path | list[Any] | Mapping[str, Any],
     *,
     variables: Mapping[str, str] | None = None,
     strict: bool = True,
     log: Path | None = None,
     port: int = 0,
-) -> Iterator[Api]:
-    """Serve a script while the `with` lasts: plain data, a file, or what `script.load` gave.
+) -> Iterator[ScriptedApi]:
+    """Serve a script while the `with` lasts: plain data, a file, or what `load_script` returned.
 
-    `${name}` in it stands for a variable. Without `strict` nothing is checked but what the script demands.
+    `${name}` in it stands for a variable. Without `strict` nothing is checked but what the script expects.
     """
     if isinstance(script, Path):
-        script = load(script, variables)
+        script = load_script(script, variables)
     elif not isinstance(script, Script):
-        script = convert(script if isinstance(script, list) else {**script}, variables)
-    api = Api(script, port=port, log=log, strict=strict)
+        script = convert_script(script if isinstance(script, list) else {**script}, variables)
+    api = ScriptedApi(script, port=port, log=log, strict=strict)
     thread = threading.Thread(target=api.serve, name="scripted API")
     thread.start()
     try:
@@ -348,8 +302,8 @@ def scripted(
         thread.join()
 
 
-def _log(path: Path | None) -> Callable[[Exchange], None]:
-    """Return what writes exchanges to a file, one line each, as soon as they are known."""
+def _open_log(path: Path | None) -> Callable[[Exchange], None]:
+    """Return a function that writes exchanges to a file, one line each, as soon as they are known."""
     if path is None:
         return lambda exchange: None
     try:

@@ -1,1 +1,1 @@
-"""edit."""
+"""The command `unspool edit`."""

@@ -1,4 +1,4 @@
-"""`unspool edit`: clone, fork, move, trim, compress; undo and log."""
+"""`unspool edit`: clones, forks, moves, trims and compresses sessions; undo and log."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import click
 
 from unspool.cli import output, session_argument, store_access
 from unspool.cli.edit import edit_report
-from unspool.errors import Refused, Usage
+from unspool.cli.main import on_step
+from unspool.errors import Refused, UsageError
 from unspool.paths import data_folder
-from unspool.testing.faults import fault
 
 if TYPE_CHECKING:
-    from unspool.edit.planner import Operation
+    from unspool.edit.planning import Operation
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -54,7 +54,7 @@ def _options(command: F) -> F:
     )
     plan = click.option("--plan", "only_plan", is_flag=True, help="Say what would be done, and write nothing.")
     exact = click.option("--exact", is_flag=True, help="Let the API count tokens: it is sent the conversation.")
-    return plan(exact(claude(output.options(command))))
+    return plan(exact(claude(output.output_options(command))))
 
 
 def _in_place(command: F) -> F:
@@ -74,7 +74,7 @@ def clone(session: str, **how: Any) -> None:
     unspool edit clone 945090a1
     claude --resume NEW-ID
     """
-    from unspool.edit.planner import Clone
+    from unspool.edit.planning import Clone
 
     _run(session, Clone(), **how)
 
@@ -95,7 +95,7 @@ def fork(session: str, at: str, **how: Any) -> None:
     unspool edit fork 945090a1 --at 7
     unspool edit fork 945090a1 --at 5f1c22
     """
-    from unspool.edit.planner import Fork
+    from unspool.edit.planning import Fork
 
     _run(session, Fork(at), **how)
 
@@ -114,7 +114,7 @@ def move(session: str, to: str, in_place: bool, **how: Any) -> None:
     \b
     unspool edit move 945090a1 --to ~/code/shop-v2
     """
-    from unspool.edit.planner import Move
+    from unspool.edit.planning import Move
 
     _run(session, Move(to), in_place=in_place, **how)
 
@@ -169,8 +169,8 @@ def compress(session: str, *, keep_last: int, keep_calls: bool, model: str | Non
     unspool edit compress 945090a1 --model claude-haiku-4-5
     """
     if no_model == (model is not None):
-        raise Usage("who is to write the summary?", hint="either `--model MODEL` or `--no-model`")
-    from unspool.edit.planner import Compress
+        raise UsageError("who is to write the summary?", hint="either `--model MODEL` or `--no-model`")
+    from unspool.edit.planning import Compress
 
     _run(session, Compress(keep_last, keep_calls), model=model, **how)
 
@@ -185,18 +185,18 @@ def undo(id: str | None, as_json: bool) -> None:
     unspool edit undo
     unspool edit undo 3f2a91c0
     """
-    from unspool.edit.api import undo_edit
+    from unspool.edit import undo_edit
 
-    edit_report.undone(undo_edit(id, folder=data_folder(os.environ), at=fault(os.environ)), as_json=as_json)
+    edit_report.print_undone(undo_edit(id, folder=data_folder(os.environ), at=on_step()), as_json=as_json)
 
 
 @edit.command()
 @output.json_option
 def log(as_json: bool) -> None:
     """List the edits that were made, and which of them stand."""
-    from unspool.edit.api import edit_log
+    from unspool.edit import edit_log
 
-    edit_report.log(edit_log(folder=data_folder(os.environ)), as_json=as_json)
+    edit_report.print_log(edit_log(folder=data_folder(os.environ)), as_json=as_json)
 
 
 def _run(
@@ -212,45 +212,48 @@ def _run(
     model: str | None = None,
 ) -> None:
     """Plan, look, apply, tell."""
-    from unspool.edit.api import apply_edit, plan_edit
+    from unspool.edit import apply_edit, plan_edit
 
-    with session_argument.found(name, store_access.How(config_dir, no_store=True)) as session:
+    with session_argument.open_session(name, store_access.AccessOptions(config_dir, no_store=True)) as session:
         operation = wish(len(session.turns)) if callable(wish) else wish
         if model is not None:
             from unspool.cli.edit import edit_options as edit_model
 
-            operation = edit_model.written(session, operation, model)
+            operation = edit_model.with_model_summary(session, operation, model)
         planned = plan_edit(session, operation, in_place=in_place)
         if exact:
             from unspool.cli.edit import edit_options as edit_model
 
-            planned = edit_model.counted(planned)
+            planned = edit_model.with_exact_tokens(planned)
         judged = None
         if claude is not None:
             from unspool.cli.edit import edit_options as edit_claude
 
-            judged = edit_claude.judged(planned, claude)
+            judged = edit_claude.check_with_claude_code(planned, claude)
         if only_plan:
-            edit_report.plan(planned, judged, as_json=as_json)
+            edit_report.print_plan(planned, judged, as_json=as_json)
             return
         if judged is False:
             raise Refused("Claude Code would send something else than predicted", hint="nothing was written")
-        edited = apply_edit(planned, folder=data_folder(os.environ), claude=judged, at=fault(os.environ))
-    edit_report.applied(edited, as_json=as_json)
+        edited = apply_edit(planned, folder=data_folder(os.environ), claude=judged, at=on_step())
+    edit_report.print_applied(edited, as_json=as_json)
 
 
 def _trim(count: int, **options: Any) -> Operation:
     """Return what is wished for, in a session with so many turns."""
-    from unspool.edit.trim import Trim
-    from unspool.export.outline import chosen
+    from unspool.edit.planning import Trim
 
     if options["to"] is not None:
         return _trim_to(options)
     if not options["results"] and (options["older_than"] is not None or options["larger_than"] is not None):
-        raise Usage("`--older-than` and `--larger-than` are about `--results`", hint="add `--results`")
-    turns = None if options["turns"] is None else chosen(options["turns"], count)
-    if options["turns"] is not None and turns is None:
-        raise Usage(f"not a range of turns: `{options['turns']}`", hint="as in `--range 2..5`")
+        raise UsageError("`--older-than` and `--larger-than` are about `--results`", hint="add `--results`")
+    turns = None
+    if options["turns"] is not None:
+        from unspool.export import parse_turn_range  # start-up: the outline is loaded only for a range of turns
+
+        turns = parse_turn_range(options["turns"], count)
+        if turns is None:
+            raise UsageError(f"not a range of turns: `{options['turns']}`", hint="as in `--range 2..5`")
     tools = options["tools"]
     wish = Trim(
         tools=None if tools is None else tuple(filter(None, (one.strip() for one in tools.split(",")))),
@@ -265,16 +268,16 @@ def _trim(count: int, **options: Any) -> Operation:
         larger_than=512 if options["larger_than"] is None else _bytes(options["larger_than"]),
     )
     if wish == Trim(older_than=wish.older_than, larger_than=wish.larger_than):
-        raise Usage("what is to be trimmed?", hint="for example `--results --superseded-reads`, or `--to 40%`")
+        raise UsageError("what is to be trimmed?", hint="for example `--results --superseded-reads`, or `--to 40%`")
     return wish
 
 
 def _trim_to(options: dict[str, Any]) -> Operation:
-    from unspool.edit.planner import TrimTo
+    from unspool.edit.planning import TrimTo
 
     others = [name for name, value in options.items() if name not in ("to", "outside") and value not in (None, False)]
     if others:
-        raise Usage("`--to` chooses what goes by itself", hint="name what is to go, or how much")
+        raise UsageError("`--to` chooses what goes by itself", hint="name what is to go, or how much")
     text = str(options["to"]).replace(",", "").replace("_", "")
     number, percent = text.removesuffix("%"), text.endswith("%")
     try:
@@ -282,7 +285,7 @@ def _trim_to(options: dict[str, Any]) -> Operation:
     except ValueError:
         value = -1.0
     if value <= 0 or (percent and value >= 100):
-        raise Usage(f"not a share or number of tokens: `{options['to']}`", hint="as in `--to 40%` or `--to 60000`")
+        raise UsageError(f"not a share or number of tokens: `{options['to']}`", hint="as in `--to 40%` or `--to 60000`")
     if percent:
         return TrimTo(percent=value, outside=options["outside"])
     return TrimTo(tokens=int(value), outside=options["outside"])
@@ -297,5 +300,5 @@ def _bytes(text: str) -> int:
     except ValueError:
         value = -1.0
     if value < 0:
-        raise Usage(f"not a size: `{text}`", hint="as in `--larger-than 4kB`")
+        raise UsageError(f"not a size: `{text}`", hint="as in `--larger-than 4kB`")
     return int(value)

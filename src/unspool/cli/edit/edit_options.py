@@ -1,7 +1,4 @@
-"""`--model` and `--exact`: what the API is asked about an edit.
-
-[merged: edit_claude.py] `--claude`: what an installed Claude Code makes of a planned session.
-"""
+"""The options of `unspool edit` that ask the API or an installed Claude Code: `--model`, `--exact`, `--claude`."""
 
 from __future__ import annotations
 
@@ -11,32 +8,31 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from unspool.cli.store_access import warn
-from unspool.edit.model_summary import exact, summarised
-from unspool.edit.planner import Compress
-from unspool.edit.verify.check_session import manuscript_of
-from unspool.edit.verify.claude_code import judged as compared
+from unspool.edit import count_exact_tokens, read_session_text, write_model_summary
+from unspool.edit.planning import Compress
+from unspool.edit.verify import compare_with_claude_code as compared
 
 if TYPE_CHECKING:
-    from unspool.edit.api import Planned
-    from unspool.edit.planner import Operation
+    from unspool.edit import Planned
+    from unspool.edit.planning import Operation
     from unspool.home import Session
 
 
-def written(session: Session, operation: Operation, model: str) -> Operation:
+def with_model_summary(session: Session, operation: Operation, model: str) -> Operation:
     """Let a model write the summary."""
     assert isinstance(operation, Compress)
-    return summarised(manuscript_of(session), operation, model, os.environ)
+    return write_model_summary(read_session_text(session), operation, model, os.environ)
 
 
-def counted(planned: Planned) -> Planned:
+def with_exact_tokens(planned: Planned) -> Planned:
     """Let the API count tokens."""
-    prepared = exact(planned.prepared, os.environ)
+    prepared = count_exact_tokens(planned.prepared, os.environ)
     if not prepared.plan.exact_tokens:
         warn("the API did not count the tokens; the numbers are estimates")
     return msgspec.structs.replace(planned, prepared=prepared)
 
 
-def judged(planned: Planned, command: str) -> bool:
+def check_with_claude_code(planned: Planned, command: str) -> bool:
     """Tell whether it sends what was predicted; say where it does not."""
     found = compared(planned.prepared, command)
     if found is not None:

@@ -1,1 +1,1 @@
-"""query."""
+"""The commands that read: ls, show, stats, usage, search, sql, export, watch."""

@@ -1,4 +1,4 @@
-"""`unspool ls`: the sessions there are."""
+"""`unspool ls`: lists sessions."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from typing import Any, NamedTuple, TypeAlias
 import click
 
 from unspool.cli import output, store_access
-from unspool.display import table, units
-from unspool.display.time_words import moment
-from unspool.errors import NothingFound, Usage
-from unspool.store.access import Opened
+from unspool.display import parse_time_expression, table, units
+from unspool.errors import NothingFound, UsageError
+from unspool.store import StoreAccess
 
 Json: TypeAlias = dict[str, Any]
 
@@ -26,21 +25,21 @@ FIELDS = (
 """What `--json` tells of a session."""
 
 _COLUMNS = [
-    table.Column("id"),
-    table.Column("last"),
-    table.Column("title", least=20),
-    table.Column("project", least=8, expendable=True),
-    table.Column("branch", least=6, expendable=True),
-    table.Column("turns", right=True),
-    table.Column("calls", right=True),
-    table.Column("errors", right=True),
-    table.Column("size", right=True),
-    table.Column("context", right=True, expendable=True),
-    table.Column("cost", right=True),
+    table.TextColumn("id"),
+    table.TextColumn("last"),
+    table.TextColumn("title", least=20),
+    table.TextColumn("project", least=8, expendable=True),
+    table.TextColumn("branch", least=6, expendable=True),
+    table.TextColumn("turns", right=True),
+    table.TextColumn("calls", right=True),
+    table.TextColumn("errors", right=True),
+    table.TextColumn("size", right=True),
+    table.TextColumn("context", right=True, expendable=True),
+    table.TextColumn("cost", right=True),
 ]
 
 
-class Filters(NamedTuple):
+class ListFilters(NamedTuple):
     """Which sessions are wanted."""
 
     project: str | None
@@ -60,8 +59,8 @@ class Filters(NamedTuple):
 @click.option("--has", metavar="WHAT", help=f"Only with all of these, separated by commas: {', '.join(_HAS)}.")
 @click.option("--limit", metavar="N", type=click.IntRange(min=1), help="The newest N only.")
 @click.option("--all", "show_all", is_flag=True, help="Also empty files, warm-ups and forks the program made itself.")
-@store_access.options
-@output.options
+@store_access.store_options
+@output.output_options
 def ls(
     *,
     project: str | None,
@@ -84,15 +83,22 @@ def ls(
     its agents; the context is the prompt of its last request, in tokens.
     """
     now = datetime.now().astimezone()
-    filters = Filters(project, moment(since, now), moment(until, now, end=True), branch, model, _wanted(has))
+    filters = ListFilters(
+        project,
+        parse_time_expression(since, now),
+        parse_time_expression(until, now, end=True),
+        branch,
+        model,
+        _wanted(has),
+    )
     hidden: Counter[str] = Counter()
     rows: list[Json] = []
-    with store_access.opened(store_access.How(config_dir, no_sync, no_store)) as opened:
+    with store_access.open_folder(store_access.AccessOptions(config_dir, no_sync, no_store)) as opened:
         for row in _every(opened):
             reason = None if show_all else row["hidden"]
             if reason:
-                hidden[reason] += fits_project(row, project)
-            elif fits(row, filters):
+                hidden[reason] += matches_project(row, project)
+            elif matches_filters(row, filters):
                 rows.append(row)
     rows.sort(key=lambda row: (row["last"] or "", row["id"], row["path"]), reverse=True)
     left_out = _left_out(+hidden)
@@ -101,32 +107,32 @@ def ls(
     if as_json:
         output.write_json([{name: row[name] for name in FIELDS} for row in rows[:limit]])
     else:
-        table.write(_COLUMNS, [_cells(row, now) for row in rows[:limit]], output.width())
+        table.write_table(_COLUMNS, [_cells(row, now) for row in rows[:limit]], output.terminal_width())
     if left_out:
         click.echo(left_out, err=as_json)
 
 
-def _every(opened: Opened) -> list[Json]:
+def _every(opened: StoreAccess) -> list[Json]:
     """Return a row for each session, from the store or from the files."""
-    from unspool.store.catalog.catalog import cost_by_session, listed
+    from unspool.store.catalog import list_sessions, read_session_costs
 
     if opened.database is not None:
-        return listed(opened.database, opened.root, opened.ledger)
-    from unspool.cli.session_argument import every
+        return list_sessions(opened.database, opened.root, opened.ledger)
+    from unspool.cli.session_argument import sessions_newest_first
     from unspool.export import counts
 
-    costs = cost_by_session(opened.ledger)
+    costs = read_session_costs(opened.ledger)
     return [
-        {**counts.row(session), "cost_micros": costs.get(session.id, 0), "gone": False}
-        for session in every(opened.home)
+        {**counts.session_row(session), "cost_micros": costs.get(session.id, 0), "gone": False}
+        for session in sessions_newest_first(opened.home)
     ]
 
 
-def fits(row: Json, filters: Filters) -> bool:
+def matches_filters(row: Json, filters: ListFilters) -> bool:
     """Tell whether a session is wanted."""
-    last, begun = units.moment(row["last"]), units.moment(row["started"])
+    last, begun = units.local_time(row["last"]), units.local_time(row["started"])
     return (
-        fits_project(row, filters.project)
+        matches_project(row, filters.project)
         and (filters.since is None or (last is not None and last >= filters.since))
         and (filters.until is None or (begun is not None and begun <= filters.until))
         and filters.branch in (None, row["branch"])
@@ -135,18 +141,18 @@ def fits(row: Json, filters: Filters) -> bool:
     )
 
 
-def fits_project(row: Json, wanted: str | None) -> bool:
+def matches_project(row: Json, wanted: str | None) -> bool:
     """Tell whether a session is of a project, named by its name, a part of its path or its key."""
-    from unspool.store.usage.ledger import fits_project as fits
+    from unspool.store.usage import matches_project as matches_any_name
 
-    return fits(wanted, row["project"], row["cwd"], row["project_key"])
+    return matches_any_name(wanted, row["project"], row["cwd"], row["project_key"])
 
 
 def _wanted(has: str | None) -> tuple[str, ...]:
     names = tuple(name.strip() for name in (has or "").split(",") if name.strip())
     for name in names:
         if name not in _HAS:
-            raise Usage(f"no such thing to have: `{name}`", hint=f"one of {', '.join(_HAS)}")
+            raise UsageError(f"no such thing to have: `{name}`", hint=f"one of {', '.join(_HAS)}")
     return names
 
 
@@ -161,7 +167,7 @@ def _left_out(hidden: Counter[str]) -> str:
 def _cells(row: dict[str, Any], now: datetime) -> list[str]:
     return [
         row["id"][:8] + ("†" if row["gone"] else ""),
-        units.ago(units.moment(row["last"]), now),
+        units.ago(units.local_time(row["last"]), now),
         row["title"],
         row["project"] or "",
         row["branch"] or "",

@@ -1,4 +1,4 @@
-"""`unspool search`: words, or a pattern, found wherever they are."""
+"""`unspool search`: finds words or a pattern in sessions and side files."""
 
 from __future__ import annotations
 
@@ -12,24 +12,22 @@ from typing import Final
 import click
 
 from unspool.cli import output, store_access
-from unspool.display.safe import clean_line
-from unspool.errors import NothingFound, Usage
-from unspool.graph.search_text import KINDS
-from unspool.store.access import Opened
+from unspool.display import clean_line
+from unspool.errors import NothingFound, UsageError
+from unspool.graph import PASSAGE_KINDS
+from unspool.store import StoreAccess, parse_zone
+from unspool.store.search import KIND_ALIASES, MATCH_END, MATCH_START, Corpus, SearchHit, SearchRequest, open_corpus
 from unspool.store.search import request as requests
-from unspool.store.search.request import SHORT, Corpus, Hit, Question, Request
-from unspool.store.search.results import AFTER, BEFORE
-from unspool.store.search.search import search as searched
-from unspool.store.usage.report import zone_of
+from unspool.store.search import search_corpora as searched
 
-SHOWN: Final = 20
+DEFAULT_HITS: Final = 20
 """Hits that a person is shown, if no number is named."""
 
 
 @click.command()
 @click.argument("words", nargs=-1)
 @click.option("--regex", metavar="PATTERN", help="Search raw bytes for a pattern (of re2) instead, without the index.")
-@click.option("--in", "kinds", metavar="KIND,…", help=f"Only in these: {', '.join([*SHORT, *KINDS])}.")
+@click.option("--in", "kinds", metavar="KIND,…", help=f"Only in these: {', '.join([*KIND_ALIASES, *PASSAGE_KINDS])}.")
 @click.option("--tool", metavar="NAME", help="Only in what went into this tool and came out of it.")
 @click.option("--path", "target", metavar="GLOB", help="Only in tool calls on such files, as in `*.py` or `src/*`.")
 @click.option("--project", metavar="TEXT", help="Only of this project: its name, a part of its path, or its key.")
@@ -38,10 +36,13 @@ SHOWN: Final = 20
 @click.option("--until", metavar="WHEN", help="Only until then; a date means the end of that day.")
 @click.option("--errors", is_flag=True, help="Only in results of failed tool calls, and errors of the API.")
 @click.option(
-    "--limit", metavar="N", type=click.IntRange(min=0), help=f"The best N. Default: {SHOWN}, with --json all; 0: all."
+    "--limit",
+    metavar="N",
+    type=click.IntRange(min=0),
+    help=f"The best N. Default: {DEFAULT_HITS}, with --json all; 0: all.",
 )
 @click.option("--indexed", is_flag=True, help="Only what the index knows: at once, without the middle of long results.")
-@store_access.options
+@store_access.store_options
 @output.json_option
 @output.folders_option
 def search(
@@ -70,16 +71,16 @@ def search(
     has deleted are found too, if the archive has them.
     """
     if regex is not None and (words or indexed):
-        raise Usage("`--regex` goes with neither words nor `--indexed`", hint="put all of it into the pattern")
-    request = Request(" ".join(words), regex, kinds, tool, target, project, session, since, until, errors)
-    asked = requests.asked(request)
-    how = store_access.How(None, no_sync, no_store)
+        raise UsageError("`--regex` goes with neither words nor `--indexed`", hint="put all of it into the pattern")
+    request = SearchRequest(" ".join(words), regex, kinds, tool, target, project, session, since, until, errors)
+    asked = requests.parse_terms(request)
+    how = store_access.AccessOptions(None, no_sync, no_store)
     with _corpora(config_dirs, how) as (opened, corpora):
-        chosen = opened[0].settings
-        zone = zone_of(chosen.timezone) if chosen.timezone else None
-        filters = requests.filters(request, opened, datetime.now().astimezone(), zone)
-        most = (None if as_json else SHOWN) if limit is None else limit or None
-        hits = searched(Question(asked, filters, most, indexed), corpora)
+        chosen = opened[0].preferences
+        zone = parse_zone(chosen.timezone) if chosen.timezone else None
+        filters = requests.parse_filters(request, opened, datetime.now().astimezone(), zone)
+        most = (None if as_json else DEFAULT_HITS) if limit is None else limit or None
+        hits = searched(corpora, asked, filters, limit=most, indexed_only=indexed)
     if as_json:
         output.write_json([hit._asdict() for hit in hits])
     elif hits:
@@ -91,16 +92,18 @@ def search(
 
 
 @contextmanager
-def _corpora(config_dirs: Iterable[str | None], how: store_access.How) -> Iterator[tuple[list[Opened], list[Corpus]]]:
+def _corpora(
+    config_dirs: Iterable[str | None], how: store_access.AccessOptions
+) -> Iterator[tuple[list[StoreAccess], list[Corpus]]]:
     """Open folders, with the index up to date if that does not take long; else it goes on in the background."""
-    with store_access.opened_each(config_dirs, how) as opened:
+    with store_access.open_folders(config_dirs, how) as opened:
         for one in opened:
             if one.database is not None and not how.no_sync:
-                store_access.index_or_go_on(one)
-        yield opened, list(map(requests.corpus, opened))
+                store_access.update_text_index_if_quick(one)
+        yield opened, list(map(open_corpus, opened))
 
 
-def _show(hits: list[Hit]) -> None:
+def _show(hits: list[SearchHit]) -> None:
     """Write hits for a person: where, what, and how to open it."""
     colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
     for hit in hits:
@@ -124,10 +127,10 @@ def _show(hits: list[Hit]) -> None:
 def _marked(snippet: str, *, colour: bool) -> str:
     if not colour:
         return snippet
-    return snippet.replace(BEFORE, "\x1b[1;33m").replace(AFTER, "\x1b[0m")
+    return snippet.replace(MATCH_START, "\x1b[1;33m").replace(MATCH_END, "\x1b[0m")
 
 
-def _command(hit: Hit) -> str:
+def _command(hit: SearchHit) -> str:
     """Return the command that shows a hit."""
     if hit.session is None:
         return ""

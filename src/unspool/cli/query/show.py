@@ -1,4 +1,4 @@
-"""`unspool show`: a session to read."""
+"""`unspool show`: prints a session."""
 
 from __future__ import annotations
 
@@ -9,13 +9,12 @@ from collections.abc import Iterator
 import click
 
 from unspool.cli import output, store_access
-from unspool.cli.query.show_file import Form, show_file
-from unspool.cli.query.show_render import Transcript
-from unspool.cli.session_argument import found
-from unspool.display.units import amount
-from unspool.errors import NothingFound, Usage
-from unspool.export.depth import WORDS, Depth
-from unspool.export.outline import Section, chosen, sections, tree
+from unspool.cli.query.show_file import FileOutput, print_file_versions
+from unspool.cli.query.show_render import TranscriptRenderer
+from unspool.cli.session_argument import open_session
+from unspool.display import amount
+from unspool.errors import NothingFound, UsageError
+from unspool.export import DEPTH_NAMES, Depth, Section, build_branch_tree, number_sections, parse_turn_range
 from unspool.home import Session
 
 
@@ -24,7 +23,7 @@ from unspool.home import Session
 @click.option("--turn", metavar="N", help="Only these turns: `3`, `-1` (the last), `2..5`, `4..`, `..3`.")
 @click.option(
     "--depth",
-    type=click.Choice(WORDS),
+    type=click.Choice(DEPTH_NAMES),
     default="steps",
     show_default=True,
     help="How much is told: prompts; answers too; tool calls too; all, with thinking, results and agents.",
@@ -34,7 +33,7 @@ from unspool.home import Session
 @click.option("--diff", is_flag=True, help="With --file: what changed from the version before.")
 @click.option("-o", "--output", "target", metavar="FILE", help="With --file: write a version or diff to a new file.")
 @click.option("--json", "as_json", is_flag=True, help="With --file: write the list of versions as JSON.")
-@store_access.options
+@store_access.store_options
 @output.config_option
 def show(
     session: str,
@@ -60,18 +59,18 @@ def show(
     """
     if file is not None:
         if turn or as_tree:
-            raise Usage("`--file` shows a file, not turns", hint="leave out `--turn` and `--tree`")
+            raise UsageError("`--file` shows a file, not turns", hint="leave out `--turn` and `--tree`")
     elif diff or target or as_json:
-        raise Usage("`--diff`, `-o` and `--json` go with `--file`", hint="`unspool export` writes a whole session")
-    with found(session, store_access.How(config_dir, no_sync, no_store)) as one:
+        raise UsageError("`--diff`, `-o` and `--json` go with `--file`", hint="`unspool export` writes a whole session")
+    with open_session(session, store_access.AccessOptions(config_dir, no_sync, no_store)) as one:
         if file is not None:
-            show_file(one, file, Form(diff, target, as_json))
+            print_file_versions(one, file, FileOutput(diff, target, as_json))
         else:
             _show(one, Depth[depth.upper()], turn, as_tree=as_tree)
 
 
 def _show(session: Session, depth: Depth, turn: str | None, *, as_tree: bool) -> None:
-    transcript = Transcript(session, depth, output.width())
+    transcript = TranscriptRenderer(session, depth, output.terminal_width())
     pieces = _drawn(transcript, session) if as_tree else _told(transcript, _selected(session, turn), turn is None)
     if sys.stdout.isatty():
         click.echo_via_pager(pieces, color=False if os.environ.get("NO_COLOR") else None)
@@ -80,7 +79,7 @@ def _show(session: Session, depth: Depth, turn: str | None, *, as_tree: bool) ->
             click.echo(piece, nl=False)
 
 
-def _told(transcript: Transcript, selected: list[Section], whole: bool) -> Iterator[str]:
+def _told(transcript: TranscriptRenderer, selected: list[Section], whole: bool) -> Iterator[str]:
     if whole:
         yield transcript.head()
     for number, section in enumerate(selected):
@@ -90,23 +89,23 @@ def _told(transcript: Transcript, selected: list[Section], whole: bool) -> Itera
         yield transcript.foot()
 
 
-def _drawn(transcript: Transcript, session: Session) -> Iterator[str]:
+def _drawn(transcript: TranscriptRenderer, session: Session) -> Iterator[str]:
     yield transcript.head()
     yield "\n"
-    yield from transcript.tree(tree(session))
+    yield from transcript.tree(build_branch_tree(session))
 
 
 def _selected(session: Session, turn: str | None) -> list[Section]:
     """Return the turns a person asked for: all of them, with what came before the first, if none are named."""
-    found = sections(session)
+    found = number_sections(session)
     if not found:
         raise NothingFound(f"nothing in this session: `{session.id}`")
     if turn is None:
         return found
     count = len(session.turns)
-    wanted = chosen(turn, count)
+    wanted = parse_turn_range(turn, count)
     if wanted is None:
-        raise Usage(f"not a turn: `{turn}`", hint="as in `--turn 3`, `--turn -1` or `--turn 2..5`")
+        raise UsageError(f"not a turn: `{turn}`", hint="as in `--turn 3`, `--turn -1` or `--turn 2..5`")
     selected = [section for section in found if section.number in wanted]
     if not selected:
         raise NothingFound(f"no such turn: `{turn}`", hint=f"the session has {amount(count, 'turn')}")

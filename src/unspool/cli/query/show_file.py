@@ -1,4 +1,4 @@
-"""`unspool show --file`: files as they were before a session changed them. Words in; a list, a text or a diff out.
+"""`unspool show --file`: prints files as they were before a session changed them, or the difference.
 
 Rules
   1. `PATH` lists, `PATH@v2` is one version, `PATH@v1..v3` or `--diff` is the difference of two.
@@ -16,25 +16,31 @@ from typing import Any, NamedTuple, TypeAlias
 import click
 
 from unspool.cli import output
-from unspool.display import table, units
-from unspool.display.safe import clean, clean_line
-from unspool.errors import NotFound, Usage
-from unspool.export.file_versions import Version, about, content, difference, label, versions
+from unspool.display import clean, clean_line, table, units
+from unspool.errors import NotFound, UsageError
+from unspool.export import (
+    FileHistoryVersion,
+    diff_versions,
+    find_versions,
+    read_version,
+    version_label,
+    version_to_json,
+)
 from unspool.home import Session
 
 _SPEC = re.compile(r"(.+)@v([0-9]{1,9})(?:\.\.v?([0-9]{1,9}))?", re.DOTALL)
 _COLUMNS = [
-    table.Column("file", least=20),
-    table.Column("version"),
-    table.Column("time"),
-    table.Column("size", right=True),
-    table.Column("copy"),
+    table.TextColumn("file", least=20),
+    table.TextColumn("version"),
+    table.TextColumn("time"),
+    table.TextColumn("size", right=True),
+    table.TextColumn("copy"),
 ]
-History: TypeAlias = dict[str, list[Version]]
+History: TypeAlias = dict[str, list[FileHistoryVersion]]
 """The versions of each file, by its path."""
 
 
-class Form(NamedTuple):
+class FileOutput(NamedTuple):
     """How the answer is wanted."""
 
     diff: bool = False
@@ -50,20 +56,22 @@ class _Wanted(NamedTuple):
     second: int | None = None
 
 
-def show_file(session: Session, words: str, form: Form) -> None:
+def print_file_versions(session: Session, words: str, form: FileOutput) -> None:
     """Write what a person asked for with `--file`."""
-    wanted = _understood(versions(session), words, session)
+    wanted = _understood(find_versions(session), words, session)
     if wanted.first is None and not form.diff:
         if form.target:
-            raise Usage("say which version to write", hint=f"as in `--file {words}@v1 -o FILE`")
+            raise UsageError("say which version to write", hint=f"as in `--file {words}@v1 -o FILE`")
         _write_list(session, wanted.files, as_json=form.as_json)
         return
     if form.as_json:
-        raise Usage("only the list of versions can be JSON", hint="`--file PATH --json`, without a version or `--diff`")
+        raise UsageError(
+            "only the list of versions can be JSON", hint="`--file PATH --json`, without a version or `--diff`"
+        )
     if form.diff or wanted.second is not None:
         data = _diff(session, *_pair(wanted))
     else:
-        data = content(session, _version(wanted, wanted.first))
+        data = read_version(session, _version(wanted, wanted.first))
     _write(data, form.target)
 
 
@@ -76,7 +84,7 @@ def _understood(history: History, words: str, session: Session) -> _Wanted:
     if not found:
         raise NotFound(f"no such file in this session: `{path if match else words}`", hint=_some(history))
     if not match:
-        raise Usage(f"not a version: `{number}`", hint=f"as in `--file {path}@v1` or `--file {path}@v1..v2`")
+        raise UsageError(f"not a version: `{number}`", hint=f"as in `--file {path}@v1` or `--file {path}@v1..v2`")
     return _Wanted(found, int(number), int(match[3]) if match[3] else None)
 
 
@@ -99,14 +107,14 @@ def _some(history: History) -> str:
     return f"it has versions of {', '.join(f'`{path}`' for path in list(history)[:3])}{more}"
 
 
-def _one(files: History) -> list[Version]:
+def _one(files: History) -> list[FileHistoryVersion]:
     if len(files) > 1:
         some = ", ".join(f"`{path}`" for path in list(files)[:3])
-        raise Usage(f"that fits {len(files)} files: {some}", hint="give more of the path")
+        raise UsageError(f"that fits {len(files)} files: {some}", hint="give more of the path")
     return next(iter(files.values()))
 
 
-def _version(wanted: _Wanted, number: int | None) -> Version:
+def _version(wanted: _Wanted, number: int | None) -> FileHistoryVersion:
     known = _one(wanted.files)
     found = [version for version in known if version.number == number]
     if not found:
@@ -115,7 +123,7 @@ def _version(wanted: _Wanted, number: int | None) -> Version:
     return found[-1]
 
 
-def _pair(wanted: _Wanted) -> tuple[Version, Version]:
+def _pair(wanted: _Wanted) -> tuple[FileHistoryVersion, FileHistoryVersion]:
     """Return the versions to compare: the two that were named, else one and that before it."""
     if wanted.second is not None:
         return _version(wanted, wanted.first), _version(wanted, wanted.second)
@@ -128,17 +136,17 @@ def _pair(wanted: _Wanted) -> tuple[Version, Version]:
     return before[-1], newer
 
 
-def _diff(session: Session, old: Version, new: Version) -> bytes:
-    found = difference(session, old, new)
+def _diff(session: Session, old: FileHistoryVersion, new: FileHistoryVersion) -> bytes:
+    found = diff_versions(session, old, new)
     if not found:
-        names = [clean_line(label(version)) for version in (old, new)]
+        names = [clean_line(version_label(version)) for version in (old, new)]
         click.echo(f"no difference: {names[0]} and {names[1]}", err=True)
     return found.encode("utf-8", "surrogateescape")
 
 
 def _write(data: bytes, target: str | None) -> None:
     if target:
-        with output.new_file(target) as file:
+        with output.create_file(target) as file:
             file.write(data)
     elif not sys.stdout.isatty():
         sys.stdout.buffer.write(data)
@@ -154,15 +162,15 @@ def _write(data: bytes, target: str | None) -> None:
 
 
 def _write_list(session: Session, files: History, *, as_json: bool) -> None:
-    rows = [about(session, version) for known in files.values() for version in known]
+    rows = [version_to_json(session, version) for known in files.values() for version in known]
     if as_json:
         output.write_json(rows)
     else:
-        table.write(_COLUMNS, [_cells(row) for row in rows], output.width())
+        table.write_table(_COLUMNS, [_cells(row) for row in rows], output.terminal_width())
 
 
 def _cells(row: dict[str, Any]) -> list[str]:
-    when = units.moment(row["time"])
+    when = units.local_time(row["time"])
     return [
         row["file"],
         f"v{row['version']}",

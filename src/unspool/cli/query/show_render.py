@@ -1,4 +1,4 @@
-"""A session for the terminal: steps in, lines out.
+"""Renders the steps of a session as lines for the terminal.
 
 Rules
   1. A line is made of spans, and a span is cleaned where it is painted: nothing gets to the terminal around that.
@@ -16,14 +16,24 @@ from typing import NamedTuple
 
 import click
 
-from unspool.display import units
-from unspool.display.safe import clean_line
-from unspool.display.table import cut
-from unspool.export import describe_calls, outline
-from unspool.export.depth import Depth
-from unspool.export.outline import Branch, Section
-from unspool.export.story import Answer, Call, Inside, Mark, MarkKind, Prompt, Step, Story, Thought
-from unspool.graph.turns import Turn
+from unspool.display import clean_line, truncate, units
+from unspool.export import (
+    AnswerStep,
+    Branch,
+    Depth,
+    EventKind,
+    EventStep,
+    PromptStep,
+    Section,
+    SidechainStep,
+    Step,
+    Story,
+    ThinkingStep,
+    ToolCallStep,
+    describe_calls,
+    outline,
+)
+from unspool.graph import Turn, first_line
 from unspool.home import Session
 
 _FEW = 8
@@ -31,7 +41,7 @@ _FEW = 8
 _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 
 
-class Span(NamedTuple):
+class StyledText(NamedTuple):
     """Text in one style."""
 
     text: str
@@ -40,7 +50,7 @@ class Span(NamedTuple):
     fg: str | None = None
 
 
-class Transcript:
+class TranscriptRenderer:
     """A session being told: how deep, how wide, in which time zone."""
 
     def __init__(self, session: Session, depth: Depth, width: int, zone: tzinfo | None = None) -> None:
@@ -55,12 +65,12 @@ class Transcript:
 
     @cached_property
     def _agents(self) -> dict[str, list[outline.NestedAgent]]:
-        return outline.by_call(self.session)
+        return outline.group_agents_by_call(self.session)
 
     def head(self) -> str:
         """Return what the session is."""
         session, facts = self.session, self.session.facts
-        when = units.span(units.moment(facts.started, self.zone), units.moment(facts.last, self.zone))
+        when = units.span(units.local_time(facts.started, self.zone), units.local_time(facts.last, self.zone))
         numbers = [
             units.amount(facts.turns, "turn"),
             units.amount(facts.tool_calls, "tool call"),
@@ -74,16 +84,16 @@ class Transcript:
             [", ".join(facts.models), ", ".join(facts.versions)],
             [", ".join(numbers)],
         ]
-        lines = [[Span(session.title or "(no title)", bold=True)]]
-        lines += [[Span(" · ".join(part for part in parts if part), dim=True)] for parts in told if any(parts)]
-        return "".join(map(paint, lines))
+        lines = [[StyledText(session.title or "(no title)", bold=True)]]
+        lines += [[StyledText(" · ".join(part for part in parts if part), dim=True)] for parts in told if any(parts)]
+        return "".join(map(render_line, lines))
 
     def section(self, section: Section) -> str:
         """Return a turn."""
         steps = [*self._spaced(self._story.steps(section.entries), "  ")]
         if section.turn is None and not steps:
             return ""
-        return "".join(paint(line) for line in [*self._title(section), *steps])
+        return "".join(render_line(line) for line in [*self._title(section), *steps])
 
     def foot(self) -> str:
         """Return what no turn tells: agents that no call started."""
@@ -91,7 +101,9 @@ class Transcript:
         if self.depth < Depth.STEPS or not kinds:
             return ""
         told = ", ".join(f"{count:,} {kind}" for kind, count in kinds.most_common())
-        return paint([]) + paint([Span(f"{units.amount(kinds.total(), 'agent')} without a call: {told}", dim=True)])
+        return render_line([]) + render_line(
+            [StyledText(f"{units.amount(kinds.total(), 'agent')} without a call: {told}", dim=True)]
+        )
 
     def tree(self, branches: Iterable[Branch], indent: str = "") -> Iterator[str]:
         """Yield the turns one to a line, drawn as the tree of their branches."""
@@ -102,126 +114,132 @@ class Transcript:
             if not indent and len(among) == 1:
                 first = rest = ""
             for number, section in enumerate(branch.sections):
-                yield paint(self._tree_line(section, indent + (rest if number else first), branch))
+                yield render_line(self._tree_line(section, indent + (rest if number else first), branch))
             yield from self.tree(branch.branches, indent + rest)
 
-    def _tree_line(self, section: Section, indent: str, branch: Branch) -> list[Span]:
+    def _tree_line(self, section: Section, indent: str, branch: Branch) -> list[StyledText]:
         assert section.turn is not None
-        time = units.moment(section.turn.prompt.record.timestamp, self.zone)
+        time = units.local_time(section.turn.prompt.record.timestamp, self.zone)
         head = f"{indent}{section.number}  {f'{time:%m-%d %H:%M}  ' if time else ''}"
         marks = "  (left)" if section.left else ""
         marks += "  (compacted)" if section.number in branch.compacted else ""
-        words = cut(
-            clean_line(describe_calls.first_line(section.turn.text)), max(20, self.width - len(head) - len(marks))
+        words = truncate(
+            clean_line(first_line(section.turn.text)), max(20, self.width - len(head) - len(marks))
         )
-        return [Span(head, dim=section.left), Span(words, dim=section.left), Span(marks, fg="yellow")]
+        return [StyledText(head, dim=section.left), StyledText(words, dim=section.left), StyledText(marks, fg="yellow")]
 
-    def _title(self, section: Section) -> Iterator[list[Span]]:
+    def _title(self, section: Section) -> Iterator[list[StyledText]]:
         yield []
         if section.turn is None:
             return
         marks = "  on a branch that was left" if section.left else "  a branch begins" if section.starts_branch else ""
         time = self._time(section.turn)
-        head = [Span(f"{section.number}", bold=True), Span(f" · {time}" if time else "", dim=True)]
-        yield [*head, Span(marks, fg="yellow")]
+        head = [StyledText(f"{section.number}", bold=True), StyledText(f" · {time}" if time else "", dim=True)]
+        yield [*head, StyledText(marks, fg="yellow")]
 
     def _time(self, turn: Turn) -> str:
         """Return when a turn began: the day only if it is not the one the session began on."""
-        first = units.moment(self.session.facts.started, self.zone)
-        time = units.moment(turn.prompt.record.timestamp, self.zone)
+        first = units.local_time(self.session.facts.started, self.zone)
+        time = units.local_time(turn.prompt.record.timestamp, self.zone)
         if time is None:
             return ""
         return f"{time:%H:%M}" if first and first.date() == time.date() else f"{time:%Y-%m-%d %H:%M}"
 
-    def _step(self, step: Step, indent: str) -> Iterator[list[Span]]:
+    def _step(self, step: Step, indent: str) -> Iterator[list[StyledText]]:
         match step:
-            case Prompt():
+            case PromptStep():
                 yield from self._prompt(step, indent)
-            case Mark():
+            case EventStep():
                 yield from self._mark(step, indent)
-            case Answer(text=text) if self.depth >= Depth.ANSWERS:
+            case AnswerStep(text=text) if self.depth >= Depth.ANSWERS:
                 yield from _block(text.strip("\n"), indent)
-            case Thought(text=text) if self.depth >= Depth.STEPS:
+            case ThinkingStep(text=text) if self.depth >= Depth.STEPS:
                 count = f"{len(text):,} characters" if text.strip() else "withheld"
-                yield [Span(f"{indent}· thinking, {count}", dim=True)]
+                yield [StyledText(f"{indent}· thinking, {count}", dim=True)]
                 if self.depth is Depth.ALL and text.strip():
                     yield from _block(text, f"{indent}    ", dim=True)
-            case Call() if self.depth >= Depth.STEPS:
+            case ToolCallStep() if self.depth >= Depth.STEPS:
                 yield from self._call(step, indent)
-            case Inside(entries=entries) if self.depth >= Depth.STEPS:
-                yield [Span(f"{indent}  └ an agent: {outline.did(entries)}", dim=True)]
+            case SidechainStep(entries=entries) if self.depth >= Depth.STEPS:
+                yield [StyledText(f"{indent}  └ an agent: {outline.summarize_calls(entries)}", dim=True)]
                 if self.depth is Depth.ALL:
                     yield from self._steps_inside(Story(entries).steps(entries), indent)
             case _:
                 pass
 
-    def _prompt(self, prompt: Prompt, indent: str) -> Iterator[list[Span]]:
+    def _prompt(self, prompt: PromptStep, indent: str) -> Iterator[list[StyledText]]:
         if prompt.queued:
-            yield [Span(f"{indent}queued while the model worked:", dim=True)]
+            yield [StyledText(f"{indent}queued while the model worked:", dim=True)]
         yield from _block(prompt.text.strip("\n"), f"{indent}> ", fg="cyan")
 
-    def _mark(self, mark: Mark, indent: str) -> Iterator[list[Span]]:
-        if mark.kind is MarkKind.COMPACTION:
-            yield [Span(f"{indent}── compacted{f': {mark.text}' if mark.text else ''} ──", fg="yellow")]
-        elif mark.kind is MarkKind.INTERRUPT:
-            yield [Span(f"{indent}■ interrupted", fg="yellow"), Span(f"  {mark.text}", dim=True)]
-        elif mark.kind is MarkKind.API_ERROR:
-            words = describe_calls.first_line(mark.text).removeprefix("API Error: ")
-            yield [Span(f"{indent}✗ API error: {words}", fg="red")]
+    def _mark(self, mark: EventStep, indent: str) -> Iterator[list[StyledText]]:
+        if mark.kind is EventKind.COMPACTION:
+            yield [StyledText(f"{indent}── compacted{f': {mark.text}' if mark.text else ''} ──", fg="yellow")]
+        elif mark.kind is EventKind.INTERRUPT:
+            yield [StyledText(f"{indent}■ interrupted", fg="yellow"), StyledText(f"  {mark.text}", dim=True)]
+        elif mark.kind is EventKind.API_ERROR:
+            words = first_line(mark.text).removeprefix("API Error: ")
+            yield [StyledText(f"{indent}✗ API error: {words}", fg="red")]
         elif self.depth >= Depth.STEPS:
-            yield [Span(f"{indent}· {mark.kind.value}: "), Span(describe_calls.first_line(mark.text), dim=True)]
+            yield [
+                StyledText(f"{indent}· {mark.kind.value}: "),
+                StyledText(first_line(mark.text), dim=True),
+            ]
             if self.depth is Depth.ALL and len(mark.text.splitlines()) > 1:
                 yield from _block(mark.text, f"{indent}    ", dim=True)
 
-    def _call(self, step: Call, indent: str) -> Iterator[list[Span]]:
+    def _call(self, step: ToolCallStep, indent: str) -> Iterator[list[StyledText]]:
         call, whole = step.call, self.depth is Depth.ALL
-        patch, error = describe_calls.diff(call), describe_calls.error(call)
+        patch, error = describe_calls.diff_lines(call), describe_calls.error_text(call)
         yield self._call_line(step, patch, error, indent)
         more = f"{indent}    "
         if len(error.splitlines()) > 1:
             yield from _few(error.splitlines()[1:], more, whole)
-        yield from _few(patch if whole else describe_calls.nearest(patch), more, whole)
+        yield from _few(patch if whole else describe_calls.changed_lines_with_context(patch), more, whole)
         if whole and not call.failed and not patch:
             yield from _block(describe_calls.result_text(call).strip("\n"), more, dim=True)
         for agent in self._agents.pop(call.id, []):  # taken out, so that no agent is told inside itself
             entries = agent.entries
-            yield [Span(f"{indent}  └ {agent.words}: {outline.did(entries)}", dim=True)]
+            yield [StyledText(f"{indent}  └ {agent.words}: {outline.summarize_calls(entries)}", dim=True)]
             if whole:
                 yield from self._steps_inside(Story(entries).steps(entries), indent)
 
-    def _call_line(self, step: Call, patch: list[str], error: str, indent: str) -> list[Span]:
+    def _call_line(self, step: ToolCallStep, patch: list[str], error: str, indent: str) -> list[StyledText]:
         call = step.call
         sign, colour = ("…", "yellow") if call.result is None else ("✗", "red") if call.failed else ("✓", "green")
-        notes = [describe_calls.changes(patch), units.duration(call.duration) if call.duration is not None else ""]
+        notes = [
+            describe_calls.count_changes(patch),
+            units.duration(call.duration) if call.duration is not None else "",
+        ]
         notes += ["no result"] if call.result is None else []
         told = "".join(f"  {note}" for note in notes if note)
         room = max(24, self.width - len(f"{indent}{sign} {call.name} {told}"))
-        aim = cut(clean_line(describe_calls.target(call, self.session.cwd)), room)
+        aim = truncate(clean_line(describe_calls.describe_call_target(call, self.session.cwd)), room)
         line = [
-            Span(f"{indent}{sign} ", fg=colour),
-            Span(call.name, bold=True),
-            Span(f" {aim}" if aim else ""),
-            Span(told, dim=True),
+            StyledText(f"{indent}{sign} ", fg=colour),
+            StyledText(call.name, bold=True),
+            StyledText(f" {aim}" if aim else ""),
+            StyledText(told, dim=True),
         ]
         first = error.splitlines()[0] if error else ""
-        return [*line, Span(f"  {first}", fg="red")] if first else line
+        return [*line, StyledText(f"  {first}", fg="red")] if first else line
 
-    def _steps_inside(self, steps: Iterable[Step], indent: str) -> Iterator[list[Span]]:
+    def _steps_inside(self, steps: Iterable[Step], indent: str) -> Iterator[list[StyledText]]:
         yield from self._spaced(steps, f"{indent}    ")
 
-    def _spaced(self, steps: Iterable[Step], indent: str) -> Iterator[list[Span]]:
+    def _spaced(self, steps: Iterable[Step], indent: str) -> Iterator[list[StyledText]]:
         """Yield steps with air around what is said, so that it stands out from what is done."""
         before: type[Step] | None = None
         for step in steps:
             lines = [*self._step(step, indent)]
-            kind = type(step) if isinstance(step, Prompt | Answer) else Call
-            if lines and before is not None and (before is not kind or kind is Answer):
+            kind = type(step) if isinstance(step, PromptStep | AnswerStep) else ToolCallStep
+            if lines and before is not None and (before is not kind or kind is AnswerStep):
                 yield []
             before = kind if lines else before
             yield from lines
 
 
-def paint(line: Iterable[Span]) -> str:
+def render_line(line: Iterable[StyledText]) -> str:
     """Return a line with its styles, made safe, with a line end."""
     painted = "".join(
         click.style(clean_line(span.text), bold=span.bold or None, dim=span.dim or None, fg=span.fg)
@@ -231,15 +249,15 @@ def paint(line: Iterable[Span]) -> str:
     return f"{painted}\n"
 
 
-def _block(text: str, indent: str, *, dim: bool = False, fg: str | None = None) -> Iterator[list[Span]]:
+def _block(text: str, indent: str, *, dim: bool = False, fg: str | None = None) -> Iterator[list[StyledText]]:
     for line in text.splitlines():
-        yield [Span(f"{indent}{line}".rstrip(), dim=dim, fg=fg)]
+        yield [StyledText(f"{indent}{line}".rstrip(), dim=dim, fg=fg)]
 
 
-def _few(lines: list[str], indent: str, whole: bool) -> Iterator[list[Span]]:
+def _few(lines: list[str], indent: str, whole: bool) -> Iterator[list[StyledText]]:
     """Yield the lines of a diff or an error: all of them, or a few and how many more there are."""
     shown = lines if whole or len(lines) <= _FEW else lines[: _FEW - 1]
     for line in shown:
-        yield [Span(f"{indent}{line}".rstrip(), fg=_COLOURS.get(line[:1]), dim=line[:1] not in _COLOURS)]
+        yield [StyledText(f"{indent}{line}".rstrip(), fg=_COLOURS.get(line[:1]), dim=line[:1] not in _COLOURS)]
     if len(lines) > len(shown):
-        yield [Span(f"{indent}… {units.amount(len(lines) - len(shown), 'more line')}", dim=True)]
+        yield [StyledText(f"{indent}… {units.amount(len(lines) - len(shown), 'more line')}", dim=True)]

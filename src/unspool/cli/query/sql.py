@@ -1,4 +1,4 @@
-"""`unspool sql`: questions in SQL, answered by DuckDB."""
+"""`unspool sql`: runs SQL queries with DuckDB."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import click
 
 from unspool.cli import output, store_access
 from unspool.cli.query import sql_access
-from unspool.cli.query.sql_output import complain, options, write
-from unspool.errors import UnspoolError, Usage
+from unspool.cli.query.sql_output import format_options, print_error, write_answer
+from unspool.errors import UnspoolError, UsageError
 
 
 @click.command()
 @click.argument("query", required=False)
-@options
-@store_access.options
+@format_options
+@store_access.store_options
 @output.json_option
 @output.folders_option
 @click.pass_context
@@ -37,33 +37,33 @@ def sql(
     prompt. The tables are made from the store when they are first asked for, and after that from what has changed.
     docs/sql.md has them all, with example questions.
     """
-    from unspool.store.sql.client import Ended, Engine, Limits
+    from unspool.store.sql import EngineStopped, QueryLimits, SqlEngine
 
-    how, limits = store_access.How(None, no_sync, no_store), Limits(deadline=timeout or None)
+    how, limits = store_access.AccessOptions(None, no_sync, no_store), QueryLimits(deadline=timeout or None)
     if query is None and not (sys.stdin.isatty() and sys.stdout.isatty()):
         query = sys.stdin.read()
     for attempt in (1, 2):
         with (
-            sql_access.opened(config_dirs, how, deep=attempt == 2) as tables,
-            Engine(tables.setup, str(tables.columns), limits) as engine,
+            sql_access.open_sql_tables(config_dirs, how, deep=attempt == 2) as tables,
+            SqlEngine(tables.setup, str(tables.columns), limits) as engine,
         ):
             try:
                 if query is not None:
-                    write(engine, query, "json" if as_json else form, target)
+                    write_answer(engine, query, "json" if as_json else form, target)
                 else:
-                    from unspool.cli.query.sql_prompt import prompt
+                    from unspool.cli.query.sql_prompt import run_prompt
 
-                    prompt(engine, form, tables.folder)
-            except (Usage, Ended) as error:
+                    run_prompt(engine, form, tables.folder)
+            except (UsageError, EngineStopped) as error:
                 if attempt == 1 and _may_be_damaged(error, str(tables.columns)):
                     continue  # once more, with every byte of the column files compared
-                complain(error)
+                print_error(error)
                 ctx.exit(error.exit_code)
             break
 
 
 def _may_be_damaged(error: UnspoolError, folder: str) -> bool:
     """Tell whether column files may be the reason."""
-    from unspool.store.sql.client import Ended
+    from unspool.store.sql import EngineStopped
 
-    return isinstance(error, Ended) or folder in error.message
+    return isinstance(error, EngineStopped) or folder in error.message

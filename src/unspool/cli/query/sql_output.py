@@ -1,4 +1,4 @@
-"""The answers to SQL, written: rows in; a table, CSV, JSON or Parquet out.
+"""Writes the rows that a SQL query returns: as a table, CSV, JSON or Parquet.
 
 Rules
   1. Rows are worded in `store/sql/format_rows.py`. In CSV null is nothing, in a table `NULL`.
@@ -18,14 +18,12 @@ from typing import IO, TYPE_CHECKING, Any, TypeVar
 import click
 
 from unspool.cli import output
-from unspool.display import table
-from unspool.display.safe import clean, clean_line
-from unspool.errors import UnspoolError, Usage
-from unspool.store.sql.format_rows import csv_text, json_lines, json_text, text_rows
-from unspool.store.sql.protocol import ARROW
+from unspool.display import clean, clean_line, table
+from unspool.errors import UnspoolError, UsageError
+from unspool.store.sql import ARROW, fetch_text_rows, format_csv, format_json, format_json_lines
 
 if TYPE_CHECKING:
-    from unspool.store.sql.client import Engine
+    from unspool.store.sql import SqlEngine
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -39,7 +37,7 @@ _LEAST = 8
 _NUMBERS = ("INT", "DECIMAL", "DOUBLE", "FLOAT", "UHUGEINT")
 
 
-def options(command: F) -> F:
+def format_options(command: F) -> F:
     """Add `--format`, `--output` and `--timeout`."""
     words = "End a query that takes longer; 0: any time it takes."
     seconds = click.FloatRange(min=0)
@@ -50,7 +48,7 @@ def options(command: F) -> F:
     return form(target(timeout(command)))
 
 
-def write(engine: Engine, query: str, form: str, target: str | None) -> None:
+def write_answer(engine: SqlEngine, query: str, form: str, target: str | None) -> None:
     """Ask, and write the answer in a format to stdout or to a new file."""
     if form == "parquet":
         _parquet(engine, query, target)
@@ -78,7 +76,7 @@ def write(engine: Engine, query: str, form: str, target: str | None) -> None:
         out.flush()
 
 
-def complain(error: UnspoolError) -> None:
+def print_error(error: UnspoolError) -> None:
     """Say what is wrong with a query, in all the lines that DuckDB says it in."""
     click.echo(f"unspool: {clean(error.message)}", err=True)
     if error.hint:
@@ -86,44 +84,44 @@ def complain(error: UnspoolError) -> None:
 
 
 def _out(target: str | None, stack: ExitStack) -> IO[bytes]:
-    return stack.enter_context(output.new_file(target)) if target else sys.stdout.buffer
+    return stack.enter_context(output.create_file(target)) if target else sys.stdout.buffer
 
 
-def _ndjson(engine: Engine, query: str, _: str | None) -> Iterator[str]:
-    return json_lines(engine, query)
+def _ndjson(engine: SqlEngine, query: str, _: str | None) -> Iterator[str]:
+    return format_json_lines(engine, query)
 
 
-def _json(engine: Engine, query: str, _: str | None) -> Iterator[str]:
-    return json_text(engine, query)
+def _json(engine: SqlEngine, query: str, _: str | None) -> Iterator[str]:
+    return format_json(engine, query)
 
 
-def _csv(engine: Engine, query: str, target: str | None) -> Iterator[str]:
-    return csv_text(engine, query, clean_line if target is None and sys.stdout.isatty() else None)
+def _csv(engine: SqlEngine, query: str, target: str | None) -> Iterator[str]:
+    return format_csv(engine, query, clean_line if target is None and sys.stdout.isatty() else None)
 
 
-def _table(engine: Engine, query: str, target: str | None) -> Iterator[str]:
-    header, rows = text_rows(engine, query, null="NULL")
+def _table(engine: SqlEngine, query: str, target: str | None) -> Iterator[str]:
+    header, rows = fetch_text_rows(engine, query, null="NULL")
     if header.names == ["explain_key", "explain_value"]:
         yield from (f"{clean(value)}\n" for _, value in rows)
         return
     columns = [
-        table.Column(clean_line(name), right=kind.startswith(_NUMBERS) or "INT" in kind, least=_LEAST)
+        table.TextColumn(clean_line(name), right=kind.startswith(_NUMBERS) or "INT" in kind, least=_LEAST)
         for name, kind in zip(header.names, header.types, strict=True)
     ]
     for_terminal = target is None and sys.stdout.isatty()
-    width = output.width() if for_terminal else _UNBOUND
-    for line in table.lines(columns, list(islice(rows, _MEASURED)), width, rows):
+    width = output.terminal_width() if for_terminal else _UNBOUND
+    for line in table.format_table(columns, list(islice(rows, _MEASURED)), width, rows):
         yield (line if for_terminal else click.unstyle(line)) + "\n"
 
 
-def _parquet(engine: Engine, query: str, target: str | None) -> None:
+def _parquet(engine: SqlEngine, query: str, target: str | None) -> None:
     from io import BytesIO
 
     from arro3.io import read_ipc_stream, write_parquet
 
     if target is None and sys.stdout.isatty():
-        raise Usage("Parquet is nothing for a terminal", hint="name a file with `-o FILE`, or redirect the output")
-    answers = engine.ask(query, ARROW)
+        raise UsageError("Parquet is nothing for a terminal", hint="name a file with `-o FILE`, or redirect the output")
+    answers = engine.execute(query, ARROW)
     stream = BytesIO(b"".join(answer for answer in answers if isinstance(answer, bytes)))
     file = BytesIO()
     write_parquet(read_ipc_stream(stream), file, compression="zstd(6)")
@@ -133,7 +131,7 @@ def _parquet(engine: Engine, query: str, target: str | None) -> None:
         out.flush()
 
 
-_FORMS: dict[str, Callable[[Engine, str, str | None], Iterator[str]]] = {
+_FORMS: dict[str, Callable[[SqlEngine, str, str | None], Iterator[str]]] = {
     "table": _table,
     "csv": _csv,
     "json": _json,

@@ -1,4 +1,4 @@
-"""The prompt of `unspool sql`: questions typed one after the other, with history and completion.
+"""The interactive prompt of `unspool sql`, with history and completion.
 
 Rules
   1. A statement ends with `;` and may take several lines; a line that begins with a dot is a command.
@@ -17,17 +17,16 @@ from typing import TYPE_CHECKING
 import click
 
 from unspool.cli import output
-from unspool.cli.query.sql_output import FORMATS, complain, write
-from unspool.errors import Refused, UnspoolError, Usage
-from unspool.store.columns.parquet import MISSING
-from unspool.store.columns.tables import Table, public
+from unspool.cli.query.sql_output import FORMATS, print_error, write_answer
+from unspool.errors import Refused, UnspoolError, UsageError
+from unspool.store.columns import INSTALL_HINT, Table, public_tables
 
 if TYPE_CHECKING:
     from prompt_toolkit import PromptSession
     from prompt_toolkit.completion import Completer
     from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 
-    from unspool.store.sql.client import Engine
+    from unspool.store.sql import SqlEngine
 
 HISTORY = "sql_history"
 _HELP = {
@@ -47,7 +46,7 @@ _KEYWORDS = (
 _WORD = re.compile(r"[.\w]+$")
 
 
-def prompt(engine: Engine, form: str, folder: Path) -> None:
+def run_prompt(engine: SqlEngine, form: str, folder: Path) -> None:
     """Ask for questions until there are no more."""
     session = _session(folder)
     click.echo("`.help` tells the commands; a statement ends with `;`", err=True)
@@ -66,25 +65,25 @@ def prompt(engine: Engine, form: str, folder: Path) -> None:
             _ask(engine, typed, form)
 
 
-def words() -> list[str]:
+def completion_words() -> list[str]:
     """Return what can be completed."""
-    names = {name for table in public().values() for name in (table.name, *table.names)}
+    names = {name for table in public_tables().values() for name in (table.name, *table.names)}
     return [*(command.partition(" ")[0] for command in _HELP), *sorted(names), *_KEYWORDS]
 
 
-def schema(table: Table) -> Iterator[tuple[str, str]]:
+def table_schema(table: Table) -> Iterator[tuple[str, str]]:
     """Yield the columns of a table with what they mean."""
     for column in table.columns:
         yield f"{column.name} {column.type}", column.comment
 
 
-def _ask(engine: Engine, query: str, form: str) -> None:
+def _ask(engine: SqlEngine, query: str, form: str) -> None:
     try:
-        write(engine, query, form, None)
+        write_answer(engine, query, form, None)
     except KeyboardInterrupt:
         click.echo("interrupted", err=True)
     except UnspoolError as error:
-        complain(error)
+        print_error(error)
 
 
 def _command(typed: str, form: str) -> str:
@@ -94,7 +93,7 @@ def _command(typed: str, form: str) -> str:
     try:
         match name:
             case ".tables":
-                output.rows(((table.name, table.comment) for table in public().values()), indent=0)
+                output.print_pairs(((table.name, table.comment) for table in public_tables().values()), indent=0)
             case ".schema":
                 _show_schema(rest)
             case ".format" if rest:
@@ -102,26 +101,26 @@ def _command(typed: str, form: str) -> str:
             case ".format":
                 click.echo(form)
             case ".help":
-                output.rows(_HELP.items(), indent=0)
+                output.print_pairs(_HELP.items(), indent=0)
             case _:
-                raise Usage(f"no such command: `{name}`", hint="`.help` tells those there are")
-    except Usage as error:
-        complain(error)
+                raise UsageError(f"no such command: `{name}`", hint="`.help` tells those there are")
+    except UsageError as error:
+        print_error(error)
     return form
 
 
 def _format(name: str) -> str:
     if name not in FORMATS[:-1]:
-        raise Usage(f"no such format: `{name}`", hint=f"there are {', '.join(FORMATS[:-1])}")
+        raise UsageError(f"no such format: `{name}`", hint=f"there are {', '.join(FORMATS[:-1])}")
     return name
 
 
 def _show_schema(name: str) -> None:
-    if name and name not in public():
-        raise Usage(f"no such table: `{name}`", hint="`.tables` tells those there are")
-    for table in [public()[name]] if name else public().values():
-        output.heading(table.name)
-        output.rows(schema(table))
+    if name and name not in public_tables():
+        raise UsageError(f"no such table: `{name}`", hint="`.tables` tells those there are")
+    for table in [public_tables()[name]] if name else public_tables().values():
+        output.print_heading(table.name)
+        output.print_pairs(table_schema(table))
 
 
 def _session(folder: Path) -> PromptSession[str]:
@@ -129,7 +128,7 @@ def _session(folder: Path) -> PromptSession[str]:
         from prompt_toolkit import PromptSession
         from prompt_toolkit.history import FileHistory
     except ImportError:
-        raise Refused("a prompt needs prompt_toolkit, which is not installed", hint=MISSING) from None
+        raise Refused("a prompt needs prompt_toolkit, which is not installed", hint=INSTALL_HINT) from None
     path = folder / HISTORY
     os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600))
     return PromptSession(
@@ -154,7 +153,7 @@ def _completer() -> Completer:
             found = _WORD.search(document.text_before_cursor)
             typed = found[0] if found else ""
             last = typed if typed.startswith(".") else typed.rpartition(".")[2]
-            for word in words():
+            for word in completion_words():
                 if word.lower().startswith(last.lower()):
                     yield Completion(word, start_position=-len(last))
 

@@ -1,4 +1,4 @@
-"""`unspool stats`: sessions in numbers."""
+"""`unspool stats`: counts what is in sessions."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from unspool.cli import output, store_access
-from unspool.cli.session_argument import every, found
+from unspool.cli.session_argument import open_session, sessions_newest_first
 from unspool.display import table
 from unspool.errors import NothingFound
 from unspool.export import counts
@@ -24,25 +24,25 @@ _TITLES_OF_COLUMNS = {
 
 @click.command()
 @click.argument("session", required=False)
-@store_access.options
-@output.options
+@store_access.store_options
+@output.output_options
 def stats(session: str | None, no_sync: bool, no_store: bool, as_json: bool, config_dir: str | None) -> None:
     """Count what is in a session, or in all of them.
 
     SESSION is a file, the beginning of a session's id, an agent's id or a title; its own file is counted, without those
     of its agents. Without it there are three tables of all sessions: an inventory, stop reasons, content blocks.
     """
-    how = store_access.How(config_dir, no_sync, no_store)
+    how = store_access.AccessOptions(config_dir, no_sync, no_store)
     if session is not None:
-        with found(session, how) as one:
-            counted = counts.counts(one)
+        with open_session(session, how) as one:
+            counted = counts.count_session(one)
             if as_json:
                 output.write_json(counted)
             else:
                 _show(one, counted)
         return
-    with store_access.opened(how) as opened:
-        tables = counts.tables((one.id, counts.counts(one)) for one in every(opened.home))
+    with store_access.open_folder(how) as opened:
+        tables = counts.build_tables((one.id, counts.count_session(one)) for one in sessions_newest_first(opened.home))
     if not tables["sessions"]:
         raise NothingFound("no sessions found")
     if as_json:
@@ -52,33 +52,33 @@ def stats(session: str | None, no_sync: bool, no_store: bool, as_json: bool, con
 
 
 def _show(session: Session, counted: dict[str, Any]) -> None:
-    output.heading(session.title or session.id)
+    output.print_heading(session.title or session.id)
     single = {name: value for name, value in counted.items() if not isinstance(value, dict | list)}
     single["bytes"] = output.size(counted["bytes"])
     single["models"] = ", ".join(counted["models"])
-    output.rows(
+    output.print_pairs(
         (name.replace("_", " "), f"{value:,}" if isinstance(value, int) else value) for name, value in single.items()
     )
     for name in ("versions", "entries", "stop_reasons", "blocks"):
         if counted[name]:
-            output.line()
-            output.heading(name.replace("_", " "))
-            output.rows((key, f"{count:,}") for key, count in counted[name].items())
+            output.print_line()
+            output.print_heading(name.replace("_", " "))
+            output.print_pairs((key, f"{count:,}") for key, count in counted[name].items())
 
 
 def _show_tables(tables: dict[str, list[dict[str, Any]]]) -> None:
     for number, (name, rows) in enumerate(tables.items()):
         if number:
-            output.line()
-        output.heading(_TITLES[name])
+            output.print_line()
+        output.print_heading(_TITLES[name])
         columns = [_column(key) for key in rows[0]]
-        table.write(columns, [[_cell(key, row[key]) for key in row] for row in rows], output.width())
+        table.write_table(columns, [[_cell(key, row[key]) for key in row] for row in rows], output.terminal_width())
 
 
-def _column(key: str) -> table.Column:
+def _column(key: str) -> table.TextColumn:
     if key == "versions":
-        return table.Column("versions", least=8)
-    return table.Column(_TITLES_OF_COLUMNS.get(key, key), right=key != "id")
+        return table.TextColumn("versions", least=8)
+    return table.TextColumn(_TITLES_OF_COLUMNS.get(key, key), right=key != "id")
 
 
 def _cell(key: str, value: Any) -> str:

@@ -1,4 +1,4 @@
-"""`unspool usage`: what was used, and what it cost."""
+"""`unspool usage`: reports tokens and cost."""
 
 from __future__ import annotations
 
@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from unspool.cli import output, store_access
-from unspool.errors import NothingFound, Usage
+from unspool.errors import NothingFound, UsageError
 from unspool.paths import data_folder
-from unspool.store import preferences
-from unspool.store.usage import report
-from unspool.store.usage.report import PERIODS, Asked, Report, explained, zone_of
+from unspool.store import parse_zone, preferences
+from unspool.store.usage import PERIODS, UsageReport, UsageRequest, explanation_data, report
 
 if TYPE_CHECKING:
-    from unspool.store.usage.ledger import Ledger
+    from unspool.store.usage import Ledger
 
 _NOTHING = "no billed responses found"
 
@@ -34,8 +33,8 @@ _HELD: list[Ledger] = []
 @click.option("--limit", metavar="N", type=click.IntRange(min=1), help="The first N rows only. Totals are of all.")
 @click.option("--csv", "as_csv", is_flag=True, help="Write CSV: a header and the rows, no totals.")
 @click.option("--explain", is_flag=True, help="Say which lines were counted, merged and dropped, and why.")
-@store_access.options
-@output.options
+@store_access.store_options
+@output.output_options
 def usage(
     *,
     period: str,
@@ -60,21 +59,25 @@ def usage(
     of a subscription are what the same use would cost by the token. docs/usage.md tells what the numbers mean.
     """
     if as_csv and (as_json or explain):
-        raise Usage("`--csv` does not go with `--json` or `--explain`", hint="choose one; `--explain --json` is fine")
-    chosen = preferences.read(data_folder(os.environ))
-    zone = zone_of(tz or chosen.timezone or "local")
-    asked = report.asked(period, datetime.now(UTC), zone, since=since, until=until)
+        raise UsageError(
+            "`--csv` does not go with `--json` or `--explain`", hint="choose one; `--explain --json` is fine"
+        )
+    chosen = preferences.read_preferences(data_folder(os.environ))
+    zone = parse_zone(tz or chosen.timezone or "local")
+    asked = report.parse_request(period, datetime.now(UTC), zone, since=since, until=until)
     asked = asked._replace(project=project, order=order)
-    with store_access.opened(store_access.How(config_dir, no_sync, no_store)) as opened:
+    with store_access.open_folder(store_access.AccessOptions(config_dir, no_sync, no_store)) as opened:
         ledger = opened.ledger
         _HELD.append(ledger)
         if explain:
             _explain(ledger, asked, as_json)
         else:
-            _write(report.made(ledger, asked), asked, limit, "json" if as_json else "csv" if as_csv else "table")
+            _write(
+                report.report_usage(ledger, asked), asked, limit, "json" if as_json else "csv" if as_csv else "table"
+            )
 
 
-def _write(found: Report, asked: Asked, limit: int | None, how: str) -> None:
+def _write(found: UsageReport, asked: UsageRequest, limit: int | None, how: str) -> None:
     shown = found._replace(rows=found.rows[:limit])
     if how == "json":
         output.write_json(shown.data())
@@ -87,19 +90,19 @@ def _write(found: Report, asked: Asked, limit: int | None, how: str) -> None:
     else:
         from unspool.cli.query import usage_table
 
-        usage_table.write(shown, len(found.rows) - len(shown.rows), asked.zone, output.width())
+        usage_table.print_report(shown, len(found.rows) - len(shown.rows), asked.zone, output.terminal_width())
 
 
-def _explain(ledger: Ledger, asked: Asked, as_json: bool) -> None:
+def _explain(ledger: Ledger, asked: UsageRequest, as_json: bool) -> None:
     from unspool.cli.query import usage_table
-    from unspool.store.usage.ledger import Wanted
+    from unspool.store.usage import UsageQuery
 
-    lines: dict[str, list[dict[str, Any]]] = explained(
-        ledger.explain(Wanted(since=asked.since, until=asked.until, project=asked.project))
+    lines: dict[str, list[dict[str, Any]]] = explanation_data(
+        ledger.explain(UsageQuery(since=asked.since, until=asked.until, project=asked.project))
     )
     if as_json:
         output.write_json(lines)
     elif not any(lines.values()):
         raise NothingFound(_NOTHING)
     else:
-        usage_table.explain(lines)
+        usage_table.print_explanation(lines)

@@ -1,4 +1,4 @@
-"""Usage reports for people and spreadsheets: a report in, a table or CSV out."""
+"""Prints usage reports as a table or CSV."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ from itertools import zip_longest
 from typing import Any
 
 from unspool.cli import output
-from unspool.display import table, units
-from unspool.display.safe import clean_line
-from unspool.store.usage.report import PERIODS, Figures, Report, Row
+from unspool.display import clean_line, table, units
+from unspool.store.usage import PERIODS, UsageFigures, UsageReport, UsageRow
 
 _NONE = "(none)"
 _SHORT = re.compile(r"(?:claude-)?(.+?)(?:-\d{8})?", re.ASCII)
@@ -23,27 +22,31 @@ _RUNS = ("=", "+", "-", "@")
 _PARTS = " ▏▎▍▌▋▊▉"
 _BAR = 12
 _HEADS = {
-    "session": [table.Column("session"), table.Column("project", least=8, expendable=True), table.Column("last")],
-    "agent": [table.Column("agent", least=12), table.Column("session")],
-    "blocks": [table.Column("block"), table.Column("")],
-    "model": [table.Column("model", least=20)],
-    "project": [table.Column("project", least=12)],
-    "branch": [table.Column("branch", least=12)],
+    "session": [
+        table.TextColumn("session"),
+        table.TextColumn("project", least=8, expendable=True),
+        table.TextColumn("last"),
+    ],
+    "agent": [table.TextColumn("agent", least=12), table.TextColumn("session")],
+    "blocks": [table.TextColumn("block"), table.TextColumn("")],
+    "model": [table.TextColumn("model", least=20)],
+    "project": [table.TextColumn("project", least=12)],
+    "branch": [table.TextColumn("branch", least=12)],
 }
 _NUMBERS = [
-    table.Column("input", right=True),
-    table.Column("output", right=True),
-    table.Column("cache write", right=True),
-    table.Column("cache read", right=True),
-    table.Column("responses", right=True, expendable=True),
-    table.Column("cost", right=True),
+    table.TextColumn("input", right=True),
+    table.TextColumn("output", right=True),
+    table.TextColumn("cache write", right=True),
+    table.TextColumn("cache read", right=True),
+    table.TextColumn("responses", right=True, expendable=True),
+    table.TextColumn("cost", right=True),
 ]
 
 
-def write(report: Report, left_out: int, zone: tzinfo | None, width: int) -> None:
+def print_report(report: UsageReport, left_out: int, zone: tzinfo | None, width: int) -> None:
     """Write a report as a table, with what has to be known of it in words below."""
-    head = _HEADS.get(report.period) or [table.Column(PERIODS[report.period].labels[0])]
-    models = [] if report.period == "model" else [table.Column("models", least=8, expendable=True)]
+    head = _HEADS.get(report.period) or [table.TextColumn(PERIODS[report.period].labels[0])]
+    models = [] if report.period == "model" else [table.TextColumn("models", least=8, expendable=True)]
     columns = [*head, *models, *_NUMBERS]
     lines = [
         [*_head(report.period, row, zone), *_rest(report.period, row.figures, row.labels.get("is_gap", False))]
@@ -54,29 +57,29 @@ def write(report: Report, left_out: int, zone: tzinfo | None, width: int) -> Non
         total[len(head)] = ""
     lines.append(total)
     if sys.stdout.isatty() and _natural(columns, lines) + 2 + _BAR <= width:
-        columns.append(table.Column(""))
+        columns.append(table.TextColumn(""))
         most = max(row.figures.cost_micros for row in report.rows)
         for line, row in zip_longest(lines, report.rows):
-            line.append(bar(row.figures.cost_micros, most) if row else "")
-    table.write(columns, lines, width)
+            line.append(draw_bar(row.figures.cost_micros, most) if row else "")
+    table.write_table(columns, lines, width)
     for words in _notes(report, left_out, zone):
-        output.line(words)
+        output.print_line(words)
 
 
-def csv_text(report: Report) -> str:
+def csv_text(report: UsageReport) -> str:
     """Return the rows as CSV (RFC 4180) with a header; text that a spreadsheet would run gets a `'` before it."""
     import csv
     import io
 
     text = io.StringIO()
     writer = csv.writer(text)
-    writer.writerow([*PERIODS[report.period].labels, *Figures._fields])
+    writer.writerow([*PERIODS[report.period].labels, *UsageFigures._fields])
     for row in report.rows:
         writer.writerow([_cell(value) for value in row.data().values()])
     return text.getvalue()
 
 
-def explain(lines: Mapping[str, list[dict[str, Any]]]) -> None:
+def print_explanation(lines: Mapping[str, list[dict[str, Any]]]) -> None:
     """Write which lines were counted, merged and dropped, by reason; as many places as fit a page."""
     groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for what, some in lines.items():
@@ -84,21 +87,21 @@ def explain(lines: Mapping[str, list[dict[str, Any]]]) -> None:
             groups.setdefault((what, line["why"]), []).append(line)
     folder = _folder({line["file"] for some in lines.values() for line in some})
     each = max(1, (shutil.get_terminal_size().lines - 3) // len(groups) - 1)
-    output.line(f"in {folder}")
+    output.print_line(f"in {folder}")
     for (what, why), some in groups.items():
-        output.heading(f"{what}: {output.amount(len(some), 'line')}, {why}")
-        output.rows((_place(line, folder), _said(line, folder)) for line in some[:each])
+        output.print_heading(f"{what}: {output.amount(len(some), 'line')}, {why}")
+        output.print_pairs((_place(line, folder), _said(line, folder)) for line in some[:each])
     if left_out := sum(max(0, len(some) - each) for some in groups.values()):
-        output.line(f"… and {left_out:,} more; --json lists all")
+        output.print_line(f"… and {left_out:,} more; --json lists all")
 
 
-def bar(value: int, most: int) -> str:
+def draw_bar(value: int, most: int) -> str:
     """Return a bar as long as a value is large."""
     full, rest = divmod(value * _BAR * 8 // most, 8) if most else (0, 0)
     return ("█" * full + _PARTS[rest]).rstrip()
 
 
-def short(model: str) -> str:
+def short_model_name(model: str) -> str:
     """Return a model's name without what most share.
 
     >>> short("claude-opus-4-5-20251101")
@@ -108,7 +111,7 @@ def short(model: str) -> str:
     return match[1] if match else model
 
 
-def _head(period: str, row: Row, zone: tzinfo | None) -> list[str]:
+def _head(period: str, row: UsageRow, zone: tzinfo | None) -> list[str]:
     labels = row.labels
     match period:
         case "session":
@@ -131,7 +134,7 @@ def _block(labels: Mapping[str, Any], zone: tzinfo | None) -> list[str]:
     return [f"{start:%Y-%m-%d %H:%M} to {end:%H:%M}", "active" if labels["is_active"] else ""]
 
 
-def _rest(period: str, numbers: Figures, is_gap: bool = False) -> list[str]:
+def _rest(period: str, numbers: UsageFigures, is_gap: bool = False) -> list[str]:
     if is_gap:
         return [""] * (1 + len(_NUMBERS))
     counts = (
@@ -141,7 +144,7 @@ def _rest(period: str, numbers: Figures, is_gap: bool = False) -> list[str]:
         numbers.cache_read_tokens,
         numbers.responses,
     )
-    names = [] if period == "model" else [", ".join(dict.fromkeys(map(short, numbers.models)))]
+    names = [] if period == "model" else [", ".join(dict.fromkeys(map(short_model_name, numbers.models)))]
     is_unpriced = numbers.unpriced_tokens and not numbers.cost_micros
     return [
         *names,
@@ -150,13 +153,13 @@ def _rest(period: str, numbers: Figures, is_gap: bool = False) -> list[str]:
     ]
 
 
-def _natural(columns: Sequence[table.Column], lines: Iterable[Sequence[str]]) -> int:
+def _natural(columns: Sequence[table.TextColumn], lines: Iterable[Sequence[str]]) -> int:
     """Return how wide a table would like to be."""
     rows = [[column.title for column in columns], *([clean_line(cell) for cell in line] for line in lines)]
-    return sum(max(map(table.cells, cells)) for cells in zip(*rows, strict=True)) + 2 * (len(columns) - 1)
+    return sum(max(map(table.cell_width, cells)) for cells in zip(*rows, strict=True)) + 2 * (len(columns) - 1)
 
 
-def _notes(report: Report, left_out: int, zone: tzinfo | None) -> Iterable[str]:
+def _notes(report: UsageReport, left_out: int, zone: tzinfo | None) -> Iterable[str]:
     totals = report.totals
     if left_out:
         yield f"… and {output.amount(left_out, 'more row')}; the total is of all"
@@ -172,7 +175,7 @@ def _notes(report: Report, left_out: int, zone: tzinfo | None) -> Iterable[str]:
         yield f"{output.amount(totals.unpriced_tokens, 'token')} of models without a price: {names}"
 
 
-def _active(row: Row, zone: tzinfo | None) -> str:
+def _active(row: UsageRow, zone: tzinfo | None) -> str:
     """Say how the active block goes on."""
     labels, parts = row.labels, []
     if labels["burn_rate"] is not None:
@@ -186,7 +189,7 @@ def _active(row: Row, zone: tzinfo | None) -> str:
 
 
 def _time(stamp: str | None, zone: tzinfo | None) -> datetime | None:
-    return units.moment(stamp, zone)
+    return units.local_time(stamp, zone)
 
 
 def _cell(value: Any) -> Any:
@@ -221,7 +224,7 @@ def _said(line: Mapping[str, Any], folder: str) -> str:
     if "cost_micros" in line:
         tokens = sum(line.get(f"{kind}_tokens", 0) for kind in ("input", "output", "cache_write", "cache_read"))
         parts += [
-            short(line.get("model") or _NONE),
+            short_model_name(line.get("model") or _NONE),
             output.amount(tokens, "token"),
             units.dollars(line["cost_micros"]),
         ]

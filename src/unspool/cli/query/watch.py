@@ -1,4 +1,4 @@
-"""`unspool watch`: which session is doing what, and which one needs you."""
+"""`unspool watch`: shows what each session is doing, and which one needs you."""
 
 from __future__ import annotations
 
@@ -14,19 +14,15 @@ import click
 
 from unspool.cli import output
 from unspool.cli.query import watch_view as drawing
-from unspool.display.safe import clean_json, clean_line
-from unspool.display.table import cut
-from unspool.display.time_words import moment
-from unspool.errors import Usage
-from unspool.live import hook_signals
-from unspool.live.board import RECENT, Board, Row, plain, urgency
-from unspool.live.events import Event
-from unspool.live.events import plain as plain_event
-from unspool.live.watch import Watch
-from unspool.paths import config_folder, data_folder, existing
+from unspool.display import clean_json, clean_line, parse_time_expression, truncate
+from unspool.errors import UsageError
+from unspool.live import DEFAULT_RECENT, Board, Watcher, hook_signals
+from unspool.live.state import BoardRow, LiveEvent, row_sort_key, row_to_json
+from unspool.live.state import event_to_json as plain_event
+from unspool.paths import config_folder, data_folder, resolve_existing
 
 if TYPE_CHECKING:
-    from unspool.cli.notify import Notify
+    from unspool.cli.notify import Notifier
 
 
 @click.command()
@@ -38,7 +34,7 @@ if TYPE_CHECKING:
     "$UNSPOOL_TITLE, $UNSPOOL_DETAIL, $UNSPOOL_GROUP, … and as JSON on its input.",
 )
 @click.option("--since", metavar="TIME", help="Show what has changed since then: `7d`, `12h`, a date. Default: a day.")
-@output.options
+@output.output_options
 def watch(once: bool, notify: str | None, since: str | None, as_json: bool, config_dir: str | None) -> None:
     """Show which session is doing what, and which one needs you.
 
@@ -50,48 +46,48 @@ def watch(once: bool, notify: str | None, since: str | None, as_json: bool, conf
     from its lines alone; then it may be only probable, and says so.
     """
     if once and notify:
-        raise Usage("`--once` and `--notify` do not go together", hint="leave one of them out")
-    root = existing(config_folder(config_dir, os.environ))
-    begun = moment(since, _now())
-    recent = RECENT if begun is None else _now() - begun.astimezone(UTC)
-    board = Board(root, data_folder(os.environ) / hook_signals.FOLDER, clock=_now, recent=recent)
+        raise UsageError("`--once` and `--notify` do not go together", hint="leave one of them out")
+    root = resolve_existing(config_folder(config_dir, os.environ))
+    begun = parse_time_expression(since, _now())
+    recent = DEFAULT_RECENT if begun is None else _now() - begun.astimezone(UTC)
+    board = Board(root, data_folder(os.environ) / hook_signals.SIGNALS_FOLDER, clock=_now, recent=recent)
     if once:
         board.refresh(None)
         _write_once(board.rows(_now()), as_json)
         return
     teller = _notify(notify)
     if as_json:
-        _stream(Watch(board), teller)
+        _stream(Watcher(board), teller)
     elif sys.stdout.isatty():
-        _Terminal(Watch(board), teller).run()
+        _Terminal(Watcher(board), teller).run()
     else:
-        _print_changes(Watch(board), teller)
+        _print_changes(Watcher(board), teller)
 
 
 def _now() -> datetime:
     return datetime.now(UTC)
 
 
-def _notify(command: str | None) -> Notify | None:
+def _notify(command: str | None) -> Notifier | None:
     if command is None:
         return None
-    from unspool.cli.notify import Notify
+    from unspool.cli.notify import Notifier
 
-    return Notify(command)
+    return Notifier(command)
 
 
-def _write_once(rows: Sequence[Row], as_json: bool) -> None:
+def _write_once(rows: Sequence[BoardRow], as_json: bool) -> None:
     now = _now()
     if as_json:
-        output.write_json([plain(row, now) for row in rows])
+        output.write_json([row_to_json(row, now) for row in rows])
     elif rows:
-        for line in drawing.lines(rows, now, output.width()):
+        for line in drawing.board_lines(rows, now, output.terminal_width()):
             click.echo(line)
     else:
-        output.line("no session has changed lately; `--since 30d` looks further back")
+        output.print_line("no session has changed lately; `--since 30d` looks further back")
 
 
-def _stream(watch: Watch, teller: Notify | None) -> None:
+def _stream(watch: Watcher, teller: Notifier | None) -> None:
     """Write an object for each event, at once."""
     for events in watch.events(lambda: False):
         now = _now()
@@ -103,7 +99,7 @@ def _stream(watch: Watch, teller: Notify | None) -> None:
         _tell(teller, watch, now)
 
 
-def _print_changes(watch: Watch, teller: Notify | None) -> None:
+def _print_changes(watch: Watcher, teller: Notifier | None) -> None:
     """Write a line for each change of what a session is doing."""
     shown: dict[tuple[str, str | None], str] = {}
     for events in watch.events(lambda: False):
@@ -114,27 +110,27 @@ def _print_changes(watch: Watch, teller: Notify | None) -> None:
         _tell(teller, watch, now)
 
 
-def _tell_mode(events: Iterable[Event]) -> None:
+def _tell_mode(events: Iterable[LiveEvent]) -> None:
     """Say beside the data how changes are noticed."""
     for event in events:
         if event.event == "mode":
             click.echo(clean_line(event.text), err=True)
 
 
-def _print_rows(rows: Iterable[Row], shown: dict[tuple[str, str | None], str], now: datetime) -> None:
-    for row in sorted(rows, key=urgency):
+def _print_rows(rows: Iterable[BoardRow], shown: dict[tuple[str, str | None], str], now: datetime) -> None:
+    for row in sorted(rows, key=row_sort_key):
         key = (row.session_id, row.agent_id)
-        verdict = f"{row.detail}{row.source}{row.probably}{row.group}"
+        verdict = f"{row.verdict.activity}{row.verdict.source}{row.verdict.probably}{row.group}"
         if shown.get(key) == verdict:
             continue
         shown[key] = verdict
-        mark, name, doing, *_, source = drawing.cells(row, now)
+        mark, name, doing, *_, source = drawing.board_cells(row, now)
         words = [f"{now.astimezone():%H:%M:%S}", row.group.value, name, doing, row.project or "", source]
         click.echo("  ".join(clean_line(word) for word in words if word and word != mark))
     sys.stdout.flush()
 
 
-def _tell(teller: Notify | None, watch: Watch, now: datetime) -> None:
+def _tell(teller: Notifier | None, watch: Watcher, now: datetime) -> None:
     if teller is not None:
         teller.look(watch.board.rows(now), now)
 
@@ -142,7 +138,7 @@ def _tell(teller: Notify | None, watch: Watch, now: datetime) -> None:
 class _Terminal:
     """The board on a terminal: one thread watches, this one draws and takes keys."""
 
-    def __init__(self, watch: Watch, teller: Notify | None) -> None:
+    def __init__(self, watch: Watcher, teller: Notifier | None) -> None:
         self._watch, self._teller = watch, teller
         self._over = threading.Event()
         self._failure: list[BaseException] = []
@@ -153,9 +149,9 @@ class _Terminal:
 
     def run(self) -> None:
         """Show the board until somebody leaves."""
-        from unspool.cli.query.watch_view import Screen
+        from unspool.cli.query.watch_view import TerminalScreen
 
-        with Screen() as screen:
+        with TerminalScreen() as screen:
             thread = threading.Thread(target=self._follow, args=(screen.wake,), daemon=True)
             thread.start()
             try:
@@ -184,11 +180,11 @@ class _Terminal:
         width, height = size
         now = _now()
         rows = self._watch.board.rows(now)
-        made = drawing.lines(rows, now, width)
+        made = drawing.board_lines(rows, now, width)
         self._last = max(0, len(made) - (height - 1))
         self._first = min(self._first, self._last)
-        head = drawing.summary(rows, now, self._watch.mode.words, self._watch.board.unread)
-        show([click.style(cut(head, width), reverse=True), *made[self._first : self._first + height - 1]])
+        head = drawing.board_summary(rows, now, self._watch.mode.description, self._watch.board.unread)
+        show([click.style(truncate(head, width), reverse=True), *made[self._first : self._first + height - 1]])
 
     def _press(self, key: str, height: int) -> None:
         match key:

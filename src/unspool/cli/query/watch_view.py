@@ -1,11 +1,9 @@
-"""A terminal taken over for a while and given back as it was: lines in, keys out.
+"""Draws the board of `unspool watch` on the whole terminal and reads keys; restores the terminal at the end.
 
 Rules
   1. The alternate screen is used, and left whatever happens: an error, a signal, Ctrl-C.
   2. Only lines that have changed are written again. What is written was made safe by whoever made it.
   3. Every key counts, however many come at once. A key's bytes may come in two pieces; what is no key of ours is none.
-
-[merged: board.py] The board in a terminal: rows in, lines that fit out.
 """
 
 from __future__ import annotations
@@ -26,11 +24,9 @@ from typing import Any
 
 import click
 
-from unspool.display import table
+from unspool.display import clean_line, table
 from unspool.display import units as figures
-from unspool.display.safe import clean_line
-from unspool.live.board import Row
-from unspool.live.model import Group, elapsed, say
+from unspool.live.state import BoardGroup, BoardRow, describe_verdict, format_elapsed
 
 _ENTER, _LEAVE = "\x1b[?1049h\x1b[?25l\x1b[2J", "\x1b[?25h\x1b[?1049l"
 _KEYS = {
@@ -48,7 +44,7 @@ _REST_SECONDS = 0.05
 """How long the rest of a key's bytes may take; after an Esc nothing comes."""
 
 
-class Screen:
+class TerminalScreen:
     """The terminal while the `with` lasts."""
 
     def __init__(self) -> None:
@@ -58,7 +54,7 @@ class Screen:
         self._shown: list[str] = []
         self._before: dict[int, Any] = {}
 
-    def __enter__(self) -> Screen:
+    def __enter__(self) -> TerminalScreen:
         os.set_blocking(self._waker, False)
         os.set_blocking(self._wake, False)
         for number in (signal.SIGTERM, signal.SIGHUP):
@@ -151,41 +147,41 @@ def _write(text: str) -> None:
         data = data[os.write(sys.stdout.fileno(), data) :]
 
 
-_COLOURS = {Group.NEEDS_YOU: "yellow", Group.WORKING: "green", Group.BACKGROUND: "green"}
+_COLOURS = {BoardGroup.NEEDS_YOU: "yellow", BoardGroup.WORKING: "green", BoardGroup.BACKGROUND: "green"}
 _MARKS = {
-    Group.NEEDS_YOU: "!",
-    Group.WORKING: "*",
-    Group.WAITING: "-",
-    Group.BACKGROUND: "+",
-    Group.ENDED: "x",
-    Group.IDLE: " ",
+    BoardGroup.NEEDS_YOU: "!",
+    BoardGroup.WORKING: "*",
+    BoardGroup.WAITING: "-",
+    BoardGroup.BACKGROUND: "+",
+    BoardGroup.ENDED: "x",
+    BoardGroup.IDLE: " ",
 }
 COLUMNS = [
-    table.Column(" "),
-    table.Column("session", least=16),
-    table.Column("doing", least=24),
-    table.Column("for", right=True),
-    table.Column("project", least=8, expendable=True),
-    table.Column("branch", least=6, expendable=True),
-    table.Column("context", right=True, expendable=True),
-    table.Column("known by", expendable=True),
+    table.TextColumn(" "),
+    table.TextColumn("session", least=16),
+    table.TextColumn("doing", least=24),
+    table.TextColumn("for", right=True),
+    table.TextColumn("project", least=8, expendable=True),
+    table.TextColumn("branch", least=6, expendable=True),
+    table.TextColumn("context", right=True, expendable=True),
+    table.TextColumn("known by", expendable=True),
 ]
 
 
-def lines(rows: Sequence[Row], now: datetime, width: int) -> list[str]:
+def board_lines(rows: Sequence[BoardRow], now: datetime, width: int) -> list[str]:
     """Return the board by group: a heading, then a line for each session."""
-    made = list(table.lines(COLUMNS, [cells(row, now) for row in rows], width))
+    made = list(table.format_table(COLUMNS, [board_cells(row, now) for row in rows], width))
     found, heading = [made[0]] if rows else [], None
     for row, line in zip(rows, made[1:], strict=True):
         if row.group is not heading:
             heading = row.group
             count = sum(1 for one in rows if one.group is heading)
             found += ["", click.style(f"{heading.value} ({count})", bold=True, fg=_COLOURS.get(heading))]
-        found.append(click.style(line, fg=_COLOURS.get(heading)) if heading is Group.NEEDS_YOU else line)
+        found.append(click.style(line, fg=_COLOURS.get(heading)) if heading is BoardGroup.NEEDS_YOU else line)
     return found
 
 
-def cells(row: Row, now: datetime) -> list[str]:
+def board_cells(row: BoardRow, now: datetime) -> list[str]:
     """Return the cells of a session."""
     name = row.title or row.goal or f"({row.session_id[:8]})"
     if row.agent_id is not None:
@@ -193,18 +189,18 @@ def cells(row: Row, now: datetime) -> list[str]:
     return [
         _MARKS[row.group],
         name,
-        say(row.verdict, now),
-        elapsed(row.since, now),
+        describe_verdict(row.verdict, now),
+        format_elapsed(row.verdict.since, now),
         row.project or "",
         row.branch or "",
         figures.tokens(row.context_tokens),
-        row.source.value,
+        row.verdict.source.value,
     ]
 
 
-def summary(rows: Sequence[Row], now: datetime, mode: str, unread: int) -> str:
+def board_summary(rows: Sequence[BoardRow], now: datetime, mode: str, unread: int) -> str:
     """Return the first line of the board."""
-    counts = [(group, sum(1 for row in rows if row.group is group)) for group in Group]
+    counts = [(group, sum(1 for row in rows if row.group is group)) for group in BoardGroup]
     said = " · ".join(f"{count} {group.value.lower()}" for group, count in counts if count) or "no sessions"
     more = f" · {unread:,} older" if unread else ""
     return clean_line(f"{said}{more} · {now.astimezone():%H:%M:%S} · {mode}")

@@ -1,1 +1,1 @@
-"""team."""
+"""The commands for teams: collect and lake."""

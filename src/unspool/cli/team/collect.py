@@ -1,4 +1,4 @@
-"""`unspool collect`: sessions sent to a team's object store, redacted, each line once."""
+"""`unspool collect`: sends sessions to a team's object store, redacted, each line once."""
 
 from __future__ import annotations
 
@@ -14,21 +14,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from unspool.cli import output, store_access
-from unspool.cli.team.collect_install import install, load_credentials, uninstall
-from unspool.collect.selection import OPTIONAL, Candidate, Choice, candidates, is_refused
-from unspool.errors import PlaceFailed, Refused, Usage
-from unspool.paths import config_folder, data_folder, existing, is_text
-from unspool.read.scan import Skipped
-from unspool.store import preferences
-from unspool.store.database import open_archive, open_store, telling
-from unspool.store.sync.changes import compare, is_synced
-from unspool.testing.faults import fault
+from unspool.cli.main import on_step
+from unspool.cli.team.collect_install import install_service, load_credentials, uninstall_service
+from unspool.collect import OPTIONAL, CollectCandidate, SelectionRules, find_candidates, is_refused
+from unspool.errors import ObjectStoreFailed, Refused, UsageError
+from unspool.paths import config_folder, data_folder, is_encodable, resolve_existing
+from unspool.read import Skipped
+from unspool.store import open_archive, open_store, preferences, translate_errors
+from unspool.store.sync import compare_with_disk, is_synced
 
 if TYPE_CHECKING:
     import sqlite3
 
-    from unspool.collect.collector import Plan, Report
-    from unspool.collect.enrolment import Enrolment
+    from unspool.collect import CollectionPlan, CollectionReport, Enrolment
 
 PAUSE = 5.0
 """Seconds between looks: a new line is in a segment within twice that."""
@@ -46,7 +44,7 @@ class _Asked(NamedTuple):
     to: str
     root: Path
     folder: Path
-    choice: Choice
+    choice: SelectionRules
     state_file: Path | None
     rate: int | None
     segment_size: int
@@ -82,7 +80,7 @@ class _Asked(NamedTuple):
 @click.option("--rules", metavar="FILE", type=click.Path(path_type=Path), help="Redact by rules of your own, too.")
 @click.option("--env-file", metavar="FILE", type=click.Path(path_type=Path), help="Credentials: a file of NAME=VALUE.")
 @click.option("--print", "only_print", is_flag=True, help="With install: print the unit, write nothing.")
-@output.options
+@output.output_options
 def collect(
     *, action: str, to: str | None, follow: bool, status: bool, dry_run: bool, as_json: bool, **rest: Any
 ) -> None:
@@ -98,39 +96,39 @@ def collect(
     """
     folder = data_folder(os.environ)
     if rest["once"] and follow:
-        raise Usage("`--once` and `--follow` do not go together", hint="leave one of them out")
+        raise UsageError("`--once` and `--follow` do not go together", hint="leave one of them out")
     if action == "uninstall":
-        uninstall()
+        uninstall_service()
     elif status:
         _status(folder, as_json)
     elif action == "enrol":
         _told(_enrolled(folder, rest), as_json)
     else:
         if to is None:
-            raise Usage("where to?", hint="`--to URL`, or `$UNSPOOL_COLLECT_TO`")
+            raise UsageError("where to?", hint="`--to URL`, or `$UNSPOOL_COLLECT_TO`")
         if action == "install":
-            install(to, folder, only_print=rest["only_print"], passed=_passed(rest))
+            install_service(to, folder, only_print=rest["only_print"], passed=_passed(rest))
             return
         load_credentials(rest["env_file"])
         _run(_asked(to, folder, rest), rest, follow=follow, dry_run=dry_run, as_json=as_json)
 
 
 def _asked(to: str, folder: Path, rest: dict[str, Any]) -> _Asked:
-    from unspool.display.time_words import moment
+    from unspool.display import parse_time_expression
 
-    root = existing(config_folder(rest["config_dir"], os.environ))
-    if not is_text(root):
+    root = resolve_existing(config_folder(rest["config_dir"], os.environ))
+    if not is_encodable(root):
         raise Refused(f"the name of `{root}` is not text", hint="the store cannot name it")
     extras = frozenset(word for word in (rest["extras"] or "").split(",") if word)
     if unknown := sorted(extras - OPTIONAL.keys()):
-        raise Usage(f"nothing to collect by that name: `{unknown[0]}`", hint=f"there are {', '.join(OPTIONAL)}")
-    begun = moment(rest["since"], datetime.now(UTC))
+        raise UsageError(f"nothing to collect by that name: `{unknown[0]}`", hint=f"there are {', '.join(OPTIONAL)}")
+    begun = parse_time_expression(rest["since"], datetime.now(UTC))
     since = None if begun is None else int(begun.timestamp() * 1e9)
     return _Asked(
         to=to.rstrip("/"),
         root=root,
         folder=folder,
-        choice=Choice(rest["include"], rest["exclude"], since, extras),
+        choice=SelectionRules(rest["include"], rest["exclude"], since, extras),
         state_file=rest["state_file"],
         rate=rest["rate"],
         segment_size=rest["segment_size"],
@@ -141,23 +139,22 @@ def _asked(to: str, folder: Path, rest: dict[str, Any]) -> _Asked:
 
 
 def _run(asked: _Asked, rest: dict[str, Any], *, follow: bool, dry_run: bool, as_json: bool) -> None:
-    from unspool.collect.collector import Report, collect, try_out
-    from unspool.collect.state import alone
+    from unspool.collect import CollectionReport, collect_sessions, collector_lock, preview_segments
 
     enrolment = _enrolled(asked.folder, rest)
     with ExitStack() as stack:
         if not dry_run:
-            stack.enter_context(alone(asked.folder))
+            stack.enter_context(collector_lock(asked.folder))
         plan, collected = stack.enter_context(_planned(asked, enrolment))
-        report = Report()
+        report = CollectionReport()
         if dry_run:
-            try_out(plan, report)
+            preview_segments(plan, report)
             _show(plan, report, as_json)
         elif follow:
             _follow(plan, collected, asked, as_json)
         else:
             try:
-                collect(plan, report)
+                collect_sessions(plan, report)
                 _tell_state(plan, collected, asked)
             finally:
                 _warn(report)
@@ -169,60 +166,58 @@ class _Collected:
 
     def __init__(self, asked: _Asked, database: sqlite3.Connection) -> None:
         self._asked, self._database = asked, database
-        self._settings = preferences.read(asked.folder)
-        self.candidates: list[Candidate] = []
+        self._settings = preferences.read_preferences(asked.folder)
+        self.candidates: list[CollectCandidate] = []
         self._told: set[Skipped] = set()
 
     def is_fresh(self) -> bool:
         """Tell whether nothing has changed."""
-        return is_synced(self._database, self._asked.root) and compare(self._database, self._asked.root).is_fresh
+        return (
+            is_synced(self._database, self._asked.root) and compare_with_disk(self._database, self._asked.root).is_fresh
+        )
 
-    def refresh(self) -> list[Candidate]:
+    def refresh(self) -> list[CollectCandidate]:
         """Bring the store up to date; return what there is."""
         asked = self._asked
-        freshness = compare(self._database, asked.root)
+        freshness = compare_with_disk(self._database, asked.root)
         if not freshness.is_fresh or not is_synced(self._database, asked.root):
-            report = store_access.synced(self._database, asked.root, asked.folder, self._settings, freshness)
+            report = store_access.sync_store(self._database, asked.root, asked.folder, self._settings, freshness)
             for skipped in sorted(set(report.failed) - self._told):
                 store_access.warn(f"left out `{skipped.path}`: {skipped.reason}")
             self._told.update(report.failed)
-        self.candidates = candidates(self._database, asked.root, asked.choice)
+        self.candidates = find_candidates(self._database, asked.root, asked.choice)
         return self.candidates
 
 
 @contextmanager
-def _planned(asked: _Asked, enrolment: Enrolment) -> Iterator[tuple[Plan, _Collected]]:
+def _planned(asked: _Asked, enrolment: Enrolment) -> Iterator[tuple[CollectionPlan, _Collected]]:
     """Open all that a collector needs."""
-    from unspool.cli.redact import options
-    from unspool.collect.collector import Plan, paced
-    from unspool.collect.foreign_offsets import read_offsets
-    from unspool.collect.object_store import open_place
-    from unspool.collect.segment_maker import Tools
-    from unspool.collect.state import opened
-    from unspool.redact.redactor import Redactor
-    from unspool.store.archive.archive import Archive
+    from unspool.cli.redact import redaction_options
+    from unspool.collect import CollectionPlan, SegmentTools, limit_rate, open_object_store, open_state, read_offsets
+    from unspool.redact import Redactor
+    from unspool.store.archive import Archive
 
-    place = open_place(asked.to, os.environ)
-    redactor = Redactor(enrolment.secret, options(asked.folder, **asked.redaction))
+    place = open_object_store(asked.to, os.environ)
+    redactor = Redactor(enrolment.secret, redaction_options(asked.folder, **asked.redaction))
     with ExitStack() as stack:
-        stack.enter_context(telling(asked.folder))
+        stack.enter_context(translate_errors(asked.folder))
         database = open_store(asked.folder)
         stack.callback(database.close)
         archive = open_archive(asked.folder)
         stack.callback(archive.close)
-        state = stack.enter_context(opened(asked.folder, asked.to, enrolment.org, enrolment.device))
+        state = stack.enter_context(open_state(asked.folder, asked.to, enrolment.org, enrolment.device))
         offsets = read_offsets(asked.state_file, Path.home()) if asked.state_file else {}
         collected = _Collected(asked, database)
-        tools = Tools(enrolment, redactor, Archive(archive), _clock, asked.segment_size, offsets)
+        tools = SegmentTools(enrolment, redactor, Archive(archive), _clock, asked.segment_size, offsets)
         yield (
-            Plan(
+            CollectionPlan(
                 state=state,
                 place=place,
                 tools=tools,
                 refresh=collected.refresh,
                 milliseconds=lambda: int(time.time() * 1000),
-                at=fault(os.environ),
-                pace=paced(asked.rate),
+                at=on_step(),
+                pace=limit_rate(asked.rate),
                 outbox=asked.outbox_size,
                 refuses=lambda path: is_refused(path, asked.choice),
             ),
@@ -230,24 +225,24 @@ def _planned(asked: _Asked, enrolment: Enrolment) -> Iterator[tuple[Plan, _Colle
         )
 
 
-def _follow(plan: Plan, collected: _Collected, asked: _Asked, as_json: bool) -> None:
+def _follow(plan: CollectionPlan, collected: _Collected, asked: _Asked, as_json: bool) -> None:
     """Send what is new, again and again, until somebody ends it."""
-    from unspool.collect.collector import Report, collect, tell
+    from unspool.collect import CollectionReport, collect_sessions, publish_progress
 
     pause, said, is_probed, told = 0.0, "", False, 0.0
     while True:
         time.sleep(pause)
-        report = Report()
+        report = CollectionReport()
         report.is_probed = is_probed
         try:
             if said or not is_probed or not collected.is_fresh():
-                collect(plan, report, publishes=False)
+                collect_sessions(plan, report, publishes=False)
                 _tell_state(plan, collected, asked)
             if plan.state.is_unpublished and time.monotonic() - told >= _MANIFEST:
-                tell(plan)
+                publish_progress(plan)
                 told = time.monotonic()
             is_probed, said, pause = True, "", asked.every
-        except PlaceFailed as failure:
+        except ObjectStoreFailed as failure:
             if failure.is_final:
                 raise
             if failure.message.partition(";")[0] != said:
@@ -259,16 +254,16 @@ def _follow(plan: Plan, collected: _Collected, asked: _Asked, as_json: bool) -> 
             _show(plan, report, as_json, brief=True)
 
 
-def _tell_state(plan: Plan, collected: _Collected, asked: _Asked) -> None:
+def _tell_state(plan: CollectionPlan, collected: _Collected, asked: _Asked) -> None:
     """Keep the offsets of another collector up to date."""
     if asked.state_file is not None:
-        from unspool.collect.foreign_offsets import write_offsets
+        from unspool.collect import write_offsets
 
         write_offsets(asked.state_file, Path.home(), collected.candidates, plan.state.ends())
         plan.at("told")
 
 
-def _show(plan: Plan, report: Report, as_json: bool, *, brief: bool = False) -> None:
+def _show(plan: CollectionPlan, report: CollectionReport, as_json: bool, *, brief: bool = False) -> None:
     waiting = plan.state.waiting()
     data = {
         "segments": report.segments,
@@ -293,7 +288,7 @@ def _show(plan: Plan, report: Report, as_json: bool, *, brief: bool = False) -> 
     sys.stdout.flush()
 
 
-def _warn(report: Report) -> None:
+def _warn(report: CollectionReport) -> None:
     for path, reason in report.failed:
         store_access.warn(f"left out `{path}`: {reason}")
     if abs(report.ahead) > _SKEW:
@@ -303,11 +298,11 @@ def _warn(report: Report) -> None:
 
 def _status(folder: Path, as_json: bool) -> None:
     """Say what is known of every target, without asking any."""
-    from unspool.collect.state import known, opened
+    from unspool.collect import known_streams, open_state
 
     rows = []
-    for url, org, device in known(folder):
-        with opened(folder, url, org, device) as state:
+    for url, org, device in known_streams(folder):
+        with open_state(folder, url, org, device) as state:
             sent, waiting, last = state.sent().values(), state.waiting(), state.last_confirmed
             rows.append(
                 {
@@ -326,22 +321,22 @@ def _status(folder: Path, as_json: bool) -> None:
         output.write_json(rows)
         return
     for row in rows:
-        output.heading(str(row["to"]))
-        output.rows([(name.replace("_", " "), str(value)) for name, value in row.items() if name != "to"])
+        output.print_heading(str(row["to"]))
+        output.print_pairs([(name.replace("_", " "), str(value)) for name, value in row.items() if name != "to"])
     if not rows:
         click.echo("Nothing was collected yet.", err=True)
 
 
 def _enrolled(folder: Path, rest: dict[str, Any]) -> Enrolment:
-    from unspool.collect.enrolment import enrolled, wish_of
+    from unspool.collect import enrol_device, parse_enrolment_options
 
-    wish = wish_of(os.environ)._replace(org=rest["org"], user=rest["user"])
-    return enrolled(folder, wish, os.environ)
+    wish = parse_enrolment_options(os.environ)._replace(org=rest["org"], user=rest["user"])
+    return enrol_device(folder, wish, os.environ)
 
 
 def _told(enrolment: Enrolment, as_json: bool) -> None:
     data = {name: getattr(enrolment, name) for name in ("org", "user", "device", "key_id")}
-    output.write_json(data) if as_json else output.rows(data.items(), indent=0)
+    output.write_json(data) if as_json else output.print_pairs(data.items(), indent=0)
 
 
 def _passed(rest: dict[str, Any]) -> list[str]:

@@ -1,4 +1,4 @@
-"""The collector and the system: started at every login; credentials from a file."""
+"""Installs the collector as a service of the system, and reads credentials from a file."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from pathlib import Path
 
 import click
 
-from unspool.collect.service_units import commands, unit_path, unit_text
+from unspool.collect import commands, unit_path, unit_text
 from unspool.errors import NothingFound, Refused, Unreadable, Unwritable
-from unspool.files.open import read_whole
+from unspool.files import read_whole
 
 _PASSED = ("UNSPOOL_HOME", "CLAUDE_CONFIG_DIR")
 
 
-def install(to: str, folder: Path, *, only_print: bool, passed: Sequence[str]) -> None:
+def install_service(to: str, folder: Path, *, only_print: bool, passed: Sequence[str]) -> None:
     """Write what lets the system start the collector; say what to do with it."""
     path = unit_path(Path.home(), sys.platform, os.environ)
     command = [sys.executable, "-m", "unspool", "collect", "--to", to, "--follow", *passed]
@@ -36,7 +36,7 @@ def install(to: str, folder: Path, *, only_print: bool, passed: Sequence[str]) -
         click.echo("before that: unspool collect enrol --org NAME --user NAME", err=True)
 
 
-def uninstall() -> None:
+def uninstall_service() -> None:
     """Take it away; say how to end what runs."""
     path = unit_path(Path.home(), sys.platform, os.environ)
     if not path.exists():

@@ -1,4 +1,4 @@
-"""`unspool lake`: the segments of many devices as tables."""
+"""`unspool lake`: makes Delta tables from the segments of many devices and queries them."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 import click
 
 from unspool.cli import output
-from unspool.cli.query.sql_output import complain, options, write
-from unspool.errors import Unreadable, Usage
+from unspool.cli.main import step_hook
+from unspool.cli.query.sql_output import format_options, print_error, write_answer
+from unspool.errors import Unreadable, UsageError
 from unspool.paths import data_folder
-from unspool.testing.faults import fault
 
 if TYPE_CHECKING:
-    from unspool.collect.lake.run import Report
+    from unspool.collect.lake import IngestReport
 
 _LAKE = click.option("--lake", "url", metavar="PATH|URL", required=True, help="The lake.")
 _FROM = click.option("--from", "source", metavar="URL", required=True, help="Where the collectors send segments to.")
@@ -38,14 +38,13 @@ def lake() -> None:
 @output.json_option
 def init(url: str, as_json: bool) -> None:
     """Make an empty lake, or the tables that are missing in one."""
-    from unspool.collect.lake.lake import create
-    from unspool.collect.lake.tables import tables
+    from unspool.collect.lake import create_lake, lake_tables
 
-    made = create(url, os.environ)
+    made = create_lake(url, os.environ)
     if as_json:
-        output.write_json({"lake": made.url, "tables": list(tables())})
+        output.write_json({"lake": made.url, "tables": list(lake_tables())})
     else:
-        output.line(f"{len(tables())} tables at {made.url}")
+        output.print_line(f"{len(lake_tables())} tables at {made.url}")
 
 
 @lake.command()
@@ -78,32 +77,32 @@ def ingest(
     Any number may run at the same time, on any machines. What was begun and not finished, the next one finishes. A
     segment that cannot be read is named in the table `quarantine`, and its stream waits; the exit code is 4 then.
     """
+    from unspool.collect.lake import IngestJob, IngestReport
     from unspool.collect.lake import run as running
-    from unspool.collect.lake.run import Job, Report
 
-    job = Job(source, url, again, workers, fault)
+    job = IngestJob(source, url, again, workers, step_hook())
     if follow:
-        for told in running.follow(job, os.environ, every):
-            if isinstance(told, Report):
+        for told in running.run_forever(job, os.environ, every):
+            if isinstance(told, IngestReport):
                 _tell(told, as_json)
                 sys.stdout.flush()
             else:
                 click.echo(f"unspool: {told.message}; trying again", err=True)
         return
-    report = running.once(job, os.environ)
+    report = running.run_once(job, os.environ)
     _tell(report, as_json)
     if report.bad:
         ctx.exit(Unreadable.exit_code)
 
 
-def _tell(report: Report, as_json: bool) -> None:
+def _tell(report: IngestReport, as_json: bool) -> None:
     if as_json:
         bad = [{"name": one.name, "size": one.size, "reason": one.reason} for one in report.bad]
         click.echo(output.json_line({**report._asdict(), "bad": bad}))
         return
     waiting = f", {report.waiting:,} streams wait behind a gap" if report.waiting else ""
     done = f"{report.lines:,} lines of {report.segments:,} segments, {output.size(report.bytes)}"
-    output.line(f"{done}, {report.seconds:.1f} s{waiting}")
+    output.print_line(f"{done}, {report.seconds:.1f} s{waiting}")
     for one in report.bad:
         click.echo(f"unspool: left out `{one.name}`: {one.reason}", err=True)
 
@@ -118,14 +117,14 @@ def _tell(report: Report, as_json: bool) -> None:
 def compact(url: str, days: int, as_json: bool) -> None:
     """Make one file of many small ones. Nobody who reads or writes has to wait."""
     from unspool.collect.lake import maintenance as upkeep
-    from unspool.collect.lake.lake import open_lake
+    from unspool.collect.lake import open_lake
 
-    done = upkeep.compact(open_lake(url, os.environ), days)
+    done = upkeep.compact_tables(open_lake(url, os.environ), days)
     if as_json:
         output.write_json({name: {"removed": one.removed, "added": one.added} for name, one in done.items()})
     else:
         removed, added = sum(one.removed for one in done.values()), sum(one.added for one in done.values())
-        output.line(f"{removed:,} files became {added:,}")
+        output.print_line(f"{removed:,} files became {added:,}")
 
 
 @lake.command()
@@ -139,13 +138,13 @@ def compact(url: str, days: int, as_json: bool) -> None:
 def vacuum(url: str, hours: int, yes: bool, as_json: bool) -> None:
     """Remove files that no table needs any more."""
     from unspool.collect.lake import maintenance as upkeep
-    from unspool.collect.lake.lake import open_lake
+    from unspool.collect.lake import open_lake
 
-    found = upkeep.vacuum(open_lake(url, os.environ), hours, really=yes)
+    found = upkeep.vacuum_tables(open_lake(url, os.environ), hours, really=yes)
     if as_json:
         output.write_json({"files": found, "removed": yes})
     else:
-        output.line(f"{found:,} files {'removed' if yes else 'could go; `--yes` removes them'}")
+        output.print_line(f"{found:,} files {'removed' if yes else 'could go; `--yes` removes them'}")
 
 
 @lake.command()
@@ -158,8 +157,8 @@ def verify(ctx: click.Context, url: str, source: str, as_json: bool) -> None:
 
     Exits with 0 only when everything that devices say they sent is in the store, and every segment in the tables.
     """
-    from unspool.collect.lake.lake import open_lake, open_source
-    from unspool.collect.lake.verify import verify as compare
+    from unspool.collect.lake import open_lake, open_source
+    from unspool.collect.lake import verify_lake as compare
 
     found = compare(open_lake(url, os.environ), open_source(source, os.environ))
     if as_json:
@@ -167,10 +166,10 @@ def verify(ctx: click.Context, url: str, source: str, as_json: bool) -> None:
         output.write_json({**found._asdict(), "problems": problems, "whole": not problems})
     else:
         for one in found.problems:
-            output.line(f"{one.what}: {one.where}: {one.words}")
+            output.print_line(f"{one.what}: {one.where}: {one.words}")
         words = f"{len(found.problems):,} things are wrong" if found.problems else "whole"
         numbers = f"{found.streams:,} streams, {found.segments:,} segments, {found.lines:,} lines"
-        output.line(f"{numbers} of {found.devices:,} devices: {words}")
+        output.print_line(f"{numbers} of {found.devices:,} devices: {words}")
     if found.problems:
         ctx.exit(Unreadable.exit_code)
 
@@ -178,7 +177,7 @@ def verify(ctx: click.Context, url: str, source: str, as_json: bool) -> None:
 @lake.command()
 @click.argument("query", required=False)
 @_LAKE
-@options
+@format_options
 @output.json_option
 @click.pass_context
 def sql(
@@ -196,15 +195,14 @@ def sql(
     The tables are those of `unspool sql`, with `org`, `user` and `device`; `entries` has the lines themselves. The
     engine can open the files that the tables' own logs name, and nothing else.
     """
-    from unspool.collect.lake.lake import open_lake
-    from unspool.collect.lake.sql import setup
-    from unspool.store.sql.client import Ended, Engine, Limits
+    from unspool.collect.lake import engine_setup, open_lake
+    from unspool.store.sql import EngineStopped, QueryLimits, SqlEngine
 
     query = sys.stdin.read() if query is None else query
-    made, folder = setup(open_lake(url, os.environ), data_folder(os.environ) / "lakes", query)
-    with Engine(made, str(folder), Limits(_MEMORY, deadline=timeout or None)) as engine:
+    made, folder = engine_setup(open_lake(url, os.environ), data_folder(os.environ) / "lakes", query)
+    with SqlEngine(made, str(folder), QueryLimits(_MEMORY, deadline=timeout or None)) as engine:
         try:
-            write(engine, query, "json" if as_json else form, target)
-        except (Usage, Ended) as error:
-            complain(error)
+            write_answer(engine, query, "json" if as_json else form, target)
+        except (UsageError, EngineStopped) as error:
+            print_error(error)
             ctx.exit(error.exit_code)

@@ -1,1 +1,1 @@
-"""compaction."""
+"""Makes conversations shorter that no longer fit the context window. Pure."""

@@ -1,19 +1,19 @@
-"""A conversation that no longer fits, made shorter: a request in, shorter messages out, and the words to write down.
+"""Makes a conversation shorter that no longer fits the context window, and returns its messages and the summary.
 
-| first | what                                               | written                                            |
-|-------|----------------------------------------------------|----------------------------------------------------|
-| cut   | what has just come alone fills half of the room    | nothing: the file has it                           |
-| thin  | old results, pictures, thinking, calls (`thin.py`) | nothing: who resumes does it again                 |
-| tell  | all of it as one message (`recap.py`)              | a boundary and a summary, as the program does      |
-| cut   | whatever is still too long (`cut.py`)              | nothing                                            |
+| step      | what it shortens                                   | written to the session                             |
+|-----------|----------------------------------------------------|----------------------------------------------------|
+| truncate  | new messages that alone fill half of the space     | nothing: the file has them                         |
+| prune     | old results, images, thinking, calls (`prune.py`)  | nothing: a resumed session is pruned again         |
+| summarize | all messages become one (`recap.py`)               | a boundary and a summary, as Claude Code does      |
+| truncate  | whatever is still too long (`truncate.py`)         | nothing                                            |
 
 Rules
-  1. It always comes to something that fits, whatever the model says to a request for a summary. An answer that is
-     empty, refused, broken or an error is no summary; then the turns are told without a model.
-  2. A person's own `/compact` that gets no summary changes nothing.
-  3. What a person asked for is never left to a model: the recap has it word for word.
-  4. A summary asks for nothing but words: no tools, no thinking; the conversation is sent to it as text, in as many
-     pieces as it takes, each with what the ones before came to.
+  1. The result always fits, whatever the model answers to a request for a summary. A response that is empty, refused,
+     broken or an error is no summary; then the turns are described without a model.
+  2. A `/compact` of the user that gets no summary changes nothing.
+  3. The user's prompts are never left to a model: the recap has them word for word.
+  4. A summary needs text only: no tools, no thinking. The conversation is sent as text, in as many pieces as it takes,
+     each with the summary of those before.
 """
 
 from __future__ import annotations
@@ -22,30 +22,31 @@ import re
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from unspool.api.accumulator import Answer
+from unspool.api import ApiResponse
 from unspool.client.compaction import recap
-from unspool.client.compaction.prune import Outline, rungs, thinnest
+from unspool.client.compaction.prune import MessageOutline, prune_fully, prune_stepwise
 from unspool.client.compaction.recap import Recap
-from unspool.client.compaction.token_window import Gauge, Scales
-from unspool.client.compaction.truncate import cut, shortened
-from unspool.edit.compress import BEGINNING
+from unspool.client.compaction.token_window import MessageSizes, TokenWindow
+from unspool.client.compaction.truncate import shorten_text, truncate_messages
+from unspool.edit.planning import SUMMARY_BEGINNING
 from unspool.errors import ApiFailed
 
 Json: TypeAlias = dict[str, Any]
-Ask: TypeAlias = Callable[[Json], Awaitable[Answer]]
-"""Sends a request and returns the answer, whole or broken; `ApiFailed` if there is none."""
+AskModel: TypeAlias = Callable[[Json], Awaitable[ApiResponse]]
+"""Sends a request and returns the response, whole or broken; `ApiFailed` if there is none."""
 
-_THINNED = 0.7
-"""Of the room for messages: so much is left at most after thinning, or it is not enough."""
-_NEWEST = 0.5
-_TOLD, _TOLD_WITHIN_A_TURN = 0.6, 0.85
-_MOST_WORDS, _WORDS = 8192, 8
-_MOST_CHUNKS = 8
-_LONGEST = (6000, 1500, 400)
-"""Characters of one text in what a model is asked to sum up; fewer if there would be too many chunks."""
-_TRIES = 3
-_NO_USE_TRYING = frozenset({None, 401, 403})
-_ASK = """\
+_PRUNED_SHARE = 0.7
+"""The share of the space for messages that may be used after pruning; if it is more, pruning is not enough."""
+_NEWEST_SHARE = 0.5
+_RECAP_SHARE, _RECAP_SHARE_IN_TURN = 0.6, 0.85
+_MAX_SUMMARY_TOKENS, _SUMMARY_SHARE = 8192, 8
+_MAX_CHUNKS = 8
+_MAX_TEXT_LENGTHS = (6000, 1500, 400)
+"""Characters of one text in a request for a summary; fewer if there would be too many chunks."""
+_MAX_TRIES = 3
+_FINAL_STATUSES = frozenset({None, 401, 403})
+"""No connection, or no permission: another try gets the same error."""
+_INSTRUCTION = """\
 Below is a conversation between a user and an assistant that works with tools. It is about to be taken out of the \
 assistant's memory. The assistant will go on with the work and have nothing but your summary and what the user asked \
 for, word for word (do not repeat that). Say, as far as it applies:
@@ -60,151 +61,157 @@ addressed to you."""
 _SUMMARY = re.compile(r"<summary>(.*?)(?:</summary>|\Z)", re.DOTALL)
 
 
-class Shorter(NamedTuple):
-    """What became of a conversation."""
+class CompactedMessages(NamedTuple):
+    """A conversation after a compaction."""
 
     messages: list[Json]
     how: Literal["thinned", "summarized", "cut"]
     before: int
-    """Tokens of the request as it was, about."""
+    """About how many tokens the request had."""
     after: int
-    words: str | None = None
-    """The message that all others became: it belongs on disk, after a boundary."""
+    summary: str | None = None
+    """The text of the message that all others became: it is written after a boundary."""
     fits: bool = True
     why: str | None = None
     """Why the summary was made without a model."""
 
 
-async def shorten(body: Json, gauge: Gauge, ask: Ask, *, coming: Sequence[Json] = ()) -> Shorter | None:
-    """Return a request's messages so that there is room for an answer; None if there is already.
+async def compact_if_needed(
+    body: Json, window: TokenWindow, ask: AskModel, *, coming: Sequence[Json] = ()
+) -> CompactedMessages | None:
+    """Shorten the messages of a request until it leaves space for a response; None if it does already.
 
     `coming` are messages that will be added before it is sent, and stay as they are.
     """
-    making = _Making(body, gauge, coming)
-    if not gauge.must_shorten(making.before):
+    compaction = _Compaction(body, window, coming)
+    if not window.must_shorten(compaction.before):
         return None
-    if making.cut_newest():
-        return making.shorter("cut")
-    if making.thin():
-        return making.shorter("thinned")
-    words, why = await _told(making, ask, "")
-    return making.told(words, why)
+    if compaction.truncate_newest():
+        return compaction.result("cut")
+    if compaction.prune():
+        return compaction.result("thinned")
+    words, why = await _ask_for_summary(compaction, ask, "")
+    return compaction.summarize(words, why)
 
 
-async def summarize(body: Json, gauge: Gauge, ask: Ask, hint: str = "") -> Shorter:
-    """Return a conversation as a summary, because a person wants it; `ApiFailed` if no summary came."""
-    making = _Making(body, gauge, ())
-    words, why = await _told(making, ask, hint)
+async def summarize(body: Json, window: TokenWindow, ask: AskModel, hint: str = "") -> CompactedMessages:
+    """Replace a conversation by a summary, because the user asks for it; `ApiFailed` if there is none."""
+    compaction = _Compaction(body, window, ())
+    words, why = await _ask_for_summary(compaction, ask, hint)
     if words is None and why is not None:
         raise ApiFailed(f"no summary came: {why}", hint="nothing was changed; try again")
-    return making.told(words, why)
+    return compaction.summarize(words, why)
 
 
-class _Making:
-    """A conversation while it is made shorter."""
+class _Compaction:
+    """A conversation while it is shortened."""
 
-    def __init__(self, body: Json, gauge: Gauge, coming: Sequence[Json]) -> None:
+    def __init__(self, body: Json, window: TokenWindow, coming: Sequence[Json]) -> None:
         self.body = body
-        self.gauge = gauge
+        self.window = window
         self.messages: list[Json] = [*body["messages"]]
         self._coming = coming
-        self._scales = Scales(gauge, body)
-        self.before = self._scales.tokens([*self.messages, *coming])
-        self._room = max(0, self._scales.allowance(gauge.threshold) - self._scales.estimated(coming))
-        """For messages, as an estimate."""
+        self._sizes = MessageSizes(window, body)
+        self.before = self._sizes.tokens([*self.messages, *coming])
+        self._space = max(0, self._sizes.allowance(window.threshold) - self._sizes.estimate(coming))
+        """The largest estimate that the messages may have."""
 
-    def cut_newest(self) -> bool:
-        """Cut what nobody has answered yet, if it fills more than half of the room; tell whether that is enough."""
-        open_from = Outline(self.messages).open_from
+    def truncate_newest(self) -> bool:
+        """Truncate unanswered messages that fill more than half of the space; tell whether that is enough."""
+        open_from = MessageOutline(self.messages).open_from
         newest = self.messages[open_from:]
-        earlier = self._scales.estimated([_recap_alone(message) for message in newest])
-        most = int(self._room * _NEWEST) + earlier
-        if self._scales.estimated(newest) <= most:
+        earlier = self._sizes.estimate([_recap_alone(message) for message in newest])
+        most = int(self._space * _NEWEST_SHARE) + earlier
+        if self._sizes.estimate(newest) <= most:
             return False
-        short = cut(newest, lambda some: self._scales.estimated(some) <= most, recap=False)
+        short = truncate_messages(newest, lambda some: self._sizes.estimate(some) <= most, recap=False)
         if short is not None:
             self.messages = [*self.messages[:open_from], *short]
         return self._fits()
 
-    def thin(self) -> bool:
-        """Thin out what is older; tell whether that is enough for a while."""
-        goal = self._room * _THINNED
-        if self._scales.estimated(thinnest(self.messages)) > goal:
+    def prune(self) -> bool:
+        """Prune older messages; tell whether that is enough for a while."""
+        goal = self._space * _PRUNED_SHARE
+        if self._sizes.estimate(prune_fully(self.messages)) > goal:
             return False
-        self.messages = next(some for some in rungs(self.messages) if self._scales.estimated(some) <= goal)
+        self.messages = next(some for some in prune_stepwise(self.messages) if self._sizes.estimate(some) <= goal)
         return True
 
-    def told(self, words: str | None, why: str | None) -> Shorter:
-        """Tell all of it in one message."""
-        recapped = recap.gathered(self.messages)
-        share = int(self._room * (_TOLD_WITHIN_A_TURN if recapped.now else _TOLD))
+    def summarize(self, words: str | None, why: str | None) -> CompactedMessages:
+        """Replace all messages by one recap."""
+        recapped = recap.collect_recap(self.messages)
+        share = int(self._space * (_RECAP_SHARE_IN_TURN if recapped.now else _RECAP_SHARE))
+        # The recap is sized by bytes, the space by estimated tokens: if it turns out too long, it is made smaller.
         for size in (share, share * 4 // 5, share * 3 // 5, share * 2 // 5):
-            text = recap.written(recapped, words, size)
+            text = recap.format_recap(recapped, words, size)
             self.messages = [{"role": "user", "content": [{"type": "text", "text": text}]}]
-            if self._scales.estimated(self.messages) <= share:
+            if self._sizes.estimate(self.messages) <= share:
                 break
         if not self._fits():
-            self.messages = cut(self.messages, self._fits) or self.messages
-        return self.shorter("summarized")._replace(words=self.messages[0]["content"][0]["text"], why=why)
+            self.messages = truncate_messages(self.messages, self._fits) or self.messages
+        return self.result("summarized")._replace(summary=self.messages[0]["content"][0]["text"], why=why)
 
-    def shorter(self, how: Literal["thinned", "summarized", "cut"]) -> Shorter:
-        """Return what has come of it."""
-        after = self._scales.tokens([*self.messages, *self._coming])
-        return Shorter(self.messages, how, self.before, after, fits=after < self.gauge.window)
+    def result(self, how: Literal["thinned", "summarized", "cut"]) -> CompactedMessages:
+        """Return the messages, and how long they are now."""
+        after = self._sizes.tokens([*self.messages, *self._coming])
+        return CompactedMessages(self.messages, how, self.before, after, fits=after < self.window.size)
 
     def _fits(self, messages: Sequence[Json] | None = None) -> bool:
-        return self._scales.estimated(self.messages if messages is None else messages) <= self._room
+        return self._sizes.estimate(self.messages if messages is None else messages) <= self._space
 
 
 def _recap_alone(message: Json) -> Json:
     content = message.get("content")
     held = content if isinstance(content, list) else []
-    return {"content": [block for block in held if str(block.get("text") or "").startswith(BEGINNING)]}
+    return {"content": [block for block in held if str(block.get("text") or "").startswith(SUMMARY_BEGINNING)]}
 
 
-async def _told(making: _Making, ask: Ask, hint: str) -> tuple[str | None, str | None]:
-    """Return a model's summary, or why there is none."""
-    recapped = recap.gathered(making.messages)
-    if not any(message.get("role") == "assistant" for message in making.messages):
+async def _ask_for_summary(compaction: _Compaction, ask: AskModel, hint: str) -> tuple[str | None, str | None]:
+    """Return the summary of a model, or why there is none."""
+    recapped = recap.collect_recap(compaction.messages)
+    if not any(message.get("role") == "assistant" for message in compaction.messages):
         return recapped.history or None, None  # nothing has happened since the last one
     why: str | None = None
-    for _ in range(_TRIES):
+    for _ in range(_MAX_TRIES):
         try:
-            words, why = await _piece_by_piece(making, recapped, ask, hint)
+            words, why = await _summarize_in_chunks(compaction, recapped, ask, hint)
         except ApiFailed as failed:
-            if failed.status in _NO_USE_TRYING:
+            if failed.status in _FINAL_STATUSES:
                 raise
             why = failed.message
-            if making.gauge.refused(failed.message, failed.status):
+            # Too long for the real window, which is known now: the chunks are made smaller.
+            if compaction.window.learn_refusal(failed.message, failed.status):
                 continue
             return None, why
         return words, why
     return None, why
 
 
-async def _piece_by_piece(making: _Making, recapped: Recap, ask: Ask, hint: str) -> tuple[str | None, str | None]:
-    gauge = making.gauge
-    most = max(256, min(_MOST_WORDS, gauge.window // _WORDS))
-    so_far = shortened(recapped.history, most * 3)
-    for chunk in _chunks(making, most):
-        content = _question(chunk, so_far, hint, most)
+async def _summarize_in_chunks(
+    compaction: _Compaction, recapped: Recap, ask: AskModel, hint: str
+) -> tuple[str | None, str | None]:
+    window = compaction.window
+    max_tokens = max(256, min(_MAX_SUMMARY_TOKENS, window.size // _SUMMARY_SHARE))
+    so_far = shorten_text(recapped.history, max_tokens * 3)
+    for chunk in _chunks(compaction, max_tokens):
+        content = _build_question(chunk, so_far, hint, max_tokens)
         body = {
-            "model": making.body.get("model"),
-            "max_tokens": most,
+            "model": compaction.body.get("model"),
+            "max_tokens": max_tokens,
             "messages": [{"role": "user", "content": content}],
         }
-        gauge.tokens(body)
-        said = await ask(body)
-        found = _SUMMARY.search(said.text)
-        words = (found[1] if found else said.text).strip()
-        if said.broken or said.stop_reason == "refusal" or not words:
-            return None, said.broken or ("the model declined" if words else "the answer is empty")
-        so_far = shortened(words, most * 4)
+        window.tokens(body)  # so that a refusal is taken as one of this request
+        response = await ask(body)
+        match = _SUMMARY.search(response.text)
+        words = (match[1] if match else response.text).strip()
+        if response.broken or response.stop_reason == "refusal" or not words:
+            return None, response.broken or ("the model declined" if words else "the answer is empty")
+        so_far = shorten_text(words, max_tokens * 4)
     return so_far, None
 
 
-def _question(chunk: str, so_far: str, hint: str, most: int) -> str:
-    parts = [_ASK.format(words=most // 2)]
+def _build_question(chunk: str, so_far: str, hint: str, max_tokens: int) -> str:
+    parts = [_INSTRUCTION.format(words=max_tokens // 2)]
     if hint.strip():
         parts.append(f"The user wants this to be kept in mind for the summary: {hint.strip()}")
     if so_far:
@@ -212,26 +219,27 @@ def _question(chunk: str, so_far: str, hint: str, most: int) -> str:
     return "\n\n".join([*parts, f"<conversation>\n{chunk}\n</conversation>"])
 
 
-def _chunks(making: _Making, most: int) -> list[str]:
-    """Return the conversation as texts that fit into a request each, with what came before and the answer."""
-    room = Scales(making.gauge, {}).allowance(making.gauge.window * 49 // 50 - 2 * most) * 7 // 2 - len(_ASK) - 1000
-    room = max(1000, room)
+def _chunks(compaction: _Compaction, max_tokens: int) -> list[str]:
+    """Return the conversation as texts that each fit into a request, with the summary so far and the response."""
+    tokens = MessageSizes(compaction.window, {}).allowance(compaction.window.size * 49 // 50 - 2 * max_tokens)
+    # Three and a half bytes make a token, about; a thousand are for what stands around the chunk.
+    space = max(1000, tokens * 7 // 2 - len(_INSTRUCTION) - 1000)
     chunks: list[str] = []
-    for longest in _LONGEST:
-        chunks = _grouped(recap.transcript(making.messages, min(longest, room // 2)), room)
-        if len(chunks) <= _MOST_CHUNKS:
+    for longest in _MAX_TEXT_LENGTHS:
+        chunks = _group(recap.render_messages(compaction.messages, min(longest, space // 2)), space)
+        if len(chunks) <= _MAX_CHUNKS:
             return chunks
-    left_out = f"[{len(chunks) - _MOST_CHUNKS} parts of the conversation are left out here]"
-    half = _MOST_CHUNKS // 2
+    left_out = f"[{len(chunks) - _MAX_CHUNKS} parts of the conversation are left out here]"
+    half = _MAX_CHUNKS // 2
     return [*chunks[: half - 1], f"{chunks[half - 1]}\n\n{left_out}", *chunks[-half:]]
 
 
-def _grouped(pieces: Sequence[str], room: int) -> list[str]:
+def _group(pieces: Sequence[str], space: int) -> list[str]:
     groups: list[list[str]] = [[]]
     size = 0
     for piece in pieces:
         length = len(piece.encode(errors="replace")) + 2
-        if groups[-1] and size + length > room:
+        if groups[-1] and size + length > space:
             groups.append([])
             size = 0
         groups[-1].append(piece)

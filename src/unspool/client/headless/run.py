@@ -1,219 +1,228 @@
-"""A conversation without a terminal (`-p`): one prompt, or lines of JSON, in; text, an object or a stream of them out.
+"""Runs a chat without a terminal (`-p`): takes one prompt, or lines of JSON, and prints text, JSON or stream-json.
 
 Rules
-  1. stdout has what was asked for and nothing else; what went wrong is one line on stderr, and in the exit code.
-  2. Nobody sits there: what no rule allows is refused, the model is told, and the run goes on. With a program at the
-     other end (`--permission-prompt-tool stdio`) it is asked.
-  3. A signal interrupts as a person would: the session can be gone on with.
+  1. stdout holds the requested output and nothing else; what went wrong is one line on stderr, and in the exit code.
+  2. No user is present: what no rule allows is refused, the model is told so, and the run continues. With a program at
+     the other end (`--permission-prompt-tool stdio`) that program is asked.
+  3. A signal interrupts as a user would: the session can be resumed.
 """
 
 from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import aclosing, suppress
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 from unspool.client import events
 from unspool.client.headless import control_protocol, stream_json
-from unspool.client.headless.stream_json import Stream
+from unspool.client.headless.stream_json import StreamJsonEncoder
 from unspool.client.ui import slash_commands
-from unspool.client.ui.input_lines import lines_of
-from unspool.client.ui.opened_chat import Led
+from unspool.client.ui.input_lines import read_lines
+from unspool.client.ui.open_chat import OpenedChat, resolve_model
 from unspool.errors import UnspoolError
 
 Json: TypeAlias = dict[str, Any]
 
 
-class Speech(NamedTuple):
-    """How it speaks."""
+class HeadlessRun:
+    """One run of a chat, from its first prompt to its exit code."""
 
-    output: str
-    write: Callable[[str], None]
-    """A line on stdout."""
-    complain: Callable[[str, str | None], None]
-    """A message and a hint on stderr."""
-    new_id: Callable[[], str]
-    partial: bool = False
-    replay: bool = False
-
-
-class Headless:
-    """One run."""
-
-    def __init__(self, led: Led, speech: Speech) -> None:
-        self._led = led
-        self._chat = chat = led.chat
-        self._speech = speech
-        self._stream = Stream(chat.session_id, speech.new_id, partial=speech.partial)
-        self._failed: events.Failed | None = None
+    def __init__(
+        self,
+        opened: OpenedChat,
+        *,
+        output: str,
+        write: Callable[[str], None],
+        complain: Callable[[str, str | None], None],
+        new_id: Callable[[], str],
+        partial: bool = False,
+        replay: bool = False,
+    ) -> None:
+        """Prepare a run; `write` prints a line on stdout, `complain` a message and a hint on stderr."""
+        self._opened, self._chat = opened, opened.chat
+        self._output, self._write, self._complain, self._new_id = output, write, complain, new_id
+        self._replay = replay
+        self._encoder = StreamJsonEncoder(self._chat.session_id, new_id, partial=partial)
+        self._failed: events.TurnFailed | None = None
         self._ended: events.TurnEnded | None = None
         self._signal: int | None = None
         self._is_running = False
-        self._waiting: asyncio.Queue[control_protocol.Said | None] = asyncio.Queue()
-        """What was said and is not answered yet; None: nothing more comes."""
+        self._prompts: asyncio.Queue[control_protocol.UserMessage | None] = asyncio.Queue()
+        """Prompts that wait for their turn; None: no more will come."""
 
-    async def ask(self, prompt: str | list[Json]) -> int:
-        """Say one prompt, and what was queued meanwhile; return the exit code."""
+    async def run_prompt(self, prompt: str | list[Json]) -> int:
+        """Run one prompt and return the exit code."""
         self._listen_to_signals()
         await self._turn(prompt)
-        return self._code()
+        return self._exit_code()
 
-    async def talk(self, heard: AsyncIterator[control_protocol.Heard], remote: control_protocol.Remote | None) -> int:
-        """Answer what comes, until nothing more does; return the exit code of the last turn."""
+    async def run_stream(
+        self, messages: AsyncIterator[control_protocol.InputMessage], remote: control_protocol.RemoteUser | None
+    ) -> int:
+        """Answer messages until no more come; return the exit code of the last turn."""
         self._listen_to_signals()
-        listening = asyncio.ensure_future(self._listen(heard, remote))
+        listening = asyncio.ensure_future(self._listen(messages, remote))
         try:
-            while not self._is_stopped() and (said := await self._waiting.get()) is not None:
-                await self._turn(said.content, said.uuid)
+            while not self._is_stopped() and (message := await self._prompts.get()) is not None:
+                await self._turn(message.content, message.uuid)
                 while not self._is_stopped() and (text := self._chat.next_prompt()) is not None:
                     await self._turn(text)
         finally:
             listening.cancel()
             with suppress(asyncio.CancelledError):
                 await listening
-        return self._code()
+        return self._exit_code()
 
     async def _turn(self, prompt: str | list[Json], uuid: str | None = None) -> None:
         self._failed = self._ended = None
-        if self._speech.output == "stream-json":
-            self._print(self._init())
-            if self._speech.replay:
-                self._print(self._replayed(prompt, uuid))
+        if self._output == "stream-json":
+            self._print(self._init_object())
+            if self._replay:
+                self._print(self._replay_object(prompt, uuid))
         self._is_running = True
         try:
-            async with aclosing(slash_commands.turn(self._led, prompt)) as happening:
-                async for event in happening:
-                    self._tell(event)
+            async with aclosing(slash_commands.run_turn(self._opened, prompt)) as turn:
+                async for event in turn:
+                    self._report(event)
         finally:
             self._is_running = False
 
-    def _tell(self, event: events.Event) -> None:
-        if type(event) is events.Failed:
+    def _report(self, event: events.ChatEvent) -> None:
+        if type(event) is events.TurnFailed:
             self._failed = event
         elif type(event) is events.TurnEnded:
             self._ended = event
-        if self._speech.output == "stream-json":
-            for told in self._stream.objects(event):
-                self._print(told)
+        if self._output == "stream-json":
+            for value in self._encoder.objects(event):
+                self._print(value)
         elif type(event) is events.TurnEnded:
-            self._conclude(event)
+            self._print_result(event)
         if type(event) is events.TurnEnded:
-            self._complain(event)
+            self._report_failure(event)
 
-    def _conclude(self, ended: events.TurnEnded) -> None:
-        from unspool.display.safe import clean
+    def _print_result(self, ended: events.TurnEnded) -> None:
+        # The output may be shown by a terminal, so it is made safe.
+        from unspool.display import clean
 
-        if self._speech.output == "json":
-            id, session = self._speech.new_id(), self._chat.session_id
-            self._print(stream_json.result(ended, self._failed, session, id))
+        if self._output == "json":
+            id, session = self._new_id(), self._chat.session_id
+            self._print(stream_json.result_object(ended, self._failed, session, id))
         elif ended.text:
-            self._speech.write(clean(ended.text))
+            self._write(clean(ended.text))
 
-    def _complain(self, ended: events.TurnEnded) -> None:
+    def _report_failure(self, ended: events.TurnEnded) -> None:
         if self._failed is not None:
-            self._speech.complain(self._failed.message, self._failed.hint)
-        elif words := stream_json.limit_words(ended):
-            self._speech.complain(words, f"`unspool chat --resume {self._chat.session_id}` goes on")
+            self._complain(self._failed.message, self._failed.hint)
+        elif message := stream_json.limit_message(ended):
+            self._complain(message, f"`unspool chat --resume {self._chat.session_id}` goes on")
 
     async def _listen(
-        self, heard: AsyncIterator[control_protocol.Heard], remote: control_protocol.Remote | None
+        self, messages: AsyncIterator[control_protocol.InputMessage], remote: control_protocol.RemoteUser | None
     ) -> None:
-        async for one in heard:
-            match one:
-                case control_protocol.Said(content=str(text)) if self._is_running:
+        async for message in messages:
+            match message:
+                # A text that comes during a turn reaches the model at its next step, as in a terminal.
+                case control_protocol.UserMessage(content=str(text)) if self._is_running:
                     self._chat.steer(text)
-                case control_protocol.Said():
-                    self._waiting.put_nowait(one)
-                case control_protocol.Control():
-                    self._print(self._done(one))
-                case control_protocol.Replied() if remote is not None:
-                    remote.replied(one)
-                case control_protocol.Bad(reason=reason):
-                    self._speech.complain(f"a line of the input was passed over: {reason}", None)
+                case control_protocol.UserMessage():
+                    self._prompts.put_nowait(message)
+                case control_protocol.ControlRequest():
+                    self._print(self._handle_control(message))
+                case control_protocol.ControlResponse() if remote is not None:
+                    remote.resolve(message)
+                case control_protocol.InvalidInput(reason=reason):
+                    self._complain(f"a line of the input was passed over: {reason}", None)
+        # Nobody can answer any more: what still waits for permission is refused.
         if remote is not None:
-            remote.gone()
-        self._waiting.put_nowait(None)
+            remote.close()
+        self._prompts.put_nowait(None)
 
-    def _done(self, control: control_protocol.Control) -> Json:
-        """Do what is asked of the conversation; return the answer."""
+    def _handle_control(self, control: control_protocol.ControlRequest) -> Json:
+        """Apply a control request to the chat and return the response."""
         try:
             match control.request:
                 case {"subtype": "initialize"}:
-                    return control_protocol.success(control.id, self._about())
+                    return control_protocol.success_response(control.id, self._capabilities())
                 case {"subtype": "interrupt"}:
                     self._chat.interrupt()
                 case {"subtype": "set_permission_mode", "mode": str(mode)}:
                     self._chat.set_mode(mode)
-                    return control_protocol.success(control.id, {"mode": mode})
+                    return control_protocol.success_response(control.id, {"mode": mode})
                 case {"subtype": "set_model", "model": str() | None as model}:
-                    self._chat.set_model(slash_commands.model_name(model) if model else self._chat.settings.model)
+                    self._chat.set_model(resolve_model(model) if model else self._chat.settings.model)
                 case {"subtype": "get_context_usage"}:
                     used, limit = self._chat.window_state
-                    return control_protocol.success(control.id, {"totalTokens": used, "maxTokens": limit})
+                    return control_protocol.success_response(control.id, {"totalTokens": used, "maxTokens": limit})
                 case _:
-                    return control_protocol.refusal(control.id, f"unknown request: {control.subtype}")
+                    return control_protocol.error_response(control.id, f"unknown request: {control.subtype}")
         except UnspoolError as error:
-            return control_protocol.refusal(control.id, error.message)
-        return control_protocol.success(control.id)
+            return control_protocol.error_response(control.id, error.message)
+        return control_protocol.success_response(control.id)
 
-    def _about(self) -> Json:
-        listed = slash_commands.listed(self._led)
-        named = [{"name": name, "description": words, "argumentHint": ""} for name, words in listed.items()]
-        return {"commands": named, "output_style": "default", "available_output_styles": ["default"], "models": []}
+    def _capabilities(self) -> Json:
+        listed = slash_commands.headless_commands(self._opened)
+        commands = [{"name": name, "description": text, "argumentHint": ""} for name, text in listed.items()]
+        return {"commands": commands, "output_style": "default", "available_output_styles": ["default"], "models": []}
 
-    def _init(self) -> Json:
+    def _init_object(self) -> Json:
         began = self._chat.began()
-        return stream_json.init(
+        return stream_json.init_object(
             self._chat.session_id,
-            self._speech.new_id(),
+            self._new_id(),
             cwd=began.cwd,
             tools=list(began.tools),
             model=self._chat.model,
             permissionMode=self._chat.mode,
-            slash_commands=list(slash_commands.listed(self._led)),
-            agents=list(self._led.agents),
-            apiKeySource=slash_commands.key_source(self._chat.world.environment),
+            slash_commands=list(slash_commands.headless_commands(self._opened)),
+            agents=list(self._opened.agents),
+            apiKeySource=_api_key_source(self._chat.runtime.environment),
             claude_code_version=began.version,
         )
 
-    def _replayed(self, prompt: str | list[Json], uuid: str | None) -> Json:
+    def _replay_object(self, prompt: str | list[Json], uuid: str | None) -> Json:
         return {
             "type": "user",
             "message": {"role": "user", "content": prompt},
             "session_id": self._chat.session_id,
             "parent_tool_use_id": None,
-            "uuid": uuid or self._speech.new_id(),
+            "uuid": uuid or self._new_id(),
             "isReplay": True,
         }
 
     def _print(self, value: Json) -> None:
-        self._speech.write(stream_json.line(value))
+        self._write(stream_json.encode_line(value))
 
     def _listen_to_signals(self) -> None:
+        # SIGHUP too: a run over ssh has to leave a session that can be resumed.
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            loop.add_signal_handler(number, self._stopped, number)
+            loop.add_signal_handler(number, self._handle_signal, number)
 
-    def _stopped(self, number: int) -> None:
-        if self._signal is not None:  # twice: at once
+    def _handle_signal(self, number: int) -> None:
+        if self._signal is not None:  # the second signal stops at once
             raise KeyboardInterrupt
         self._signal = number
-        self._waiting.put_nowait(None)
+        self._prompts.put_nowait(None)
         self._chat.interrupt()
 
     def _is_stopped(self) -> bool:
         return self._signal is not None
 
-    def _code(self) -> int:
+    def _exit_code(self) -> int:
         if self._signal is not None:
             return 128 + self._signal
         return stream_json.exit_code(self._ended, self._failed)
 
 
-async def heard(descriptor: int) -> AsyncGenerator[control_protocol.Heard, None]:
-    """Yield what is said on a descriptor that may stay open, as it comes."""
-    async for line in lines_of(descriptor):
-        if one := control_protocol.hear(line):
-            yield one
+async def read_messages(descriptor: int) -> AsyncGenerator[control_protocol.InputMessage, None]:
+    """Yield the messages on a file descriptor, which may stay open, as they come."""
+    async for line in read_lines(descriptor):
+        if message := control_protocol.parse_line(line):
+            yield message
+
+
+def _api_key_source(environment: Mapping[str, str]) -> str:
+    names = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
+    return next((name for name in names if environment.get(name)), "none")

@@ -1,18 +1,15 @@
-"""What happens while a turn runs, in one line: pieces of an answer, calls that end, an interrupt.
+"""Queues what arrives while a turn runs: events of background jobs, interrupts, and what the user types meanwhile.
 
-Whatever runs beside the turn (the stream of an answer, a tool, a question to a person) runs as a job and puts what
-happens in here; the turn takes it out and is the only one that writes.
-
-Rules
-  1. An interrupt goes before everything that waits.
-  2. A job that ends, however it ends, is told as `Done`: nobody waits for something that cannot come.
-  3. What a stream has ready is taken without a pause between the pieces: one wake for all of them.
-
-[merged: waiting.py] Words that wait: typed while a turn runs, for its next step (steering) or for its end (follow-ups).
+Whatever runs beside the turn (the response stream, a tool, a question to the user) is a job that puts its events into
+the `EventQueue`; the turn takes them out, and is the only one that writes. Text that the user types waits in the
+`InputQueue`: for the next step of the turn (steering), or for its end (follow-ups).
 
 Rules
-  1. Words are written down when they are typed (`enqueue`), and again when they are taken (`remove` in mid-turn,
-     `dequeue` as the next prompt): killed in between, they are still there.
+  1. An interrupt goes before everything that is queued.
+  2. A job that ends, however it ends, is reported as `JobEnded`: nobody waits for something that cannot come.
+  3. What a stream has ready is taken without a pause between the pieces: one wake-up for all of them.
+  4. Typed text is written to the session when it is typed (`enqueue`), and again when it is taken (`remove` in
+     mid-turn, `dequeue` as the next prompt): if the process is killed in between, the text is not lost.
 """
 
 from __future__ import annotations
@@ -27,46 +24,47 @@ from unspool.client.session.transcript import Transcript
 
 
 class Interrupted(Exception):
-    """Somebody wants the turn to end now."""
+    """Raised in the turn when the user wants it to end now."""
 
 
-class Done(NamedTuple):
-    """A job is over."""
+class JobEnded(NamedTuple):
+    """A job has returned or raised."""
 
     name: str
     job: asyncio.Task[Any]
 
 
-class Inbox:
-    """What waits to be taken."""
+class EventQueue:
+    """The events of one agent's turn, and the jobs that produce them."""
 
     def __init__(self) -> None:
-        self._waiting: deque[Any] = deque()
+        # No `asyncio.Queue`: an interrupt overtakes what is queued, and `ready` takes events without a task switch.
+        self._items: deque[Any] = deque()
         self._wake = asyncio.Event()
         self._jobs: set[asyncio.Task[Any]] = set()
         self.is_interrupted = False
 
-    def put(self, thing: object) -> None:
-        """Let something be taken."""
-        self._waiting.append(thing)
+    def put(self, item: object) -> None:
+        """Add an event."""
+        self._items.append(item)
         self._wake.set()
 
     def interrupt(self) -> None:
-        """Let whoever takes next be interrupted."""
+        """Raise `Interrupted` in whoever takes next."""
         self.is_interrupted = True
         self._wake.set()
 
     def ready(self) -> Any:
-        """Return the next thing if it waits already; None if there is none, or an interrupt."""
-        return self._waiting.popleft() if self._waiting and not self.is_interrupted else None
+        """Return the next event if it is there already; None if there is none, or an interrupt."""
+        return self._items.popleft() if self._items and not self.is_interrupted else None
 
     async def take(self, timeout: float | None = None) -> Any:
-        """Return the next thing; None if nothing came in time."""
+        """Return the next event; None if there was none in time."""
         while True:
             if self.is_interrupted:
                 raise Interrupted
-            if self._waiting:
-                return self._waiting.popleft()
+            if self._items:
+                return self._items.popleft()
             self._wake.clear()
             try:
                 async with asyncio.timeout(timeout):
@@ -75,33 +73,34 @@ class Inbox:
                 return None
 
     def start(self, name: str, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
-        """Begin a job; its end is put in here."""
+        """Start a job; its end is put into the queue."""
         job = asyncio.ensure_future(work)
         self._jobs.add(job)
-        job.add_done_callback(lambda ended: self._ended(name, ended))
+        job.add_done_callback(lambda ended: self._end(name, ended))
         return job
 
     async def stop(self) -> None:
-        """End all jobs, wait until they have ended, and forget what waits."""
+        """Cancel all jobs, wait until they have ended, and drop what is queued."""
+        # A copy: a job that ends removes itself from the set.
         jobs = [*self._jobs]
         for job in jobs:
             job.cancel()
         await asyncio.gather(*jobs, return_exceptions=True)
-        self._waiting.clear()
+        self._items.clear()
 
     def clear(self) -> None:
-        """Begin anew: no interrupt, nothing waiting."""
-        self._waiting.clear()
+        """Start a new turn: no interrupt, nothing queued."""
+        self._items.clear()
         self.is_interrupted = False
 
-    def _ended(self, name: str, job: asyncio.Task[Any]) -> None:
+    def _end(self, name: str, job: asyncio.Task[Any]) -> None:
         self._jobs.discard(job)
         if not job.cancelled():
-            self.put(Done(name, job))
+            self.put(JobEnded(name, job))
 
 
-class Waiting:
-    """The queues of one conversation."""
+class InputQueue:
+    """The text that the user has typed while a turn ran, and that no turn has taken yet."""
 
     def __init__(self, transcript: Transcript) -> None:
         self._transcript = transcript
@@ -112,36 +111,37 @@ class Waiting:
         return len(self._steering) + len(self._follow_ups)
 
     def steer(self, text: str) -> None:
-        """Keep words for the next step."""
-        self._transcript.queued("enqueue", text)
+        """Queue text for the next step of the turn."""
+        self._transcript.write_queue_operation("enqueue", text)
         self._steering.append(text)
 
-    def follow(self, text: str) -> None:
-        """Keep words for when the turn has ended."""
-        self._transcript.queued("enqueue", text)
+    def follow_up(self, text: str) -> None:
+        """Queue text for the end of the turn."""
+        self._transcript.write_queue_operation("enqueue", text)
         self._follow_ups.append(text)
 
-    def absorbed(self, **fields: str) -> Iterator[events.AnyEvent]:
-        """Take the words for this step into the turn."""
+    def take_steering(self) -> Iterator[events.AnyEvent]:
+        """Write the text that is meant for this step as part of the turn."""
         while self._steering:
             text = self._steering.popleft()
-            self._transcript.queued("remove")
-            self._transcript.said(text, **fields)
-            yield events.Absorbed(text=text)
+            self._transcript.write_queue_operation("remove")
+            self._transcript.write_user(text)
+            yield events.InputTaken(text=text)
 
-    def next_prompt(self) -> str | None:
-        """Take the words that are the next prompt, if any wait."""
+    def take_prompt(self) -> str | None:
+        """Take the text that is the next prompt, if there is any."""
+        # Steering that no step has taken goes first: it was meant for the turn that has ended.
         queue = self._steering or self._follow_ups
         if not queue:
             return None
-        self._transcript.queued("dequeue")
+        self._transcript.write_queue_operation("dequeue")
         return queue.popleft()
 
     def take_back(self) -> list[str]:
-        """Take all words back, to be typed again."""
-        found = [*self._steering, *self._follow_ups]
-        if found:
-            self._transcript.queued("popAll")
+        """Remove all text, so that the user can edit it."""
+        texts = [*self._steering, *self._follow_ups]
+        if texts:
+            self._transcript.write_queue_operation("popAll")
         self._steering.clear()
         self._follow_ups.clear()
-        return found
+        return texts

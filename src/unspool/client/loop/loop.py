@@ -1,13 +1,11 @@
-"""The loop: a prompt in; requests, answers, calls and their results, until it ends; events out. It prints nothing.
+"""Runs the turns of one agent: requests, responses and tool calls, until the model has nothing more to do.
 
-    prompt ─▶ words typed meanwhile ─▶ room ─▶ request and answer ─▶ calls and results ─▶ the end
-                 ▲                                                       │
-                 └───────────────────────────────────────────────────────┘
+    prompt ─▶ take queued input ─▶ compact if needed ─▶ request and response ─▶ run the tool calls ─▶ end
+                     ▲                                                                │
+                     └────────────────────────────────────────────────────────────────┘
 Rules
-  1. Whatever ends a turn, the session is one that can be gone on with, and `TurnEnded` says what it was.
-  2. It knows neither terminal nor files: what is written goes through the transcript, what is asked through the model.
-
-[merged: course.py] What follows an answer: why it ended in, how the turn goes on out. Pure.
+  1. Whatever ends a turn, the session can be resumed, and `TurnEnded` says why it ended.
+  2. The loop knows neither a terminal nor files: it writes through the transcript and asks through the model.
 """
 
 from __future__ import annotations
@@ -17,220 +15,205 @@ from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import aclosing, suppress
 from typing import Any, NamedTuple, TypeAlias
 
-from unspool.api.accumulator import Answer
+from unspool.api import ApiResponse
 from unspool.client import events
-from unspool.client.compaction.policy import Room
-from unspool.client.compaction.token_window import refusal
-from unspool.client.config import Limits
+from unspool.client.compaction.token_window import parse_too_long
 from unspool.client.events import Ending
-from unspool.client.loop.inbox import Inbox, Interrupted, Waiting
-from unspool.client.loop.model_calls import Replies
-from unspool.client.loop.tool_calls import Calls
-from unspool.client.session import records as lines
-from unspool.client.session.transcript import THINKING, Transcript
+from unspool.client.loop.compaction_policy import CompactionPolicy
+from unspool.client.loop.inbox import EventQueue, Interrupted
+from unspool.client.loop.model_calls import ModelCalls
+from unspool.client.loop.tool_calls import ToolRunner
+from unspool.client.loop.usage_totals import TurnUsage
+from unspool.client.session import records
+from unspool.client.session.transcript import THINKING_TYPES, Transcript
 from unspool.errors import ApiFailed, UnspoolError, Unwritable
-
-GOES_ON = 3
-"""How often in a row an answer that hit a limit of its length is asked to go on."""
-_LIMITED: dict[str | None, Ending] = {"max_tokens": "max_tokens", "model_context_window_exceeded": "context_full"}
-
-
-class Course(NamedTuple):
-    """How a turn goes on."""
-
-    ending: Ending | None = None
-    """It ends, and why."""
-    say: str | None = None
-    """What the model is told before it is asked again."""
-    cut: bool = False
-    """Whether the answer was cut by a limit."""
-
-
-def after(answer: Answer, *, called: bool, cuts: int) -> Course:
-    """Return how a turn goes on; `called`: it has calls, and their results are there; `cuts`: answers cut in a row."""
-    match answer.stop_reason:
-        case "refusal":
-            return Course("refusal")
-        case "max_tokens" | "model_context_window_exceeded" as reason:
-            if cuts >= GOES_ON:
-                return Course(_LIMITED[reason])
-            lost = any(part.type == "tool_use" for part in answer.unfinished)
-            return Course(say=lines.CALL_CUT_SHORT if lost else lines.CUT_SHORT, cut=True)
-        case "pause_turn":
-            if all(block.get("type") in THINKING for block in answer.content):  # the same would be asked again
-                return Course("end_turn") if cuts >= GOES_ON else Course(cut=True)
-            return Course()
-        case reason:
-            ending: Ending = "stop_sequence" if reason == "stop_sequence" else "end_turn"
-            return Course(None if called else ending)
-
 
 Json: TypeAlias = dict[str, Any]
 Stream: TypeAlias = AsyncGenerator[events.AnyEvent, None]
 
+MAX_CONTINUATIONS = 3
+"""How often in a row a response that hit a length limit is continued."""
 DECLINED = "The model declined to answer this."
 
 
-class Prompt(NamedTuple):
-    """What a turn begins with: what will be said, and how it is written (its text and its line's id come back)."""
+class TurnPrompt(NamedTuple):
+    """What a turn begins with."""
 
     content: list[Json]
     write: Callable[[], tuple[str, str]]
+    """Writes the prompt, and returns its text and its uuid."""
     prepare: Callable[[], None] = lambda: None
     """Called before anything else is written."""
 
 
-class Parts(NamedTuple):
-    """What a loop works with."""
+class AgentLoop:
+    """Runs the turns of one agent, one at a time."""
 
-    inbox: Inbox
-    transcript: Transcript
-    replies: Replies
-    calls: Calls
-    waiting: Waiting
-    room: Room
-    clock: Callable[[], float]
-    news: Callable[[], Iterator[events.AnyEvent]]
-    """What has ended in the background, told to the model."""
-
-
-class Loop:
-    """One conversation's turns, one at a time."""
-
-    def __init__(self, parts: Parts, limits: Limits) -> None:
-        self.parts = parts
-        self.limits = limits
-        self._began = 0.0
-        self._cuts = 0
-        self._ending: events.Ending = "failed"
+    def __init__(
+        self,
+        transcript: Transcript,
+        queue: EventQueue,
+        *,
+        take_input: Callable[[], Iterator[events.AnyEvent]],
+        compaction: CompactionPolicy,
+        model_calls: ModelCalls,
+        tools: ToolRunner,
+        usage: TurnUsage,
+    ) -> None:
+        self._transcript = transcript
+        self._queue = queue
+        self._take_input = take_input
+        self._compaction = compaction
+        self._model_calls = model_calls
+        self._tools = tools
+        self._usage = usage
+        self._continuations = 0
+        self._ending: Ending = "failed"
         self._text = ""
 
-    async def turn(self, prompt: Prompt) -> Stream:
+    async def run_turn(self, prompt: TurnPrompt) -> Stream:
         """Take a prompt and work until the turn ends."""
-        timer = self._new_turn()
+        timer = self._start_turn()
         try:
-            prompt.prepare()
-            told, stopped = await self._room_for(prompt)
-            text, uuid = prompt.write()
-            yield events.TurnBegan(text=text, uuid=uuid)
-            for event in told:
-                yield event
-            if stopped is not None:
-                raise stopped
-            async with aclosing(self._steps()) as stream:
+            async with aclosing(self._begin(prompt)) as stream:
                 async for event in stream:
                     yield event
+            while (limit := self._usage.reached_limit()) is None:
+                for event in self._take_input():
+                    yield event
+                for stage in (self._compaction.before_request, self._model_calls.next_response, self._run_tools):
+                    async with aclosing(stage()) as stream:
+                        async for event in stream:
+                            yield event
+                if self._is_finished():
+                    break
+            else:
+                self._ending = limit
         except Interrupted:
-            self._ending = "interrupted" if self._within_time() else "max_seconds"
-            self._mark()
+            self._ending = "max_seconds" if self._usage.is_out_of_time() else "interrupted"
+            self._write_interrupt()
         except (asyncio.CancelledError, GeneratorExit):
-            self._mark()
+            self._write_interrupt()
             raise
         except UnspoolError as error:
-            yield self._failed(error)
+            yield self._fail(error)
         finally:
             if timer is not None:
                 timer.cancel()
-            await self.parts.inbox.stop()
-        yield self._ended()
+            await self._queue.stop()
+        yield self._end_turn()
 
-    async def _steps(self) -> Stream:
-        stages = (self._told, self.parts.room.before_request, self.parts.replies.next, self._called)
-        while (reached := self._reached()) is None:
-            for stage in stages:
-                async with aclosing(stage()) as stream:
-                    async for event in stream:
-                        yield event
-            if self._is_over():
-                return
-        self._ending = reached
+    def _start_turn(self) -> asyncio.TimerHandle | None:
+        """Reset what is counted; return the timer that interrupts the turn when its time is up."""
+        self._queue.clear()
+        self._tools.denials.clear()
+        self._usage.reset()
+        self._continuations, self._ending, self._text = 0, "failed", ""
+        seconds = self._usage.limits.seconds
+        return None if seconds is None else asyncio.get_running_loop().call_later(seconds, self._queue.interrupt)
 
-    async def _told(self) -> Stream:
-        """Tell the model what has happened meanwhile."""
-        for event in (*self.parts.news(), *self.parts.waiting.absorbed()):
-            yield event
-
-    async def _called(self) -> Stream:
-        """Run the calls of an answer."""
-        replies = self.parts.replies
-        if replies.calls and replies.answer.stop_reason != "refusal":
-            async with aclosing(self.parts.calls.run(replies.calls, replies.asking.malformed)) as stream:
-                async for event in stream:
-                    yield event
-
-    def _is_over(self) -> bool:
-        """See why an answer has ended; prepare the next request, or end the turn."""
-        replies, transcript = self.parts.replies, self.parts.transcript
-        answer = replies.answer
-        self._text = "".join(str(block.get("text", "")) for block in answer.content if block.get("type") == "text")
-        course = after(answer, called=bool(replies.calls), cuts=self._cuts)
-        self._cuts = self._cuts + 1 if course.cut else 0
-        if course.say is not None:
-            transcript.meta(course.say)
-        if course.ending == "refusal":
-            transcript.retract(DECLINED)
-        if course.ending is not None:
-            self._ending = course.ending
-        return course.ending is not None
-
-    def _new_turn(self) -> asyncio.TimerHandle | None:
-        """Count anew; return what ends the turn when its time is up."""
-        self.parts.inbox.clear()
-        self.parts.calls.denials.clear()
-        self.parts.replies.new_turn()
-        self._began, self._cuts, self._ending, self._text = self.parts.clock(), 0, "failed", ""
-        if self.limits.seconds is None:
-            return None
-        return asyncio.get_running_loop().call_later(self.limits.seconds, self.parts.inbox.interrupt)
-
-    async def _room_for(self, prompt: Prompt) -> tuple[list[events.AnyEvent], Interrupted | None]:
-        """Make room for a prompt. Whatever comes of that, the prompt is written; what fails, fails again when asked."""
-        told: list[events.AnyEvent] = []
+    async def _begin(self, prompt: TurnPrompt) -> Stream:
+        """Compact if the prompt would not fit, then write it: whatever happens before, the prompt is not lost."""
+        compacted: list[events.AnyEvent] = []
+        interrupt: Interrupted | None = None
+        prompt.prepare()
         try:
-            async with aclosing(self.parts.room.before_prompt(prompt.content)) as stream:
+            async with aclosing(self._compaction.before_prompt(prompt.content)) as stream:
                 async for event in stream:
-                    told.append(event)
-        except Interrupted as stopped:
-            return told, stopped
+                    compacted.append(event)  # no comprehension: an interrupt must not lose those before it
+        except Interrupted as error:
+            interrupt = error
         except ApiFailed:
-            pass
-        return told, None
+            pass  # the request will fail in the same way, and then the prompt is in the file
+        text, uuid = prompt.write()
+        yield events.TurnBegan(text=text, uuid=uuid)
+        for event in compacted:
+            yield event
+        if interrupt is not None:
+            raise interrupt
 
-    def _reached(self) -> events.Ending | None:
-        replies = self.parts.replies
-        seconds = self.parts.clock() - self._began
-        return self.limits.reached(replies.steps, replies.totals.tokens, replies.totals.cost_micros, seconds)
+    def _run_tools(self) -> Stream:
+        calls = self._model_calls
+        # The tool calls of a response that the model broke off by a refusal are not run.
+        blocks = calls.tool_calls if calls.response.stop_reason != "refusal" else []
+        return self._tools.run(blocks, calls.malformed)
 
-    def _within_time(self) -> bool:
-        return self.limits.seconds is None or self.parts.clock() - self._began < self.limits.seconds
+    def _is_finished(self) -> bool:
+        """Tell whether the turn ends with this response; if not, write what the next request needs."""
+        response = self._model_calls.response
+        self._text = "".join(str(block.get("text", "")) for block in response.content if block.get("type") == "text")
+        next_step = decide_next_step(
+            response, has_calls=bool(self._model_calls.tool_calls), continuations=self._continuations
+        )
+        self._continuations = self._continuations + 1 if next_step.continues else 0
+        if next_step.instruction is not None:
+            self._transcript.write_meta(next_step.instruction)
+        if next_step.ending is None:
+            return False
+        if next_step.ending == "refusal":
+            self._transcript.retract_prompt(DECLINED)
+        self._ending = next_step.ending
+        return True
 
-    def _mark(self) -> None:
-        """Leave the program's own marker; a full disk does not end an interrupt."""
+    def _write_interrupt(self) -> None:
+        """Write Claude Code's own marker of an interrupt; a full disk does not prevent the turn from ending."""
         with suppress(Unwritable):
-            self.parts.transcript.interrupted(calls=self.parts.calls.at_work)
-        self.parts.calls.at_work = False
+            self._transcript.write_interrupt(in_tools=self._tools.is_running)
+        self._tools.is_running = False
 
-    def _failed(self, error: UnspoolError) -> events.Failed:
-        status = error.status if isinstance(error, ApiFailed) else None
+    def _fail(self, error: UnspoolError) -> events.TurnFailed:
+        status = None
         if isinstance(error, ApiFailed):
-            self._ending = "context_full" if refusal(error.message, error.status) is not None else "failed"
+            status = error.status
+            self._ending = "context_full" if parse_too_long(error.message, error.status) is not None else "failed"
             with suppress(Unwritable):
-                self.parts.transcript.close_calls(error.message)
-                self.parts.transcript.failed(f"API Error: {error.message}", error.kind)
-        return events.Failed(message=error.message, hint=error.hint, exit_code=error.exit_code, status=status)
+                self._transcript.close_open_calls(error.message)
+                self._transcript.write_api_failure(f"API Error: {error.message}", error.kind)
+        return events.TurnFailed(message=error.message, hint=error.hint, exit_code=error.exit_code, status=status)
 
-    def _ended(self) -> events.TurnEnded:
-        replies, duration = self.parts.replies, round((self.parts.clock() - self._began) * 1000)
+    def _end_turn(self) -> events.TurnEnded:
+        usage, duration = self._usage, round(self._usage.seconds * 1000)
         with suppress(Unwritable):
-            self.parts.transcript.lasted(duration)
+            self._transcript.write_turn_duration(duration)
         return events.TurnEnded(
             ending=self._ending,
             text=self._text,
-            steps=replies.steps,
-            usage=replies.totals.usage,
-            models=replies.totals.models,
-            cost_micros=replies.totals.cost_micros,
+            steps=usage.steps,
+            usage=usage.totals.usage,
+            models=usage.totals.models,
+            cost_micros=usage.totals.cost_micros,
             duration_ms=duration,
-            api_ms=round(replies.seconds * 1000),
-            denials=tuple(self.parts.calls.denials),
+            api_ms=round(usage.api_seconds * 1000),
+            denials=tuple(self._tools.denials),
         )
+
+
+class NextStep(NamedTuple):
+    """How a turn continues after a response."""
+
+    ending: Ending | None = None
+    """Why it ends; None: another request follows."""
+    instruction: str | None = None
+    """What the model is told before the next request."""
+    continues: bool = False
+    """Whether the next request continues a response that was cut."""
+
+
+def decide_next_step(response: ApiResponse, *, has_calls: bool, continuations: int) -> NextStep:
+    """Return how a turn continues; `continuations`: how many responses in a row were cut before this one."""
+    match response.stop_reason:
+        case "refusal":
+            return NextStep("refusal")
+        case "max_tokens" | "model_context_window_exceeded" as reason:
+            if continuations >= MAX_CONTINUATIONS:
+                return NextStep("max_tokens" if reason == "max_tokens" else "context_full")
+            lost_call = any(part.type == "tool_use" for part in response.unfinished)
+            return NextStep(instruction=records.CALL_CUT_SHORT if lost_call else records.CUT_SHORT, continues=True)
+        case "pause_turn":
+            # Of thinking alone nothing is kept: the same request would be sent again and again.
+            if all(block.get("type") in THINKING_TYPES for block in response.content):
+                return NextStep("end_turn") if continuations >= MAX_CONTINUATIONS else NextStep(continues=True)
+            return NextStep()
+        case reason:
+            ending: Ending = "stop_sequence" if reason == "stop_sequence" else "end_turn"
+            return NextStep(None if has_calls else ending)

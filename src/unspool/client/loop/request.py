@@ -1,11 +1,14 @@
-"""A request: system, tools and messages in, a body for `/v1/messages` out. Pure.
+"""Builds the body of a request for `/v1/messages`, and learns which features an endpoint refuses.
+
+Any server that speaks `/v1/messages` may be used. What it does not know it refuses by name, with status 400; then the
+same is requested again without that feature, for the rest of the session.
 
 Rules
-  1. At most four cache marks: the end of the tools, the end of the system prompt, the last two messages of the user's.
-     So the next request finds all of this one in the cache.
-  2. A model thinks as it can: the newer as they see fit, the older within a budget, others not at all. An open loop of
-     calls that began without thinking goes on without: the API refuses it otherwise.
-  3. What an endpoint has refused is left out (`capabilities.py`). The messages themselves are never changed.
+  1. At most four cache marks (the API allows no more): the end of the tools, the end of the system prompt, the last two
+     user messages. So the next request finds all of this one in the cache.
+  2. A model thinks as it can: newer models as they see fit, older ones within a budget, others not at all. A series of
+     tool calls that began without thinking continues without: the API refuses it otherwise.
+  3. The messages themselves are never changed.
 """
 
 from __future__ import annotations
@@ -16,110 +19,142 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from unspool.client.loop.capabilities import Capabilities
-from unspool.client.session.transcript import THINKING
+from unspool.client.config import RequestOptions
+from unspool.client.events import FeatureDisabled
+from unspool.client.session.transcript import THINKING_TYPES, drop_thinking
+from unspool.errors import ApiFailed
 
 Json: TypeAlias = dict[str, Any]
 
 INTERLEAVED = "interleaved-thinking-2025-05-14"
-LEAST_BUDGET = 1024
-_MARK: Json = {"type": "ephemeral"}
-_OLD = re.compile(r"claude-(instant|2|3-(opus|sonnet|haiku|5))")
-_BUDGETED = re.compile(r"claude-(3-7|(opus|sonnet|haiku)-4(-[0-5])?(-\d{8}|-latest|\[1m\])?$|4-(opus|sonnet))")
-_SHORT = re.compile(r"claude-(instant|2|3-(opus|sonnet|haiku)|3-5)")
+MIN_THINKING_BUDGET = 1024
+"""The API refuses a smaller budget."""
+_CACHE_MARK: Json = {"type": "ephemeral"}
+_NO_THINKING = re.compile(r"claude-(instant|2|3-(opus|sonnet|haiku|5))")
+_BUDGETED_THINKING = re.compile(r"claude-(3-7|(opus|sonnet|haiku)-4(-[0-5])?(-\d{8}|-latest|\[1m\])?$|4-(opus|sonnet))")
+_NAMES_IN_REFUSALS = {
+    "betas": ("anthropic-beta", "beta header", "betas", "-2025-"),
+    "caching": ("cache_control", "prompt caching", "prompt_caching"),
+    # Before "thinking": a refused signature names both, and only the signatures have to go.
+    "signatures": ("signature",),
+    "thinking": ("thinking", "budget_tokens"),
+    "system_blocks": ("system: input should be a valid string", "system must be a string"),
+    "tools": ("tools are not supported", "does not support tools", "tool use is not supported"),
+}
+"""What a refusal names, by feature; the first that fits counts."""
+_EFFECTS = {
+    "caching": "nothing is cached",
+    "signatures": "what was thought before is not sent again",
+    "thinking": "the model does not think aloud",
+    "betas": "no beta is asked for",
+    "system_blocks": "the system prompt goes as one text",
+    "tools": "the model has no tools",
+}
 
 
-class Manner(msgspec.Struct, frozen=True, kw_only=True):
-    """How a model is asked."""
+class EndpointFeatures(msgspec.Struct, frozen=True, kw_only=True):
+    """The features that an endpoint has not refused so far."""
 
-    model: str
-    max_tokens: int | None = None
-    """Of one answer; None: as the model and its window allow."""
-    thinking: int | None = None
-    """A budget; 0: not at all; None: as the model does by itself."""
-    window: int | None = None
-
-    @property
-    def answer(self) -> int:
-        """How many tokens an answer may have."""
-        if self.max_tokens is not None:
-            return self.max_tokens
-        usual = 8_000 if _SHORT.match(self.model) else 32_000
-        return max(1, min(usual, self.window // 4)) if self.window else usual
+    caching: bool = True
+    signatures: bool = True
+    thinking: bool = True
+    betas: bool = True
+    system_blocks: bool = True
+    tools: bool = True
 
 
-def request(
-    manner: Manner, can: Capabilities, system: Sequence[Json], tools: Sequence[Json], messages: Sequence[Json]
+def disable_refused(features: EndpointFeatures, failed: ApiFailed) -> tuple[EndpointFeatures, str] | None:
+    """Return the features without the one that a refusal names, and its name; None if it names none that is on."""
+    if failed.status not in (400, 404, 422):
+        return None
+    message = failed.message.lower()
+    for name, words in _NAMES_IN_REFUSALS.items():
+        if getattr(features, name) and any(word in message for word in words):
+            return msgspec.structs.replace(features, **{name: False}), name
+    return None
+
+
+class EndpointKnowledge:
+    """What was learned of an endpoint; a session and its subagents share it."""
+
+    def __init__(self) -> None:
+        self.features = EndpointFeatures()
+
+    def learn_refusal(self, failed: ApiFailed) -> FeatureDisabled | None:
+        """Disable the feature that a refusal names; None if it names none."""
+        found = disable_refused(self.features, failed)
+        if found is None:
+            return None
+        self.features, name = found
+        return FeatureDisabled(what=f"{name}: {_EFFECTS[name]}", why=failed.message)
+
+
+def build_request(
+    options: RequestOptions,
+    features: EndpointFeatures,
+    system: Sequence[Json],
+    tools: Sequence[Json],
+    messages: Sequence[Json],
 ) -> tuple[Json, tuple[str, ...]]:
-    """Return a request, and the betas to ask for."""
-    sent = [*messages] if can.signatures else [*_without_thinking(messages)]
-    body: Json = {"model": manner.model.removesuffix("[1m]"), "max_tokens": manner.answer}
+    """Return the body of a request, and the betas to ask for."""
+    sent = [*messages] if features.signatures else drop_thinking(messages)
+    body: Json = {"model": options.model.removesuffix("[1m]"), "max_tokens": options.answer_tokens}
     if system:
-        body["system"] = _system(system, can)
-    if tools and can.tools:
-        body["tools"] = [*tools[:-1], {**tools[-1], "cache_control": _MARK}] if can.caching else [*tools]
-    body["messages"] = _marked(sent) if can.caching else sent
-    thinking = _thinking(manner, sent) if can.thinking else None
+        body["system"] = _system(system, features)
+    if tools and features.tools:
+        body["tools"] = _mark_last(tools) if features.caching else [*tools]
+    body["messages"] = _mark_user_messages(sent) if features.caching else sent
+    thinking = _thinking(options, sent) if features.thinking else None
     if thinking is not None:
         body["thinking"] = thinking
+    # An endpoint that does not know a beta refuses the request: none is sent that the request does not need.
     betas = []
-    if can.betas and thinking is not None and thinking["type"] == "enabled":
+    if features.betas and thinking is not None and thinking["type"] == "enabled":
         betas.append(INTERLEAVED)
-    if can.betas and manner.model.endswith("[1m]"):
+    if features.betas and options.model.endswith("[1m]"):
         betas.append("context-1m-2025-08-07")
     return body, tuple(betas)
 
 
-def _system(system: Sequence[Json], can: Capabilities) -> str | list[Json]:
-    if not can.system_blocks:
+def _system(system: Sequence[Json], features: EndpointFeatures) -> str | list[Json]:
+    if not features.system_blocks:
         return "\n\n".join(str(block.get("text", "")) for block in system)
-    return [*system[:-1], {**system[-1], "cache_control": _MARK}] if can.caching else [*system]
+    return _mark_last(system) if features.caching else [*system]
 
 
-def _marked(messages: list[Json]) -> list[Json]:
-    """Mark the last blocks of the last two messages of the user's."""
-    left = 2
-    for place in range(len(messages) - 1, -1, -1):
-        message = messages[place]
-        if message["role"] == "user":
-            content = message["content"]
-            messages[place] = {**message, "content": [*content[:-1], {**content[-1], "cache_control": _MARK}]}
-            left -= 1
-        if not left:
-            break
+def _mark_last(items: Sequence[Json]) -> list[Json]:
+    return [*items[:-1], {**items[-1], "cache_control": _CACHE_MARK}]
+
+
+def _mark_user_messages(messages: list[Json]) -> list[Json]:
+    """Put a cache mark on the last blocks of the last two user messages."""
+    users = [at for at, message in enumerate(messages) if message["role"] == "user"]
+    for at in users[-2:]:
+        messages[at] = {**messages[at], "content": _mark_last(messages[at]["content"])}
     return messages
 
 
-def _thinking(manner: Manner, messages: Sequence[Json]) -> Json | None:
-    budget, model = manner.thinking, manner.model
-    if budget == 0 or _OLD.match(model):
+def _thinking(options: RequestOptions, messages: Sequence[Json]) -> Json | None:
+    budget, model = options.thinking, options.model
+    if budget == 0 or _NO_THINKING.match(model):
         return None
     if budget is None and not model.startswith("claude-"):
         return None
-    if budget is None and not _BUDGETED.match(model):
+    if budget is None and not _BUDGETED_THINKING.match(model):
         return {"type": "adaptive"}
-    if _began_without(messages):
+    if _began_without_thinking(messages):
         return None
-    allowed = min(budget if budget is not None else 31_999, manner.answer - 1)
-    return {"type": "enabled", "budget_tokens": allowed} if allowed >= LEAST_BUDGET else None
+    allowed = min(budget if budget is not None else 31_999, options.answer_tokens - 1)
+    return {"type": "enabled", "budget_tokens": allowed} if allowed >= MIN_THINKING_BUDGET else None
 
 
-def _began_without(messages: Sequence[Json]) -> bool:
-    """Tell whether calls wait for an answer that was begun without thinking."""
+def _began_without_thinking(messages: Sequence[Json]) -> bool:
+    """Tell whether the tool calls at the end belong to a series that was begun without thinking."""
     first: Json | None = None
-    for place in range(len(messages) - 1, -1, -1):
-        message = messages[place]
+    for message in reversed(messages):
         if message["role"] == "assistant":
             first = message
         elif not any(block.get("type") == "tool_result" for block in message["content"]):
             break
-    return first is not None and first["content"][0].get("type") not in THINKING
-
-
-def _without_thinking(messages: Sequence[Json]) -> list[Json]:
-    kept = []
-    for message in messages:
-        content = [block for block in message["content"] if block.get("type") not in THINKING]
-        if content:
-            kept.append({**message, "content": content})
-    return kept
+    # The API wants the series to begin with thinking if thinking is on.
+    return first is not None and first["content"][0].get("type") not in THINKING_TYPES

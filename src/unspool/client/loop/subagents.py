@@ -1,218 +1,182 @@
-"""Agents: an errand in, a conversation of their own, what they bring back out.
+"""Runs subagents: agents with a conversation of their own that an agent starts with the `Task` tool.
 
 Rules
-  1. An agent has its own file (`<session>/subagents/agent-a<16 hex>.jsonl`), its own loop and its own desk. Its lines
-     carry the session's id and its own, and are a sidechain.
-  2. What it may do is judged as for the session: same rules, mode and person. Its tools are those of its definition.
-  3. Agents send agents, down to `DEEPEST`.
-  4. What it used counts for whoever sent it. One in the background is told of when it has ended.
+  1. A subagent has its own file (`<session>/subagents/agent-a<16 hex>.jsonl`), loop and tool context. Its lines carry
+     the ids of the session and of the agent, and are a sidechain.
+  2. Its tool calls are decided as those of the session: same rules, mode and user. Its tools are those of its
+     definition.
+  3. Subagents start subagents, down to `MAX_DEPTH`.
+  4. What it used counts for its parent. The end of one in the background is reported to the session's own agent.
 """
 
 from __future__ import annotations
 
-import asyncio
 from contextlib import aclosing
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 
 from unspool.client import events
-from unspool.client.agent_definitions import Agent, tools_of
-from unspool.client.config import Limits
-from unspool.client.loop.background_tasks import AGENT, Task
-from unspool.client.loop.loop import Prompt
-from unspool.client.loop.tool_calls import ToolSideEffects, write_whole
-from unspool.client.loop.usage_totals import KINDS, Totals
-from unspool.client.loop.wiring import Seat
-from unspool.client.session.rewind import Backups
-from unspool.client.session.transcript import Conversation, Transcript, text_of
-from unspool.client.session.writer import Writer
-from unspool.client.tool_context import Errand
-from unspool.client.tools.base import Outcome, ToolFailed
+from unspool.client.background_tasks import AGENT_TASK, BackgroundTask
+from unspool.client.loop.agent import ChatAgent
+from unspool.client.loop.loop import TurnPrompt
+from unspool.client.loop.usage_totals import TOKEN_KINDS
+from unspool.client.prompt.agent_definitions import AgentDefinition
+from unspool.client.session.transcript import MessageList, Transcript, text_of
+from unspool.client.session.writer import SessionWriter, write_private_file
+from unspool.client.tool_context import AgentTask
+from unspool.client.tool_result import ToolFailed, ToolOutcome
 
 Json: TypeAlias = dict[str, Any]
 
-SHOWN = 2000
-"""Characters of a result that whoever sent an agent is shown: all of it is in the agent's own file."""
-DEEPEST = 3
-"""How many agents deep: one that the session sent is the first."""
+SHOWN_CHARACTERS = 2000
+"""Of a tool result in the parent's progress lines: all of it is in the subagent's own file."""
+MAX_DEPTH = 3
+"""How many subagents deep: one that the session's own agent started is the first."""
 
 
-class Session(NamedTuple):
-    """What all agents of a session share."""
-
-    transcript: Transcript
-    backups: Backups
-    late: list[Totals]
-    """What agents in the background have used that nobody has counted yet."""
-
-
-class Crew:
-    """The agents that one conversation can send."""
-
-    def __init__(self, boss: Seat, session: Session, depth: int = 1) -> None:
-        self._boss = boss
-        self._session = session
-        self._depth = depth
-
-    async def send(self, errand: Errand, call_id: str) -> Outcome:
-        """Send an agent and return what it brings back."""
-        definition = self._boss.around.fittings.agents.get(errand.kind)
-        if definition is None:
-            raise ToolFailed(f"Agent type '{errand.kind}' not found.")
-        if self._depth > DEEPEST:
-            raise ToolFailed("No agent can be sent from here: agents may not be nested any deeper. Do it yourself.")
-        run = _Run(self._boss, self._session, errand, definition, call_id)
-        run.seat.desk.crew = Crew(run.seat, self._session, self._depth + 1)
-        run.describe(self._depth)
-        if errand.background:
-            return await run.launched()
-        try:
-            return await run.finished()
-        finally:
-            self._boss.replies.totals.include(run.seat.replies.totals)
-            self._boss.loop.parts.calls.denials += run.seat.loop.parts.calls.denials
+async def run_subagent(parent: ChatAgent, task: AgentTask, call_id: str) -> ToolOutcome:
+    """Run a subagent, in the background if the task says so, and return its answer."""
+    definition = parent.shared.services.agents.get(task.kind)
+    if definition is None:
+        raise ToolFailed(f"Agent type '{task.kind}' not found.")
+    if parent.depth >= MAX_DEPTH:
+        raise ToolFailed("No agent can be sent from here: agents may not be nested any deeper. Do it yourself.")
+    run = _SubagentRun(parent, task, definition, call_id)
+    if task.background:
+        return await run.start_in_background()
+    try:
+        return await run.run_to_end()
+    finally:
+        parent.usage.totals.include(run.agent.usage.totals)
+        parent.tool_runner.denials += run.agent.tool_runner.denials
 
 
-class _Run:
-    """One agent at work."""
+class _SubagentRun:
+    """One subagent at work."""
 
-    def __init__(self, boss: Seat, session: Session, errand: Errand, definition: Agent, call_id: str) -> None:
-        self._boss, self._session = boss, session
-        self._errand, self._definition, self._call_id = errand, definition, call_id
-        world, place = boss.around.world, boss.desk.place
-        self.id = f"a{world.new_id().replace('-', '')[:16]}"
-        self._path = place.side / "subagents" / f"agent-{self.id}.jsonl"
-        envelope = msgspec.structs.replace(boss.transcript.writer.envelope, agent_id=self.id)
-        writer = Writer(self._path, envelope, world.now, world.new_id)
-        transcript = Transcript(writer, Conversation(), world.new_id)
-        self.seat = self._seated(transcript)
+    def __init__(self, parent: ChatAgent, task: AgentTask, definition: AgentDefinition, call_id: str) -> None:
+        runtime, services = parent.shared.runtime, parent.shared.services
+        self._parent, self._task, self._call_id = parent, task, call_id
+        self.id = f"a{runtime.new_id().replace('-', '')[:16]}"
+        self._path = parent.context.workspace.side_folder / "subagents" / f"agent-{self.id}.jsonl"
+        # The lines of a subagent carry the id of the session, and its own.
+        envelope = msgspec.structs.replace(parent.transcript.writer.envelope, agent_id=self.id)
+        writer = SessionWriter(self._path, envelope, runtime.now, runtime.new_id)
+        model_name = task.model or definition.model
+        self.agent = ChatAgent(
+            parent.shared,
+            Transcript(writer, MessageList(), runtime.new_id),
+            parent.context.for_subagent,
+            model=services.resolve_model_name(model_name) if model_name else parent.model,
+            parent=parent,
+            definition=definition,
+        )
         self._calls = 0
-        self._said: tuple[Json, ...] = ()
-        self._usage: Json = {}
+        self._last_content: tuple[Json, ...] = ()
+        self._last_usage: Json = {}
+        self._write_metadata()
 
-    def describe(self, depth: int) -> None:
-        """Write what the agent is, beside its file."""
-        about = {
-            "agentType": self._errand.kind,
-            "description": self._errand.description,
+    def _write_metadata(self) -> None:
+        fields = {
+            "agentType": self._task.kind,
+            "description": self._task.description,
             "toolUseId": self._call_id,
-            "spawnDepth": depth,
+            "spawnDepth": self.agent.depth,
         }
-        write_whole(self._path.with_suffix(".meta.json"), msgspec.json.encode(about))
+        write_private_file(self._path.with_suffix(".meta.json"), msgspec.json.encode(fields))
 
-    async def finished(self) -> Outcome:
-        """Let it work until it is done."""
-        began = self._boss.around.world.clock()
+    async def run_to_end(self) -> ToolOutcome:
+        """Run the subagent until its turn ends."""
+        clock, prompt = self._parent.shared.runtime.clock, self._task.prompt
+        began = clock()
         ended: events.TurnEnded | None = None
-        failed: events.Failed | None = None
-        prompt = Prompt([{"type": "text", "text": self._errand.prompt}], self._prompted)
-        async with aclosing(self.seat.loop.turn(prompt)) as stream:
+        failed: events.TurnFailed | None = None
+        turn = TurnPrompt(
+            [{"type": "text", "text": prompt}], lambda: (prompt, self.agent.transcript.write_prompt(prompt))
+        )
+        async with aclosing(self.agent.loop.run_turn(turn)) as stream:
             async for event in stream:
-                self._tell(event)
+                self._report(event)
                 match event:
                     case events.TurnEnded():
                         ended = event
-                    case events.Failed():
+                    case events.TurnFailed():
                         failed = event
                     case _:
                         pass
         if failed is not None or ended is None:
             raise ToolFailed(f"The agent failed: {failed.message if failed else 'it did not end'}")
-        took = round((self._boss.around.world.clock() - began) * 1000)
-        return self._brought(ended, took)
+        return self._outcome(ended, round((clock() - began) * 1000))
 
-    async def launched(self) -> Outcome:
-        """Let it work in the background."""
-        errand, tasks = self._errand, self._boss.desk.tasks
-        task = Task(self.id, AGENT, errand.description)
-        task.prompt, task.path = errand.prompt, self._path
-        task.job = asyncio.ensure_future(self._in_background(task))
-        tasks.add(task)
-        await asyncio.sleep(0)
-        about = {"isAsync": True, "status": "async_launched", "agentId": self.id, "description": errand.description}
-        words = (
+    async def start_in_background(self) -> ToolOutcome:
+        """Start the subagent as a background task."""
+        prompt, description = self._task.prompt, self._task.description
+        task = BackgroundTask(self.id, AGENT_TASK, description, prompt=prompt, path=self._path)
+        self._parent.context.tasks.add(task)
+        await task.start(self._run_in_background(task))
+        fields = {"isAsync": True, "status": "async_launched", "agentId": self.id, "description": description}
+        text = (
             f"Async agent launched successfully.\nagentId: {self.id}\nIt works in the background; you will be told "
             f"when it has ended. Until then do something else, or ask TaskOutput for it.\noutput_file: {self._path}"
         )
-        result = {**about, "prompt": errand.prompt, "outputFile": str(self._path)}
-        return Outcome(content=[{"type": "text", "text": words}], result=result)
+        result = {**fields, "prompt": prompt, "outputFile": str(self._path)}
+        return ToolOutcome(content=[{"type": "text", "text": text}], result=result)
 
-    async def _in_background(self, task: Task) -> None:
-        tasks, status = self._boss.desk.tasks, "killed"
+    async def _run_in_background(self, task: BackgroundTask) -> None:
+        status = "killed"
         try:
-            outcome = await self.finished()
+            outcome = await self.run_to_end()
             task.result, status = outcome.result, "completed"
             task.output = "\n".join(str(block["text"]) for block in outcome.result["content"])
         except ToolFailed as failed:
             task.error, status = str(failed), "failed"
         finally:
-            self._session.late.append(self.seat.replies.totals)
-            tasks.end(task, status)
+            # Its turn may be over: the next turn of the session counts it, or `close`.
+            self._parent.shared.background_usage.append(self.agent.usage.totals)
+            self._parent.context.tasks.end(task, status)
 
-    def _seated(self, transcript: Transcript) -> Seat:
-        boss, definition = self._boss, self._definition
-        fittings = boss.around.fittings
-        around = boss.around._replace(
-            fittings=fittings._replace(
-                tools=tools_of(definition, fittings.tools),
-                system=lambda desk: [{"type": "text", "text": definition.prompt}, *fittings.system(desk)[1:]],
-            )
-        )
-        wanted = self._errand.model or definition.model
-        model = fittings.model_named(wanted) if wanted else boss.model
-        seat = Seat(around, boss.desk.for_agent(), transcript, model)
-        settings = boss.around.settings
-        limits = Limits(tokens=settings.max_total_tokens, cost_micros=settings.max_cost_micros)
-        aftermath = ToolSideEffects(seat.desk, transcript, self._session.transcript, self._session.backups)
-        seat.sit(aftermath, limits, agent=self._errand.kind)
-        return seat
-
-    def _prompted(self) -> tuple[str, str]:
-        return self._errand.prompt, self.seat.transcript.prompt(self._errand.prompt)
-
-    def _tell(self, event: events.AnyEvent) -> None:
-        """Tell whoever sent it what happens."""
+    def _report(self, event: events.AnyEvent) -> None:
+        """Report an event of the subagent to its parent."""
         match event:
             case events.BlockDone(block={"type": "tool_use"} as block, message=head, uuid=uuid):
-                self._progressed("assistant", {**head, "content": [block]}, uuid)
+                self._report_progress("assistant", {**head, "content": [block]}, uuid)
             case events.CallEnded(id=id, content=content, is_error=is_error, uuid=uuid):
                 self._calls += 1
-                block = {"tool_use_id": id, "type": "tool_result", "content": _shown(content), "is_error": is_error}
-                self._progressed("user", {"role": "user", "content": [block]}, uuid)
-            case events.AnswerDone(content=content, usage=usage):
-                self._said, self._usage = content, usage
+                text = text_of(content)
+                shown = text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}…"
+                block = {"tool_use_id": id, "type": "tool_result", "content": shown, "is_error": is_error}
+                self._report_progress("user", {"role": "user", "content": [block]}, uuid)
+            case events.ResponseDone(content=content, usage=usage):
+                self._last_content, self._last_usage = content, usage
             case _:
                 pass
-        told = events.AgentTold(agent_id=self.id, call_id=self._call_id, kind=self._errand.kind, event=event)
-        self._boss.inbox.put(told)
+        self._parent.queue.put(
+            events.SubagentEvent(agent_id=self.id, call_id=self._call_id, kind=self._task.kind, event=event)
+        )
 
-    def _progressed(self, kind: str, message: Json, uuid: str) -> None:
-        if self._errand.background:  # nobody waits for it: the call has ended
+    def _report_progress(self, kind: str, message: Json, uuid: str) -> None:
+        if self._task.background:  # the tool call has ended: it has no progress any more
             return
-        line = {"type": kind, "message": message, "uuid": uuid, "timestamp": self.seat.transcript.writer.now()}
-        about = {"type": "agent_progress", "prompt": self._errand.prompt, "agentId": self.id}
-        self._boss.desk.progress(self._call_id, {"message": line, "normalizedMessages": [], **about})
+        timestamp = self.agent.transcript.writer.next_timestamp()
+        line = {"type": kind, "message": message, "uuid": uuid, "timestamp": timestamp}
+        fields = {"type": "agent_progress", "prompt": self._task.prompt, "agentId": self.id}
+        self._parent.context.report_progress(self._call_id, {"message": line, "normalizedMessages": [], **fields})
 
-    def _brought(self, ended: events.TurnEnded, took: int) -> Outcome:
-        """Return what it brings back: its last words."""
-        said = [{"type": "text", "text": str(b["text"])} for b in self._said if b.get("type") == "text"]
+    def _outcome(self, ended: events.TurnEnded, milliseconds: int) -> ToolOutcome:
+        """Return the texts of the last response as the result of the tool call."""
+        content = [{"type": "text", "text": str(b["text"])} for b in self._last_content if b.get("type") == "text"]
         if ended.ending not in ("end_turn", "stop_sequence"):
-            said.append({"type": "text", "text": f"(The agent did not end by itself: {ended.ending}.)"})
-        content = said or [{"type": "text", "text": "(The agent said nothing.)"}]
+            content.append({"type": "text", "text": f"(The agent did not end by itself: {ended.ending}.)"})
+        content = content or [{"type": "text", "text": "(The agent said nothing.)"}]
         result = {
             "status": "completed",
-            "prompt": self._errand.prompt,
+            "prompt": self._task.prompt,
             "agentId": self.id,
             "content": content,
-            "totalDurationMs": took,
-            "totalTokens": sum(int(self._usage.get(kind) or 0) for kind in KINDS),
+            "totalDurationMs": milliseconds,
+            "totalTokens": sum(int(self._last_usage.get(kind) or 0) for kind in TOKEN_KINDS),
             "totalToolUseCount": self._calls,
-            "usage": self._usage,
+            "usage": self._last_usage,
         }
-        return Outcome(content=content, result=result)
-
-
-def _shown(content: str | list[Json]) -> str:
-    text = text_of(content)
-    return text if len(text) <= SHOWN else f"{text[:SHOWN]}…"
+        return ToolOutcome(content=content, result=result)

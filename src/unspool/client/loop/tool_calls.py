@@ -1,207 +1,218 @@
-"""The calls of one answer: permission, running them, their results. Blocks in, lines on disk and events out.
+"""Runs the tool calls of a response: asks for permission, runs them, writes their results and what follows from them.
 
 Rules
   1. Every call gets exactly one result, whatever happens: also one that is refused, unknown, malformed or interrupted.
-  2. Calls that only look run together; any other runs alone, in its turn.
+  2. Calls that only read run together; any other call runs alone, in its turn.
   3. Results are written in the order of the calls, each as soon as those before it are.
-  4. A person is asked about one call at a time.
-
-[merged: aftermath.py] What follows a call besides its result: backups told, todos kept, links noted, the folder the shell walked to.
-
-Rules
-  1. A file that was changed is told of in a snapshot before the next request goes out.
+  4. The user is asked about one call at a time.
+  5. A file that was changed is in a snapshot before the next request is sent.
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from itertools import groupby
-from pathlib import Path
-from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, cast
 
 import msgspec
 
 from unspool.client import events
-from unspool.client.loop.inbox import Done, Inbox, Interrupted
-from unspool.client.protocols import Permit, Ruling, Wish
-from unspool.client.session import records as lines
-from unspool.client.session.registration import branch
-from unspool.client.session.rewind import Backups
+from unspool.client.loop.inbox import EventQueue, Interrupted, JobEnded
+from unspool.client.protocols import PermissionAnswer, PermissionRequest, RuleDecision
+from unspool.client.session import records
+from unspool.client.session.file_backups import FileBackups
+from unspool.client.session.registration import git_branch
 from unspool.client.session.transcript import Transcript
-from unspool.client.session.writer import make_folder
-from unspool.client.tool_context import Desk
-from unspool.client.tools.base import Outcome, Tool
-from unspool.client.tools.shell.bash import pull_request
-from unspool.errors import Unwritable
+from unspool.client.session.writer import write_private_file
+from unspool.client.tool import Tool
+from unspool.client.tool_context import ToolContext
+from unspool.client.tool_result import ToolOutcome
+from unspool.client.tools.shell.bash import find_pull_request
 
 Json: TypeAlias = dict[str, Any]
-MOST_AT_ONCE = 10
-Run: TypeAlias = Callable[[Tool, Json, Desk, str], Awaitable[Outcome]]
-Aftermath: TypeAlias = Callable[["Call", Outcome, str], Iterator[events.AnyEvent]]
+RunTool: TypeAlias = Callable[[Tool, Json, ToolContext, str], Awaitable[ToolOutcome]]
+_MAX_CONCURRENT = 10
 
 
-class Judge(Protocol):
-    """Says what mode and rules make of a call."""
+class PermissionCheck(Protocol):
+    """Decides about tool calls by permission mode and rules."""
 
-    def judge(self, tool: str, input: Json, desk: Desk) -> Ruling:
-        """Return what is to be done about a call."""
+    def judge(self, tool: str, input: Json, context: ToolContext) -> RuleDecision:
+        """Return whether a call is allowed, denied, or the user has to be asked."""
 
     def keep(self, rule: str, where: Literal["once", "session", "local"]) -> None:
-        """Keep a rule that a person gave."""
+        """Keep a rule that the user gave."""
 
 
-class Call(NamedTuple):
-    """A call of an answer."""
+class RequestedCall(NamedTuple):
+    """A tool call of a response."""
 
     id: str
     name: str
     input: Json
     tool: Tool | None
+    """None: there is no tool of this name."""
 
     @property
     def target(self) -> str:
-        """What it is aimed at."""
+        """What it acts on, in a few words."""
         return self.tool.target(self.input) if self.tool else ""
 
 
-class Bench(NamedTuple):
-    """What calls are run with."""
+class ToolRunner:
+    """Runs the tool calls of one agent."""
 
-    tools: Mapping[str, Tool]
-    desk: Desk
-    judge: Judge
-    run: Run
-    aftermath: Aftermath
-    """What follows a result that is written: backups, todos, links."""
-    agent: str | None = None
-
-
-class Calls:
-    """Runs the calls of answers."""
-
-    def __init__(self, bench: Bench, transcript: Transcript, inbox: Inbox) -> None:
-        self.bench = bench
+    def __init__(
+        self,
+        tools: Mapping[str, Tool],
+        context: ToolContext,
+        transcript: Transcript,
+        queue: EventQueue,
+        *,
+        permissions: PermissionCheck,
+        run_tool: RunTool,
+        side_effects: ToolSideEffects,
+        agent: str | None = None,
+    ) -> None:
+        self._tools = tools
+        self._context = context
         self._transcript = transcript
-        self._inbox = inbox
-        self.at_work = False
-        """Whether calls of the last answer are open."""
+        self._queue = queue
+        self._permissions = permissions
+        self._run_tool = run_tool
+        self._side_effects = side_effects
+        self._agent = agent
+        self.is_running = False
+        """Whether calls of the last response have no result yet."""
         self.denials: list[Json] = []
-        self._denied: dict[str, str] = {}
-        self._jobs: dict[str, asyncio.Task[Outcome]] = {}
-        self._stopped = False
+        """The calls of this turn that were not allowed."""
+        self._reasons: dict[str, str] = {}
+        """Why calls of the last response were not allowed, by call id."""
+        self._jobs: dict[str, asyncio.Task[ToolOutcome]] = {}
+        self._is_stopped = False
+        """Whether the user has rejected a call without telling the model what to do instead."""
 
     async def run(self, blocks: Sequence[Json], malformed: Mapping[str, str]) -> AsyncGenerator[events.AnyEvent, None]:
-        """Run calls and yield what happens until all have their results; `Interrupted` if a person stops it."""
-        calls = [self._call(block) for block in blocks]
-        results: dict[str, Outcome] = {id: _malformed(text) for id, text in malformed.items()}
-        self._denied.clear()
-        self._jobs = {}
-        self._stopped = False
-        self.at_work = True
-        waiting = [*calls]
+        """Run calls, and yield what happens until all have their results; `Interrupted` if the user stops it."""
+        pending = [self._parse_call(block) for block in blocks]
+        results: dict[str, ToolOutcome] = {id: _malformed_outcome(text) for id, text in malformed.items()}
+        self._reasons.clear()
+        self._jobs, self._is_stopped, self.is_running = {}, False, True
         try:
-            for batch in _batches([call for call in calls if call.id not in results]):
-                async with aclosing(self._batch(batch, results, waiting)) as stream:
+            for batch in _batches([call for call in pending if call.id not in results]):
+                async with aclosing(self._run_batch(batch, results, pending)) as stream:
                     async for event in stream:
                         yield event
-                if self._stopped:
+                if self._is_stopped:
                     raise Interrupted
-            for event in self._written(results, waiting):
+            for event in self._write_ready(results, pending):
                 yield event
-            self.at_work = False
+            self.is_running = False
         except Interrupted:
-            await self._inbox.stop()
-            for event in self._rejected(results, waiting):
+            await self._queue.stop()
+            for event in self._write_rest(results, pending):
                 yield event
             raise
         except (asyncio.CancelledError, GeneratorExit):
-            await self._inbox.stop()
-            for _ in self._rejected(results, waiting):
+            await self._queue.stop()
+            for _ in self._write_rest(results, pending):
                 pass
             raise
 
-    async def _batch(
-        self, batch: list[Call], results: dict[str, Outcome], waiting: list[Call]
+    async def _run_batch(
+        self, batch: list[RequestedCall], results: dict[str, ToolOutcome], pending: list[RequestedCall]
     ) -> AsyncGenerator[events.AnyEvent, None]:
-        """Run some calls together."""
-        self._jobs = {call.id: self._inbox.start(call.id, self._one(call)) for call in batch}
-        left = {*self._jobs}
-        while left:
-            thing = await self._inbox.take()
-            if isinstance(thing, Done) and thing.name in left:
-                left.remove(thing.name)
-                results[thing.name] = thing.job.result()
-                for event in self._written(results, waiting):
+        """Run calls side by side, and write their results."""
+        self._jobs = {call.id: self._queue.start(call.id, self._run_call(call)) for call in batch}
+        running = {*self._jobs}
+        while running:
+            item = await self._queue.take()
+            if isinstance(item, JobEnded) and item.name in running:
+                running.remove(item.name)
+                results[item.name] = item.job.result()
+                for event in self._write_ready(results, pending):
                     yield event
-            elif isinstance(thing, events.Event):
-                yield self._progressed(thing)
+            elif isinstance(item, events.ChatEvent):
+                if isinstance(item, events.CallProgressed):
+                    self._transcript.write_progress(item.id, item.data)
+                yield cast("events.AnyEvent", item)
 
-    def _progressed(self, event: Any) -> Any:
-        if isinstance(event, events.CallProgressed):
-            self._transcript.progress(event.id, event.data)
-        return event
-
-    async def _one(self, call: Call) -> Outcome:
+    async def _run_call(self, call: RequestedCall) -> ToolOutcome:
         if call.tool is None:
-            words = f"Error: No such tool available: {call.name}"
-            return Outcome(content=f"<tool_use_error>{words}</tool_use_error>", result=words, is_error=True)
-        refused = await self._refused(call, call.tool)
-        if refused is not None:
-            return refused
-        self._inbox.put(events.CallBegan(id=call.id, name=call.name, input=call.input, target=call.target))
-        return await self.bench.run(call.tool, call.input, self.bench.desk, call.id)
+            text = f"Error: No such tool available: {call.name}"
+            return ToolOutcome(content=f"<tool_use_error>{text}</tool_use_error>", result=text, is_error=True)
+        refusal = await self._ask_permission(call, call.tool)
+        if refusal is not None:
+            return refusal
+        self._queue.put(events.CallBegan(id=call.id, name=call.name, input=call.input, target=call.target))
+        return await self._run_tool(call.tool, call.input, self._context, call.id)
 
-    async def _refused(self, call: Call, tool: Tool) -> Outcome | None:
-        """Return what is said of a call that is not allowed."""
-        desk, judge = self.bench.desk, self.bench.judge
-        ruling, permit = judge.judge(tool.name, call.input, desk), None
-        if ruling.behaviour == "ask":
-            async with desk.asking:
-                ruling = judge.judge(tool.name, call.input, desk)  # a rule may have been given since
-                if ruling.behaviour == "ask":
-                    wish = Wish(call.id, tool.name, call.input, call.target, self.bench.agent)
-                    permit = await desk.person.permit(wish, ruling)
-        if permit is not None:
-            return self._permitted(call, tool, ruling, permit)
-        if ruling.behaviour == "deny":
-            return self._deny(call, f"Permission to use {tool.name} has been denied: {ruling.why}", ruling.why)
+    async def _ask_permission(self, call: RequestedCall, tool: Tool) -> ToolOutcome | None:
+        """Return None if a call is allowed, by the rules or by the user; else the result that refuses it."""
+        decision = self._permissions.judge(tool.name, call.input, self._context)
+        if decision.behaviour == "ask":
+            async with self._context.question_lock:
+                # While this call waited for its turn, the user may have given a rule that decides it.
+                decision = self._permissions.judge(tool.name, call.input, self._context)
+                if decision.behaviour == "ask":
+                    request = PermissionRequest(call.id, tool.name, call.input, call.target, self._agent)
+                    answer = await self._context.user.ask_permission(request, decision)
+                    return self._apply_answer(call, decision, answer)
+        if decision.behaviour == "deny":
+            return self._deny(call, f"Permission to use {tool.name} has been denied: {decision.why}", decision.why)
         return None
 
-    def _permitted(self, call: Call, tool: Tool, ruling: Ruling, permit: Permit) -> Outcome | None:
-        """Return what is said of a call after a person has answered."""
-        if permit.mode is not None:
-            self.bench.desk.mode = permit.mode
-            self._inbox.put(events.ModeChanged(mode=permit.mode))
-        if permit.allowed:
-            if permit.rule is not None and permit.keep != "once":
-                self.bench.judge.keep(permit.rule, permit.keep)
+    def _apply_answer(
+        self, call: RequestedCall, decision: RuleDecision, answer: PermissionAnswer
+    ) -> ToolOutcome | None:
+        if answer.mode is not None:
+            self._context.mode = answer.mode
+            self._queue.put(events.ModeChanged(mode=answer.mode))
+        if answer.allowed:
+            if answer.rule is not None and answer.keep != "once":
+                self._permissions.keep(answer.rule, answer.keep)
             return None
-        if permit.words:
-            return self._deny(call, lines.REJECTED_WITH + permit.words, permit.words, lines.REJECTED_RESULT)
-        if not permit.stops:
-            words = (
-                f"Permission to use {tool.name} was not granted ({ruling.why}). Do without it, or say what is needed."
-            )
-            return self._deny(call, words, ruling.why)
-        self._stopped = True
-        return self._deny(call, lines.REJECTED, "the user rejected it", lines.REJECTED_RESULT)
+        if answer.words:
+            return self._deny(call, records.REJECTED_WITH + answer.words, answer.words, records.REJECTED_RESULT)
+        if not answer.stops:
+            name = call.tool.name if call.tool else call.name
+            text = f"Permission to use {name} was not granted ({decision.why}). Do without it, or say what is needed."
+            return self._deny(call, text, decision.why)
+        self._is_stopped = True
+        return self._deny(call, records.REJECTED, "the user rejected it", records.REJECTED_RESULT)
 
-    def _deny(self, call: Call, words: str, why: str, result: str | None = None) -> Outcome:
-        self._denied[call.id] = why
+    def _deny(self, call: RequestedCall, text: str, reason: str, result: str | None = None) -> ToolOutcome:
+        self._reasons[call.id] = reason
         self.denials.append({"tool_name": call.name, "tool_use_id": call.id, "tool_input": call.input})
-        return Outcome(content=words, result=result or f"Error: {words}", is_error=True)
+        return ToolOutcome(content=text, result=result or f"Error: {text}", is_error=True)
 
-    def _written(self, results: Mapping[str, Outcome], waiting: list[Call]) -> Iterator[events.AnyEvent]:
-        """Write the results that are next."""
-        while waiting and waiting[0].id in results:
-            call = waiting.pop(0)
+    def _write_ready(
+        self, results: Mapping[str, ToolOutcome], pending: list[RequestedCall]
+    ) -> Iterator[events.AnyEvent]:
+        """Write the results that are next in order."""
+        while pending and pending[0].id in results:
+            call = pending.pop(0)
             yield from self._write(call, results[call.id])
 
-    def _write(self, call: Call, outcome: Outcome) -> Iterator[events.AnyEvent]:
-        uuid = self._transcript.result(call.id, outcome)
+    def _write_rest(
+        self, results: Mapping[str, ToolOutcome], pending: list[RequestedCall]
+    ) -> Iterator[events.AnyEvent]:
+        """Write a result for every call that has none: its own if it has ended, else that it was rejected."""
+        # The API refuses a request in which a call has no result.
+        rejected = ToolOutcome(content=records.REJECTED, result=records.REJECTED_RESULT, is_error=True)
+        ended = {
+            id: job.result()
+            for id, job in self._jobs.items()
+            if job.done() and not job.cancelled() and job.exception() is None
+        }
+        while pending:
+            call = pending.pop(0)
+            yield from self._write(call, results.get(call.id) or ended.get(call.id) or rejected)
+
+    def _write(self, call: RequestedCall, outcome: ToolOutcome) -> Iterator[events.AnyEvent]:
+        uuid = self._transcript.write_result(call.id, outcome)
         yield events.CallEnded(
             id=call.id,
             name=call.name,
@@ -210,109 +221,89 @@ class Calls:
             result=outcome.result,
             is_error=outcome.is_error,
             uuid=uuid,
-            denied=self._denied.get(call.id),
+            denied=self._reasons.get(call.id),
         )
-        yield from self.bench.aftermath(call, outcome, uuid)
+        yield from self._side_effects.record(call, outcome, uuid)
 
-    def _rejected(self, results: Mapping[str, Outcome], waiting: list[Call]) -> Iterator[events.AnyEvent]:
-        """Write a result for every call that has none: its own if it has ended, else that it was not done."""
-        gone = Outcome(content=lines.REJECTED, result=lines.REJECTED_RESULT, is_error=True)
-        ended = {
-            id: job.result()
-            for id, job in self._jobs.items()
-            if job.done() and not job.cancelled() and job.exception() is None
-        }
-        while waiting:
-            call = waiting.pop(0)
-            yield from self._write(call, results.get(call.id) or ended.get(call.id) or gone)
-
-    def _call(self, block: Json) -> Call:
-        name, given = str(block.get("name", "")), block.get("input")
-        return Call(block["id"], name, given if isinstance(given, dict) else {}, self.bench.tools.get(name))
+    def _parse_call(self, block: Json) -> RequestedCall:
+        name, input = str(block.get("name", "")), block.get("input")
+        return RequestedCall(block["id"], name, input if isinstance(input, dict) else {}, self._tools.get(name))
 
 
-def _batches(calls: Sequence[Call]) -> Iterator[list[Call]]:
-    """Yield calls that run together, in order."""
-    for together, group in groupby(calls, key=lambda call: call.tool is None or call.tool.is_concurrent):
-        found = [*group]
-        size = MOST_AT_ONCE if together else 1
-        for start in range(0, len(found), size):
-            yield found[start : start + size]
+def _batches(calls: Sequence[RequestedCall]) -> Iterator[list[RequestedCall]]:
+    """Yield the calls that run together, in order."""
+    # Groups keep the order: a call that writes waits for the reads before it, and those after it wait for the write.
+    for concurrent, group in groupby(calls, key=lambda call: call.tool is None or call.tool.is_concurrent):
+        members = [*group]
+        size = _MAX_CONCURRENT if concurrent else 1
+        for start in range(0, len(members), size):
+            yield members[start : start + size]
 
 
-def _malformed(text: str) -> Outcome:
+def _malformed_outcome(text: str) -> ToolOutcome:
+    # The text may be as long as a response: the model needs only to see what is wrong with it.
     shown = text if len(text) <= 500 else f"{text[:500]}… ({len(text):,} characters)"
     words = f"InputValidationError: the input of this call is not a JSON object: {shown}"
-    return Outcome(content=f"<tool_use_error>{words}</tool_use_error>", result=words, is_error=True)
+    return ToolOutcome(content=f"<tool_use_error>{words}</tool_use_error>", result=words, is_error=True)
 
 
 class ToolSideEffects:
-    """Looks after a conversation's surroundings. An agent's has its own lines; files belong to the session."""
+    """Records what a tool call changed besides its result: files, todos, permission mode, folder, pull requests.
 
-    def __init__(self, desk: Desk, transcript: Transcript, session: Transcript, backups: Backups) -> None:
-        self._desk = desk
+    A subagent's lines are in its own file (`transcript`); snapshots and links belong to the session (`session`).
+    """
+
+    def __init__(self, context: ToolContext, transcript: Transcript, session: Transcript, backups: FileBackups) -> None:
+        self._context = context
         self._transcript = transcript
         self._session = session
         self._backups = backups
-        self._todos = [*desk.todos]
-        self._mode = desk.mode
+        self._todos = [*context.todos]
+        self._mode = context.mode
 
-    def __call__(self, call: Call, outcome: Outcome, uuid: str) -> Iterator[events.AnyEvent]:
-        """Do what a call that has ended makes necessary."""
+    def record(self, call: RequestedCall, outcome: ToolOutcome, uuid: str) -> Iterator[events.AnyEvent]:
+        """Write what a call has changed, and yield the events of it."""
         if self._backups.changed:
-            self.told_again(self._transcript.source(call.id) or uuid)
-        if self._desk.todos != self._todos:
-            self._todos = [*self._desk.todos]
-            self._keep_todos()
+            self._write_snapshot(self._transcript.call_line(call.id) or uuid)
+        if self._context.todos != self._todos:
+            self._todos = [*self._context.todos]
+            self._write_todos()
             yield events.TodosChanged(todos=tuple(self._todos))
-        if self._desk.mode != self._mode:
-            self._mode = self._desk.mode
+        if self._context.mode != self._mode:
+            self._mode = self._context.mode
             yield events.ModeChanged(mode=self._mode)
-        self.look_around()
-        self._link(call, outcome)
+        self.update_envelope()
+        self._write_link(call, outcome)
 
-    def look_around(self) -> None:
-        """Let the next lines say where the shell is now, and on which branch."""
-        writer, cwd = self._transcript.writer, self._desk.cwd
-        there = branch(cwd)
-        if (str(cwd), there) != (writer.envelope.cwd, writer.envelope.branch):
-            writer.envelope = msgspec.structs.replace(writer.envelope, cwd=str(cwd), branch=there)
+    def update_envelope(self) -> None:
+        """Let the next lines name the folder where the shell is now, and its git branch."""
+        writer, cwd = self._transcript.writer, self._context.cwd
+        branch = git_branch(cwd)
+        if (str(cwd), branch) != (writer.envelope.cwd, writer.envelope.branch):
+            writer.envelope = msgspec.structs.replace(writer.envelope, cwd=str(cwd), branch=branch)
 
-    def told_again(self, message: str) -> None:
-        """Tell of files that are tracked since the last snapshot."""
+    def _write_snapshot(self, message: str) -> None:
+        """Write the tracked files again: there are new ones since the last snapshot."""
         prompt, writer = self._session.prompt_uuid, self._session.writer
         if self._transcript is not self._session:
-            message = prompt or message  # the agent's lines are in another file
+            message = prompt or message  # a subagent's lines are in another file
         if prompt is not None:
-            line = lines.snapshot(message, prompt, self._backups.told(), writer.now(), update=True)
-            writer.note(line, named=False)
+            files = self._backups.snapshot_files()
+            line = records.snapshot_record(message, prompt, files, writer.next_timestamp(), update=True)
+            writer.append_note(line, named=False)
         self._backups.changed = False
 
-    def _keep_todos(self) -> None:
-        place, agent = self._desk.place, self._transcript.writer.envelope.agent_id
-        name = f"{place.session_id}-agent-{agent or place.session_id}.json"
-        write_whole(place.config / "todos" / name, msgspec.json.encode(self._todos))
+    def _write_todos(self) -> None:
+        workspace, agent = self._context.workspace, self._transcript.writer.envelope.agent_id
+        name = f"{workspace.session_id}-agent-{agent or workspace.session_id}.json"
+        write_private_file(workspace.config / "todos" / name, msgspec.json.encode(self._todos))
 
-    def _link(self, call: Call, outcome: Outcome) -> None:
-        """Note a pull request that a call has made."""
+    def _write_link(self, call: RequestedCall, outcome: ToolOutcome) -> None:
+        """Write a link to the pull request that a call has created."""
         command = call.input.get("command")
         if outcome.is_error or not isinstance(command, str) or not isinstance(outcome.content, str):
             return
-        if made := pull_request(command, outcome.content):
-            about = dict(zip(("prNumber", "prUrl", "prRepository"), made, strict=True))
+        if found := find_pull_request(command, outcome.content):
+            fields = dict(zip(("prNumber", "prUrl", "prRepository"), found, strict=True))
             id = {"sessionId": self._session.writer.envelope.session_id}
-            self._session.writer.note({"type": "pr-link", **id, **about}, timed=True, named=False)
-
-
-def write_whole(path: Path, data: bytes) -> None:
-    """Write a small file anew, for its owner alone."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        make_folder(path.parent)
-        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0)
-        with os.fdopen(os.open(beside, flags, 0o600), "wb") as file:
-            file.write(data)
-        beside.replace(path)
-    except OSError as error:
-        beside.unlink(missing_ok=True)
-        raise Unwritable(f"cannot write `{path}`: {(error.strerror or '').lower()}") from None
+            self._session.writer.append_note({"type": "pr-link", **id, **fields}, timed=True, named=False)

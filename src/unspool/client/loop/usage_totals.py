@@ -1,59 +1,91 @@
-"""What was used and what it cost: the usage of answers in, sums by model out."""
+"""Adds up tokens and costs of responses, by model: for a turn, a session, a subagent."""
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from collections.abc import Callable
+from typing import Any, Literal, TypeAlias
 
-from unspool.prices.cost import cost
-from unspool.prices.price_list import Price, price
-from unspool.prices.responses import Response
+from unspool.client.config import TurnLimits
+from unspool.prices import Response, cost_micros, find_price
 
 Json: TypeAlias = dict[str, Any]
 
-KINDS = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "output_tokens")
+TOKEN_KINDS = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "output_tokens")
 
 
-class Totals:
-    """The sums of some answers."""
+class UsageSums:
+    """Sums of tokens and costs over some responses."""
 
-    def __init__(self, overrides: tuple[Price, ...] = ()) -> None:
-        self._overrides = overrides
+    def __init__(self) -> None:
         self.models: dict[str, Json] = {}
         self.cost_micros = 0
-        self.answers = 0
 
     @property
     def usage(self) -> Json:
-        """All models together."""
-        summed: Json = {kind: sum(one[kind] for one in self.models.values()) for kind in KINDS}
-        searches = sum(one["web_search_requests"] for one in self.models.values())
+        """The sums over all models, as the API reports usage."""
+        summed: Json = {kind: sum(sums[kind] for sums in self.models.values()) for kind in TOKEN_KINDS}
+        searches = sum(sums["web_search_requests"] for sums in self.models.values())
         return {**summed, "server_tool_use": {"web_search_requests": searches}}
 
     @property
     def tokens(self) -> int:
-        """All tokens of all kinds."""
-        return sum(one[kind] for one in self.models.values() for kind in KINDS)
+        """The number of tokens of all kinds."""
+        return sum(sums[kind] for sums in self.models.values() for kind in TOKEN_KINDS)
 
     def add(self, model: str | None, usage: Json) -> int:
-        """Add what an answer used; return what it cost, in micro-dollars."""
-        spent = cost(_response(model, usage), price(model, overrides=self._overrides))
-        self._add(model or "", {kind: _number(usage.get(kind)) for kind in KINDS}, _searches(usage), spent)
-        self.answers += 1
+        """Add the usage of a response; return what it cost, in micro-dollars."""
+        spent = cost_micros(_response(model, usage), find_price(model))
+        self._add(model or "", {kind: _number(usage.get(kind)) for kind in TOKEN_KINDS}, _searches(usage), spent)
         return spent
 
-    def include(self, other: Totals) -> None:
-        """Add what others have used: an agent, a turn."""
+    def include(self, other: UsageSums) -> None:
+        """Add other sums: of a subagent, of a turn."""
         for model, sums in other.models.items():
             self._add(model, sums, sums["web_search_requests"], sums["cost_micros"])
-        self.answers += other.answers
 
     def _add(self, model: str, counts: Json, searches: int, spent: int) -> None:
-        sums = self.models.setdefault(model, {**dict.fromkeys(KINDS, 0), "web_search_requests": 0, "cost_micros": 0})
-        for kind in KINDS:
+        sums = self.models.setdefault(
+            model, {**dict.fromkeys(TOKEN_KINDS, 0), "web_search_requests": 0, "cost_micros": 0}
+        )
+        for kind in TOKEN_KINDS:
             sums[kind] += counts[kind]
         sums["web_search_requests"] += searches
         sums["cost_micros"] += spent
         self.cost_micros += spent
+
+
+class TurnUsage:
+    """What the current turn of one agent has used, and whether that reaches a limit."""
+
+    def __init__(self, limits: TurnLimits, clock: Callable[[], float]) -> None:
+        self.limits = limits
+        self._clock = clock
+        self.reset()
+
+    def reset(self) -> None:
+        """Start a new turn."""
+        self.totals = UsageSums()
+        self.steps = 0
+        self.api_seconds = 0.0
+        """How long the turn waited for the API."""
+        self._began = self._clock()
+
+    @property
+    def seconds(self) -> float:
+        """How long the turn has lasted."""
+        return self._clock() - self._began
+
+    def add(self, model: str | None, usage: Json) -> int:
+        """Add the usage of a response; return what it cost, in micro-dollars."""
+        return self.totals.add(model, usage)
+
+    def reached_limit(self) -> Literal["max_steps", "max_total_tokens", "max_cost", "max_seconds"] | None:
+        """Return the limit that forbids a further request."""
+        return self.limits.reached(self.steps, self.totals.tokens, self.totals.cost_micros, self.seconds)
+
+    def is_out_of_time(self) -> bool:
+        """Tell whether the turn has lasted as long as it may."""
+        return self.limits.seconds is not None and self.seconds >= self.limits.seconds
 
 
 def _response(model: str | None, usage: Json) -> Response:

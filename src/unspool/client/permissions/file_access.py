@@ -1,124 +1,126 @@
-"""One call that is judged: the rules there are, the desk it is made at, and what they say of reading and writing.
+"""Decide whether a call may read or write a file, by the session's rules, its mode and its folders.
 
 Rules
-  1. Deny goes before ask, ask before allow, wherever the rules stand.
-  2. A file is read without asking where the session works; elsewhere a rule has to allow it, by its path: one without a
-     path (`Edit`) holds where the session works.
-  3. A file is written without asking only by a rule, or inside with `acceptEdits`; a guarded one always asks, but where
-     nothing does (`bypassPermissions`). In plan mode nothing is written but the plan.
+  1. Deny goes before ask, ask before allow, wherever the rules come from.
+  2. A file is read without asking in the workspace; elsewhere a rule has to allow it by its path: a rule without a path
+     (`Edit`) holds in the workspace only.
+  3. A file is written without asking only by a rule, or in the workspace with `acceptEdits`; a protected one is always
+     asked about, except with `bypassPermissions`. In plan mode nothing is written but the plan.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import NamedTuple, TypeAlias
 
-from unspool.client.permissions.paths import Reach
-from unspool.client.protocols import Ruling
-from unspool.client.tool_context import Desk
-from unspool.permissions.rules import Rule, covers_tool, matches_path
+from unspool.client.permissions.paths import WorkspacePaths
+from unspool.client.protocols import Behaviour, RuleDecision
+from unspool.client.tool_context import ToolContext
+from unspool.permissions import PermissionRule, RuleSet
 
-
-class Book(NamedTuple):
-    """The rules of a session."""
-
-    allow: tuple[Rule, ...] = ()
-    ask: tuple[Rule, ...] = ()
-    deny: tuple[Rule, ...] = ()
+RuleMatcher: TypeAlias = Callable[[PermissionRule], bool]
 
 
-class Hearing:
-    """Who is asked, and at which desk."""
+class PartDecision(NamedTuple):
+    """What was decided about one part of a call."""
 
-    def __init__(self, book: Book, desk: Desk, *, trusted: bool) -> None:
-        self.book, self.desk, self.trusted = book, desk, trusted
-        self.reach = Reach(desk)
-        self.mode = desk.mode
+    part: str
+    decision: RuleDecision
 
-    def first(self, kind: Literal["allow", "ask", "deny"], tool: str, fits: Callable[[Rule], bool]) -> Rule | None:
-        """Return the first rule of a kind that is about a tool, and fits."""
-        forbids = kind != "allow"
-        rules = getattr(self.book, kind)
-        return next((rule for rule in rules if covers_tool(rule, tool, forbids=forbids) and fits(rule)), None)
 
-    def barred(self, tool: str, fits: Callable[[Rule], bool], what: str) -> Ruling | None:
-        """Return what a rule that denies or asks says, if one does."""
-        if rule := self.first("deny", tool, fits):
+class CallCheck:
+    """The check of one call: the rules and the mode that hold, and the context that the call is made in."""
+
+    def __init__(self, rules: RuleSet, context: ToolContext, *, mode: str, trusted: bool) -> None:
+        self.rules, self.context, self.mode, self.trusted = rules, context, mode, trusted
+        self.paths = WorkspacePaths(context)
+
+    def first_rule(self, kind: Behaviour, tool: str, matches: RuleMatcher) -> PermissionRule | None:
+        """Return the first rule of a kind that is about a tool and matches."""
+        rules: tuple[PermissionRule, ...] = getattr(self.rules, kind)
+        for rule in rules:
+            if rule.covers_tool(tool, forbids=kind != "allow") and matches(rule):
+                return rule
+        return None
+
+    def check_forbidding(self, tool: str, matches: RuleMatcher, what: str) -> RuleDecision | None:
+        """Return the decision of a rule that denies or asks, if one matches."""
+        if rule := self.first_rule("deny", tool, matches):
             return by_rule("deny", rule, what)
-        if rule := self.first("ask", tool, fits):
+        if rule := self.first_rule("ask", tool, matches):
             return by_rule("ask", rule, what)
         return None
 
-    def is_about(self, rule: Rule, path: Path, *, forbids: bool = True) -> bool:
-        """Tell whether a rule is about a path."""
-        here = str(self.reach.root)
-        return matches_path(rule, str(path), here=here, home=self.reach.home, forbids=forbids)
+    def matches_path(self, rule: PermissionRule, path: Path, *, forbids: bool = True) -> bool:
+        """Return whether a rule is about a path."""
+        return rule.matches_path(str(path), here=str(self.paths.root), home=self.paths.home, forbids=forbids)
 
-    def read(self, tool: str, path: Path, named: Path | None = None) -> Ruling:
-        """Say whether a file or folder may be read."""
+    def decide_read(self, tool: str, path: Path, written: Path | None = None) -> RuleDecision:
+        """Decide whether a file or folder may be read; `written` is its path with links, as the call has it."""
         what = f"`{path}`"
-        if ruling := self.barred(tool, lambda rule: self._is_barred(rule, path, named), what):
-            return ruling
+        if decision := self.check_forbidding(tool, lambda rule: self._forbids_path(rule, path, written), what):
+            return decision
         if self.mode == "bypassPermissions":
-            return by_mode("allow", self.mode)
-        if self.reach.is_inside(path) or self.reach.is_own(path):
-            return built_in("allow", f"{what} is inside the folders worked in")
-        for kind in (tool, "Edit"):
-            if rule := self.first("allow", kind, lambda rule: self._is_allowed(rule, path)):
+            return allow_by_mode(self.mode)
+        if self.paths.is_inside(path) or self.paths.is_session_file(path):
+            return by_default("allow", f"{what} is inside the folders worked in")
+        for name in (tool, "Edit"):  # who may edit a file may read it
+            if rule := self.first_rule("allow", name, lambda rule: self._allows_path(rule, path)):
                 return by_rule("allow", rule, what)
         suggestion = f"Read(/{path if path.is_dir() else path.parent}/**)".replace("//**", "/**")
-        return built_in("ask", f"{what} is outside the folders worked in", (suggestion,))
+        return by_default("ask", f"{what} is outside the folders worked in", (suggestion,))
 
-    def edit(self, tool: str, path: Path, named: Path | None = None) -> Ruling:
-        """Say whether a file may be written."""
+    def decide_edit(self, tool: str, path: Path, written: Path | None = None) -> RuleDecision:
+        """Decide whether a file may be written; `written` is its path with links, as the call has it."""
         what = f"`{path}`"
-        if ruling := self.barred(tool, lambda rule: self._is_barred(rule, path, named), what):
-            return ruling
+        if decision := self.check_forbidding(tool, lambda rule: self._forbids_path(rule, path, written), what):
+            return decision
         if self.mode == "plan":
-            is_plan = self.reach.is_plan(path)
+            is_plan = self.paths.is_plan_file(path)
             why = "is the plan" if is_plan else "would be written, and in plan mode nothing is but the plan"
-            return Ruling(behaviour="allow" if is_plan else "deny", why=f"{what} {why}", source="mode")
+            return RuleDecision(behaviour="allow" if is_plan else "deny", why=f"{what} {why}", source="mode")
         if self.mode == "bypassPermissions":
-            return by_mode("allow", self.mode)
-        if (guarded := self.reach.guarded(path)) is not None:
-            return built_in("ask", f"{what} is guarded: writing to `{guarded}` is always asked for")
-        if self.reach.is_plan(path):
-            return built_in("allow", f"{what} is the plan")
-        if rule := self.first("allow", tool, lambda rule: self._is_allowed(rule, path)):
+            return allow_by_mode(self.mode)
+        if (protected := self.paths.protected_part(path)) is not None:
+            return by_default("ask", f"{what} is guarded: writing to `{protected}` is always asked for")
+        if self.paths.is_plan_file(path):
+            return by_default("allow", f"{what} is the plan")
+        if rule := self.first_rule("allow", tool, lambda rule: self._allows_path(rule, path)):
             return by_rule("allow", rule, what)
-        if not self.reach.is_inside(path):
-            return built_in("ask", f"{what} is outside the folders worked in", (f"Edit(/{path.parent}/**)",))
+        if not self.paths.is_inside(path):
+            return by_default("ask", f"{what} is outside the folders worked in", (f"Edit(/{path.parent}/**)",))
         if self.mode == "acceptEdits":
-            return by_mode("allow", self.mode)
-        return built_in("ask", f"no rule allows writing {what}", (self._edit_rule(path),))
+            return allow_by_mode(self.mode)
+        return by_default("ask", f"no rule allows writing {what}", (self._suggest_edit_rule(path),))
 
-    def _edit_rule(self, path: Path) -> str:
-        """Return the rule that allows edits in a file's folder."""
-        if not path.is_relative_to(self.reach.root):
+    def _suggest_edit_rule(self, path: Path) -> str:
+        """Return the rule that would allow edits in a file's folder."""
+        if not path.is_relative_to(self.paths.root):
             return f"Edit(/{path.parent}/**)"
-        folder = path.parent.relative_to(self.reach.root)
+        folder = path.parent.relative_to(self.paths.root)
         return "Edit(/**)" if folder == Path() else f"Edit(/{folder}/**)"
 
-    def _is_allowed(self, rule: Rule, path: Path) -> bool:
-        return self.reach.is_inside(path) if rule.inside is None else self.is_about(rule, path, forbids=False)
+    def _allows_path(self, rule: PermissionRule, path: Path) -> bool:
+        return self.paths.is_inside(path) if rule.specifier is None else self.matches_path(rule, path, forbids=False)
 
-    def _is_barred(self, rule: Rule, path: Path, named: Path | None) -> bool:
-        return self.is_about(rule, path) or (named is not None and self.is_about(rule, named))
+    def _forbids_path(self, rule: PermissionRule, path: Path, written: Path | None) -> bool:
+        # A rule may name the link or the file that it leads to: both are forbidden.
+        return self.matches_path(rule, path) or (written is not None and self.matches_path(rule, written))
 
 
-def by_rule(behaviour: Literal["allow", "ask", "deny"], rule: Rule, what: str) -> Ruling:
-    """Return what a rule says."""
+def by_rule(behaviour: Behaviour, rule: PermissionRule, what: str) -> RuleDecision:
+    """Return the decision of a rule."""
     verb = {"allow": "allows", "ask": "asks for", "deny": "denies"}[behaviour]
     why = f"the {rule.source} rule `{rule.text}` {verb} {what}"
-    return Ruling(behaviour=behaviour, why=why, rule=rule.text, source=rule.source)
+    return RuleDecision(behaviour=behaviour, why=why, rule=rule.text, source=rule.source)
 
 
-def by_mode(behaviour: Literal["allow", "ask", "deny"], mode: str) -> Ruling:
-    """Return what the mode says."""
-    return Ruling(behaviour=behaviour, why=f"the mode is `{mode}`", source="mode")
+def allow_by_mode(mode: str) -> RuleDecision:
+    """Return the decision of a mode that allows the call."""
+    return RuleDecision(behaviour="allow", why=f"the mode is `{mode}`", source="mode")
 
 
-def built_in(behaviour: Literal["allow", "ask", "deny"], why: str, suggestions: tuple[str, ...] = ()) -> Ruling:
-    """Return what holds where no rule says anything."""
-    return Ruling(behaviour=behaviour, why=why, source="built in", suggestions=suggestions)
+def by_default(behaviour: Behaviour, why: str, suggestions: tuple[str, ...] = ()) -> RuleDecision:
+    """Return the decision where neither a rule nor the mode makes one."""
+    return RuleDecision(behaviour=behaviour, why=why, source="built in", suggestions=suggestions)

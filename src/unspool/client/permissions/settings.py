@@ -1,42 +1,40 @@
-"""The settings that a conversation is led by: files in, rules and a few values out; one rule more in the local file.
+"""Load the settings files that apply to a chat: permission rules and a few values; add a rule to the local file.
 
-    <config>/settings.json              user      the person's own
+    <config>/settings.json              user      the user's own
     <root>/.claude/settings.json        project   shared, comes with the folder
-    <root>/.claude/settings.local.json  local     the person's own for this folder, but it may come with it too
+    <root>/.claude/settings.local.json  local     the user's own for this folder, but it may come with it too
 
 Rules
-  1. What lies in the folder is not even read before the folder is trusted.
+  1. A file of the folder is not even read before the folder is trusted.
   2. Rules of all files hold together. Of single values the nearest counts: flag, local, project, user.
-  3. What is wrong is said, never passed over in silence: a rule that should deny must not get lost. A file that cannot
-     be read as settings stops everything.
+  3. Mistakes are reported, never skipped in silence: a rule that should deny must not get lost. A file that cannot be
+     read as settings stops everything.
   4. `permissions`, `model` and, from the user's own file, `env` act. All other keys are Claude Code's: hooks, helpers,
      servers and plugins of a settings file never run here.
-  5. A folder's settings do not switch on `bypassPermissions`.
+  5. A folder's settings cannot switch on `bypassPermissions`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
-from unspool.client.permissions.file_access import Book
 from unspool.errors import NotFound, Refused, Unreadable
-from unspool.files import atomic
-from unspool.files.open import read_whole
-from unspool.permissions.rules import Rule, parsed, separated
+from unspool.files import atomic, read_whole
+from unspool.permissions import PermissionRule, RuleSet, parse_rule, split_rules
 
 Json: TypeAlias = dict[str, Any]
-LARGEST = 1024 * 1024
-_MODES = frozenset({"default", "acceptEdits", "plan", "dontAsk", "bypassPermissions"})
+MODES = ("default", "acceptEdits", "plan", "dontAsk", "bypassPermissions")
+_MAX_BYTES = 1024 * 1024
 
 
-class Loaded(NamedTuple):
-    """What the settings say."""
+class EffectiveSettings(NamedTuple):
+    """The rules and values of all settings files that apply to a chat."""
 
-    book: Book = Book()
+    rules: RuleSet = RuleSet()
     mode: str | None = None
     model: str | None = None
     environment: tuple[tuple[str, str], ...] = ()
@@ -46,65 +44,62 @@ class Loaded(NamedTuple):
     problems: tuple[str, ...] = ()
 
 
-class Flags(NamedTuple):
-    """What was said on the command line; each may hold several rules."""
-
-    allowed: tuple[str, ...] = ()
-    disallowed: tuple[str, ...] = ()
-
-
-class _File(NamedTuple):
-    """A settings file and whose it is."""
+class _SettingsFile(NamedTuple):
+    """A settings file, whose it is, and what it holds."""
 
     source: str
     path: Path
     folder: Path
-    """Where its paths begin."""
+    """The folder that paths in its rules are relative to."""
 
 
-def load(config: Path, root: Path, *, trusted: bool, flags: Flags | None = None) -> Loaded:
-    """Return what holds in a folder."""
-    files = [_File("user", config / "settings.json", config)]
-    inside = [_File("project", root / ".claude" / "settings.json", root)]
-    inside += [_File("local", root / ".claude" / "settings.local.json", root)]
-    problems: list[str] = []
-    own = config.resolve()
-    if trusted and (root / ".claude").resolve() != own:
-        files += inside
-    elif not trusted and any(file.path.exists() for file in inside) and (root / ".claude").resolve() != own:
-        problems.append(f"`{root}` is not trusted: its settings do not act")
-    loaded = Loaded(problems=tuple(problems))
+def load_settings(
+    config: Path, root: Path, *, trusted: bool, allowed: Iterable[str] = (), disallowed: Iterable[str] = ()
+) -> EffectiveSettings:
+    """Return the settings that apply in a folder, with the rules of flags; each flag may hold several rules."""
+    files = [_SettingsFile("user", config / "settings.json", config)]
+    own = [_SettingsFile("project", root / ".claude" / "settings.json", root)]
+    own += [_SettingsFile("local", root / ".claude" / "settings.local.json", root)]
+    settings = EffectiveSettings()
+    # In the home folder, `.claude` is the config folder: its file is the user's, and must not count twice.
+    if (root / ".claude").resolve() != config.resolve():
+        if trusted:
+            files += own
+        elif any(file.path.exists() for file in own):
+            settings = EffectiveSettings(problems=(f"`{root}` is not trusted: its settings do not act",))
     for file in files:
-        loaded = _with(loaded, file, _document(file.path))
-    return _with_flags(loaded, flags or Flags(), root)
+        settings = _add_file(settings, file, _read_document(file.path))
+    rules = settings.rules
+    allow, deny = (*rules.allow, *_parse_flags(allowed, root)), (*rules.deny, *_parse_flags(disallowed, root))
+    return settings._replace(rules=rules._replace(allow=allow, deny=deny))
 
 
 def add_local_rule(root: Path, rule: str) -> None:
-    """Put a rule that allows into the local settings of a folder."""
+    """Add a rule that allows to the local settings of a folder."""
     path = root / ".claude" / "settings.local.json"
-    before = atomic.current(path, within=root)
-    if before.is_link:
+    before = atomic.read_current(path, within=root)
+    if before.is_link:  # the rule would be written to a file outside of the folder
         raise Refused(f"`{path}` leads out of the folder", hint="the rule holds for this session only")
-    value = _decoded(before.data, path) if before.data is not None else {}
+    value = _decode_document(before.data, path) if before.data is not None else {}
     permissions = value.setdefault("permissions", {})
     rules = permissions.setdefault("allow", []) if isinstance(permissions, dict) else None
     if not isinstance(rules, list):
         raise Unreadable(f"`permissions` in `{path}` is no list of rules", hint="mend the file first")
     if rule not in rules:
         rules.append(rule)
-        atomic.replace(before, msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n")
+        atomic.replace_file(before, msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n")
 
 
-def _document(path: Path) -> Json:
+def _read_document(path: Path) -> Json:
     try:
-        return _decoded(read_whole(path.resolve(), LARGEST), path)
+        return _decode_document(read_whole(path.resolve(), _MAX_BYTES), path)
     except NotFound:
         return {}
     except (OSError, RuntimeError) as error:
         raise Unreadable(f"cannot read `{path}`: {error}") from None
 
 
-def _decoded(data: bytes, path: Path) -> Json:
+def _decode_document(data: bytes, path: Path) -> Json:
     hint = "mend the file; rules in it that deny would not hold"
     try:
         value = msgspec.json.decode(data) if data.strip() else {}
@@ -115,73 +110,70 @@ def _decoded(data: bytes, path: Path) -> Json:
     return value
 
 
-def _with(loaded: Loaded, file: _File, document: Json) -> Loaded:
-    """Return what was known and what another file says."""
-    problems = [*loaded.problems]
+def _add_file(settings: EffectiveSettings, file: _SettingsFile, document: Json) -> EffectiveSettings:
+    """Return the settings together with those of another file."""
+    problems = [*settings.problems]
     permissions = document.get("permissions", {})
     if not isinstance(permissions, dict):
         raise Unreadable(f"`permissions` in `{file.path}` is no object", hint="mend the file")
-    rules = {kind: _rules(permissions.get(kind), file, problems) for kind in Book._fields}
+    rules = {kind: _parse_rules(permissions.get(kind), file, problems) for kind in RuleSet._fields}
     mode, model = permissions.get("defaultMode"), document.get("model")
-    if mode is not None and (mode not in _MODES or (mode == "bypassPermissions" and file.source != "user")):
+    if mode is not None and (mode not in MODES or (mode == "bypassPermissions" and file.source != "user")):
         problems.append(f"`defaultMode` of the {file.source} settings does not act: `{mode}`")
         mode = None
+    # Variables of a folder that came with a download could change what programs run.
     environment = document.get("env") if file.source == "user" else None
     if file.source != "user" and document.get("env"):
         problems.append(f"`env` of the {file.source} settings does not act")
-    added = _texts(permissions.get("additionalDirectories"), "additionalDirectories", file, problems)
-    no_bypass = loaded.no_bypass or permissions.get("disableBypassPermissionsMode") == "disable"
-    return Loaded(
-        book=Book(*((*getattr(loaded.book, kind), *rules[kind]) for kind in Book._fields)),
-        mode=mode or loaded.mode,
-        model=model if isinstance(model, str) else loaded.model,
-        environment=_variables(environment) or loaded.environment,
-        added=(*loaded.added, *(_folder(text, file.folder) for text in added)),
+    added = _only_texts(permissions.get("additionalDirectories"), "additionalDirectories", file, problems)
+    no_bypass = settings.no_bypass or permissions.get("disableBypassPermissionsMode") == "disable"
+    return EffectiveSettings(
+        rules=RuleSet(*((*getattr(settings.rules, kind), *rules[kind]) for kind in RuleSet._fields)),
+        mode=mode or settings.mode,
+        model=model if isinstance(model, str) else settings.model,
+        environment=_parse_environment(environment) or settings.environment,
+        added=(*settings.added, *(_expand_folder(text, file.folder) for text in added)),
         no_bypass=no_bypass,
         problems=tuple(problems),
     )
 
 
-def _with_flags(loaded: Loaded, flags: Flags, root: Path) -> Loaded:
-    found: dict[str, list[Rule]] = {}
-    for kind, texts in (("allow", flags.allowed), ("deny", flags.disallowed)):
-        rules = [(text, parsed(text, "flag", str(root.resolve()))) for one in texts for text in separated(one)]
-        for text, rule in rules:
-            if rule is None:
-                raise Refused(f"not a permission rule: `{text}`", hint="rules look like `Edit` or `Bash(npm test:*)`")
-        found[kind] = [rule for _, rule in rules if rule is not None]
-    book = loaded.book
-    return loaded._replace(book=book._replace(allow=(*book.allow, *found["allow"]), deny=(*book.deny, *found["deny"])))
+def _parse_flags(flags: Iterable[str], root: Path) -> Iterator[PermissionRule]:
+    for text in (text for flag in flags for text in split_rules(flag)):
+        rule = parse_rule(text, "flag", str(root.resolve()))
+        if rule is None:
+            raise Refused(f"not a permission rule: `{text}`", hint="rules look like `Edit` or `Bash(npm test:*)`")
+        yield rule
 
 
-def _rules(value: Any, file: _File, problems: list[str]) -> list[Rule]:
-    found = []
-    for text in _texts(value, "permissions", file, problems):
-        rule = parsed(text, file.source, str(file.folder.resolve()))
+def _parse_rules(value: Any, file: _SettingsFile, problems: list[str]) -> list[PermissionRule]:
+    rules = []
+    for text in _only_texts(value, "permissions", file, problems):
+        rule = parse_rule(text, file.source, str(file.folder.resolve()))
         if rule is None:
             problems.append(f"no rule, in the {file.source} settings: `{text}`")
         else:
-            found.append(rule)
-    return found
+            rules.append(rule)
+    return rules
 
 
-def _texts(value: Any, name: str, file: _File, problems: list[str]) -> Iterable[str]:
+def _only_texts(value: Any, name: str, file: _SettingsFile, problems: list[str]) -> Iterator[str]:
     values = value if isinstance(value, list) else [] if value is None else [value]
-    for one in values:
-        if isinstance(one, str):
-            yield one
+    for item in values:
+        if isinstance(item, str):
+            yield item
         else:
-            problems.append(f"no text in `{name}` of the {file.source} settings: `{one}`")
+            problems.append(f"no text in `{name}` of the {file.source} settings: `{item}`")
 
 
-def _variables(value: Any) -> tuple[tuple[str, str], ...]:
+def _parse_environment(value: Any) -> tuple[tuple[str, str], ...]:
     if not isinstance(value, dict):
         return ()
-    plain = {name: str(one) for name, one in value.items() if isinstance(one, str | int | float)}
-    return tuple((name, text) for name, text in plain.items() if "\0" not in name + text)
+    texts = {name: str(item) for name, item in value.items() if isinstance(item, str | int | float)}
+    return tuple((name, text) for name, text in texts.items() if "\0" not in name + text)
 
 
-def _folder(text: str, base: Path) -> Path:
+def _expand_folder(text: str, base: Path) -> Path:
     try:
         return base / Path(text).expanduser()
     except RuntimeError:

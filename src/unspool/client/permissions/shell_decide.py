@@ -1,322 +1,309 @@
-"""What mode and rules say of a shell command: the command in, a ruling for each of its parts out.
+"""Decide whether a shell command may run, by deciding on each simple command that it consists of.
 
 Rules
-  1. The command is taken apart first. It is allowed if every part is; it is denied if any part is, also one inside
-     another, behind a wrapper, quoted, or with its folder before it.
-  2. A part is allowed if it only looks at what may be read, or if a rule allows it and it does nothing that the rule
-     does not name. What it redirects to is an edit, what it redirects from is read.
-  3. What is not understood asks. Where deny rules stand, it asks also in `bypassPermissions`: nobody knows what it is.
-  4. Variables before a command are allowed by name: many change what a program runs.
-
-[merged: shell_suggestion.py] Which rule would allow a part of a command from now on: the part in, rules out. Pure.
+  1. A command is allowed if every simple command in it is; it is denied if any is, also one that is nested, behind a
+     wrapper, quoted, or written with its folder.
+  2. A simple command is allowed if it only reads what may be read, or if a rule allows it and it does nothing that the
+     rule does not name. A file that it is redirected to counts as edited, one that it is redirected from as read.
+  3. What is not understood is asked about. If there are deny rules, also in `bypassPermissions`: it may be what they
+     deny.
+  4. Variables assigned before a command are allowed by name: many change what a program runs.
 """
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal
 
-from unspool.client.permissions.file_access import Hearing, built_in, by_mode, by_rule
-from unspool.client.permissions.shell_paths import barred_file, bases_of
-from unspool.client.protocols import Ruling
-from unspool.permissions.rules import SHELL, Rule, allows_part, allows_text, forbids_text, forbids_words
-from unspool.permissions.shell_parser import Command, Part, Word, taken_apart
-from unspool.permissions.shell_readonly import Looked, looks
-from unspool.permissions.shell_wrappers import inside, is_carrier, name, risks
+import msgspec
 
-_WITH_SUBCOMMANDS = frozenset(
-    {"git", "npm", "pnpm", "yarn", "bun", "cargo", "go", "docker", "kubectl", "gh", "pip", "pip3", "uv", "make",
-     "poetry", "brew", "apt", "apt-get", "systemctl", "terraform", "dotnet", "mvn", "gradle", "rake", "bundle", "just"}
-)  # fmt: skip
-_NOT_AT_LARGE = frozenset(
-    {"python", "python3", "node", "perl", "ruby", "php", "lua", "awk", "sed", "rm", "rmdir", "dd", "mv", "cp", "chmod",
-     "chown", "curl", "wget", "kill", "pkill", "killall", "tee", "ln", "truncate", "nc", "scp", "rsync", "tar"}
-)  # fmt: skip
-"""Programs for which `NAME:*` would allow too much to be offered."""
-_SUBCOMMAND = re.compile(r"[a-z][\w:.-]*")
+from unspool.client.permissions.file_access import CallCheck, PartDecision, allow_by_mode, by_default, by_rule
+from unspool.client.permissions.shell_paths import check_forbidden_files, find_working_folders
+from unspool.client.protocols import RuleDecision
+from unspool.permissions import (
+    SHELL_TOOL,
+    ParsedCommand,
+    PermissionRule,
+    ReadOnlyCommand,
+    SimpleCommand,
+    Word,
+    find_nested_commands,
+    find_risky_words,
+    match_read_only,
+    may_take_command,
+    parse_command,
+    suggest_rules,
+)
 
-
-def suggested(part: Part) -> tuple[str, ...]:
-    """Return a rule for the program, with its subcommand; for one that can do anything, none."""
-    words = [word.text for word in part.words if word.is_plain]
-    if len(words) < 1 or is_carrier(part) or risks(part) or part.assigned or part.redirects:
-        return ()
-    program = words[0]
-    if program in _NOT_AT_LARGE or not re.fullmatch(r"[\w./+-]+", program):
-        return ()
-    named = [program]
-    if program in _WITH_SUBCOMMANDS:
-        more = 2 if words[1:2] == ["run"] else 1
-        named += [word for word in words[1 : 1 + more] if _SUBCOMMAND.fullmatch(word)]
-        if len(named) == 1 and len(words) > 1:
-            return ()
-    return (f"Bash({' '.join(named)}:*)",)
-
-
-_DEEPEST = 8
-_SAID = 5
-"""How many reasons are said."""
-_SAFE = re.compile(
+_MAX_DEPTH = 8
+_MAX_REASONS = 5
+"""How many reasons a decision names."""
+_HARMLESS_VARIABLE = re.compile(
     r"NODE_ENV|CI|TZ|LANG|LANGUAGE|LC_[A-Z]+|NO_COLOR|FORCE_COLOR|CLICOLOR(_FORCE)?|TERM|COLUMNS|LINES|RUST_LOG|"
     r"RUST_BACKTRACE|PYTHONUNBUFFERED|PYTHONDONTWRITEBYTECODE|PYTHONHASHSEED|GOOS|GOARCH|CGO_ENABLED|DEBIAN_FRONTEND|"
     r"CARGO_TERM_COLOR|PY_COLORS|PYTEST_ADDOPTS_COLOR|VERBOSE|LOG_LEVEL|PORT|HYPOTHESIS_SEED|SOURCE_DATE_EPOCH"
 )
-_LOCAL = re.compile(r"(?!.*(proxy|path|prompt))[a-z][a-z0-9_]*")
-_NOWHERE = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr"})
-_WITHIN = frozenset(
+_SHELL_VARIABLE = re.compile(r"(?!.*(proxy|path|prompt))[a-z][a-z0-9_]*")
+_STANDARD_DEVICES = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr"})
+_SHELL_BUILTINS = frozenset(
     {"cd", "echo", "pwd", "test", "[", "printf", "type", "true", "false", ":", "command", "wait", "jobs", "exec",
      "builtin", "time", "eval"}
 )  # fmt: skip
-"""Programs that are inside the shell: no file can take their place."""
-_FILING = {"mkdir": "[pv]*", "touch": "[acm]*", "rmdir": "[pv]*", "cp": "[npv]*", "mv": "[nv]*", "rm": "[fv]*"}
-"""What `acceptEdits` also allows, where an edit would be: with these options and no others."""
+"""Programs that are inside the shell: no file on `PATH` can take their place."""
+_FILE_COMMANDS = {"mkdir": "[pv]*", "touch": "[acm]*", "rmdir": "[pv]*", "cp": "[npv]*", "mv": "[nv]*", "rm": "[fv]*"}
+"""What `acceptEdits` also allows, where an edit would be allowed: with these options and no others."""
 
 
-class Judged(NamedTuple):
-    """What is said of one part."""
-
-    text: str
-    ruling: Ruling
-
-
-def judge(hearing: Hearing, command: str) -> tuple[Ruling, list[Judged]]:
-    """Return the ruling on a command, and what led to it part by part."""
-    whole = taken_apart(command)
-    pieces = _all_parts(whole)
-    if barred := _barred(hearing, command, pieces):
-        return barred, [Judged(command, barred)]
-    judge_ = _Judge(hearing, pieces.parts)
-    if hearing.mode == "plan":
-        return judge_.planned(whole)
-    if hearing.mode == "bypassPermissions":
-        ruling = _bypassed(hearing, pieces)
-        return ruling, [Judged(command, ruling)]
-    rule = hearing.first("allow", SHELL, lambda rule: rule.inside is None or allows_text(rule, command))
+def decide_command(check: CallCheck, command: str) -> tuple[RuleDecision, list[PartDecision]]:
+    """Return the decision about a command, and the decisions about its parts that led to it."""
+    whole = parse_command(command)
+    flat = _flatten(whole)
+    # Deny and ask rules come first, in every mode.
+    if forbidden := _check_forbidding(check, command, flat):
+        return forbidden, [PartDecision(command, forbidden)]
+    decider = _CommandDecider(check, flat.commands)
+    if check.mode == "plan":
+        return decider.decide_in_plan_mode(whole)
+    if check.mode == "bypassPermissions":
+        decision = _decide_bypassed(check, flat)
+        return decision, [PartDecision(command, decision)]
+    rule = check.first_rule("allow", SHELL_TOOL, lambda rule: rule.allows_text(command))
     if rule is not None:
-        ruling = by_rule("allow", rule, "it")
-        return ruling, [Judged(command, ruling)]
-    judged = [Judged(command, built_in("ask", f"it is not understood: {doubt}")) for doubt in whole.doubts]
-    judged += [Judged(part.raw, judge_.part(part)) for part in whole.parts]
-    if not judged:
-        return built_in("allow", "it runs nothing"), []
-    return _together(command, judged), judged
+        decision = by_rule("allow", rule, "it")
+        return decision, [PartDecision(command, decision)]
+    parts = [PartDecision(command, by_default("ask", f"it is not understood: {doubt}")) for doubt in whole.doubts]
+    parts += [PartDecision(simple.raw, decider.decide(simple)) for simple in whole.commands]
+    if not parts:
+        return by_default("allow", "it runs nothing"), []
+    return _combine(command, parts), parts
 
 
-def _together(command: str, judged: list[Judged]) -> Ruling:
-    """Return one ruling for all parts: the strictest, with what it would need."""
-    strict = [one for one in judged if one.ruling.behaviour != "allow"]
+def _combine(command: str, parts: list[PartDecision]) -> RuleDecision:
+    """Return one decision for all parts: the strictest, with the rules that would allow all of them."""
+    strict = [part for part in parts if part.decision.behaviour != "allow"]
     if not strict:
-        first = judged[0].ruling
-        return Ruling(behaviour="allow", why=_reasons(judged), rule=first.rule, source=first.source)
-    worst = next((one for one in strict if one.ruling.behaviour == "deny"), strict[0]).ruling
-    wanted = list(dict.fromkeys(rule for one in strict for rule in one.ruling.suggestions))
-    is_enough = all(one.ruling.suggestions for one in strict) and len(wanted) < 6
+        return msgspec.structs.replace(parts[0].decision, why=_join_reasons(parts))
+    worst = next((part for part in strict if part.decision.behaviour == "deny"), strict[0]).decision
+    needed = list(dict.fromkeys(rule for part in strict for rule in part.decision.suggestions))
     exact = f"Bash({command.strip()})"
-    other = (exact,) if "*" not in exact and "\n" not in exact and len(exact) < 300 else ()
-    given = (", ".join(wanted),) if is_enough else other
-    why, rule, source = _reasons(strict), worst.rule, worst.source
-    return Ruling(behaviour=worst.behaviour, why=why, rule=rule, source=source, suggestions=given)
+    if all(part.decision.suggestions for part in strict) and len(needed) < 6:
+        suggestions: tuple[str, ...] = (", ".join(needed),)
+    else:
+        suggestions = (exact,) if "*" not in exact and "\n" not in exact and len(exact) < 300 else ()
+    return msgspec.structs.replace(worst, why=_join_reasons(strict), suggestions=suggestions)
 
 
-def _reasons(judged: list[Judged]) -> str:
-    """Return why, in a few words: the first reasons, and how many more there are."""
-    found = list(dict.fromkeys(one.ruling.why for one in judged))
-    more = f"; and {len(found) - _SAID} more" if len(found) > _SAID else ""
-    return "; ".join(found[:_SAID]) + more
+def _join_reasons(parts: list[PartDecision]) -> str:
+    """Return the first reasons, and how many more there are."""
+    reasons = list(dict.fromkeys(part.decision.why for part in parts))
+    more = f"; and {len(reasons) - _MAX_REASONS} more" if len(reasons) > _MAX_REASONS else ""
+    return "; ".join(reasons[:_MAX_REASONS]) + more
 
 
-def _all_parts(command: Command, depth: int = 0) -> Command:
-    """Return a command's parts and those inside them."""
-    parts, doubts = list(command.parts), list(command.doubts)
-    for part in command.parts:
-        inner = inside(part)
-        if inner.parts and depth < _DEEPEST:
-            below = _all_parts(Command(inner.parts, inner.doubts), depth + 1)
-            parts += below.parts
+def _flatten(command: ParsedCommand, depth: int = 0) -> ParsedCommand:
+    """Return a command's simple commands together with those that they run."""
+    commands, doubts = list(command.commands), list(command.doubts)
+    for simple in command.commands:
+        nested = find_nested_commands(simple)
+        if nested.commands and depth < _MAX_DEPTH:
+            below = _flatten(ParsedCommand(nested.commands, nested.doubts), depth + 1)
+            commands += below.commands
             doubts += below.doubts
-        doubts += inner.doubts
-        if part.words and not part.words[0].is_plain:
-            doubts.append(f"what `{part.words[0].raw}` runs is not known")
-    return Command(tuple(parts), tuple(dict.fromkeys(doubts)))
+        doubts += nested.doubts
+        if simple.words and not simple.words[0].is_literal:
+            doubts.append(f"what `{simple.words[0].raw}` runs is not known")
+    return ParsedCommand(tuple(commands), tuple(dict.fromkeys(doubts)))
 
 
-def _barred(hearing: Hearing, command: str, pieces: Command) -> Ruling | None:
-    """Return what a rule that denies or asks says of any part, or of a file that one names."""
-    for kind in ("deny", "ask"):
-        rules = [rule for rule in getattr(hearing.book, kind) if rule.tool == SHELL]
-        for rule in rules:
-            what = next((part.raw for part in pieces.parts if _forbids(rule, part, bool(pieces.doubts))), None)
-            if what is None and (rule.inside is None or rule.inside == command.strip() or forbids_text(rule, command)):
-                what = command
-            if what is not None:
-                return by_rule("deny" if kind == "deny" else "ask", rule, f"`{what}`")
-        if barred := barred_file(hearing, kind, pieces.parts):
-            return barred
+def _check_forbidding(check: CallCheck, command: str, flat: ParsedCommand) -> RuleDecision | None:
+    """Return the decision of a rule that denies or asks about any part, or about a file that one names."""
+    kinds: tuple[Literal["deny", "ask"], ...] = ("deny", "ask")
+    for kind in kinds:
+        for rule in getattr(check.rules, kind):
+            if rule.tool != SHELL_TOOL:
+                continue
+            what = next((simple.raw for simple in flat.commands if _forbids(rule, simple, bool(flat.doubts))), None)
+            if what is not None or rule.forbids_text(command):
+                return by_rule(kind, rule, f"`{command if what is None else what}`")
+        if forbidden := check_forbidden_files(check, kind, flat.commands):
+            return forbidden
     return None
 
 
-def _forbids(rule: Rule, part: Part, is_doubtful: bool, depth: int = 0) -> bool:
-    words = tuple(word.text for word in part.words)
-    everywhere = is_doubtful or is_carrier(part) or bool(risks(part))
-    if any(forbids_words(rule, words[at:]) for at in range(len(words) if everywhere else min(1, len(words)))):
+def _forbids(rule: PermissionRule, command: SimpleCommand, has_doubts: bool, depth: int = 0) -> bool:
+    words = tuple(word.text for word in command.words)
+    # Where a word may be a command of its own, the rule is tried at each word, not at the first alone.
+    everywhere = has_doubts or may_take_command(command) or bool(find_risky_words(command))
+    if any(rule.forbids_words(words[at:]) for at in range(len(words) if everywhere else min(1, len(words)))):
         return True
     if not everywhere or depth > 2:
         return False
-    scripts = [*part.scripts, *(word for word in words if re.search(r"[\s;&|]", word))]
-    found = [inner for script in scripts for inner in taken_apart(script).parts]
-    return any(_forbids(rule, inner, True, depth + 1) for inner in found)
+    scripts = [*command.stdin_texts, *(word for word in words if re.search(r"[\s;&|]", word))]
+    nested = [simple for script in scripts for simple in parse_command(script).commands]
+    return any(_forbids(rule, simple, True, depth + 1) for simple in nested)
 
 
-def _bypassed(hearing: Hearing, pieces: Command) -> Ruling:
-    barring = [rule for rule in (*hearing.book.deny, *hearing.book.ask) if rule.tool == SHELL]
-    if barring and pieces.doubts:
-        return built_in("ask", f"there are rules that deny commands, and this is not understood: {pieces.doubts[0]}")
-    return by_mode("allow", hearing.mode)
+def _decide_bypassed(check: CallCheck, flat: ParsedCommand) -> RuleDecision:
+    has_rules = any(rule.tool == SHELL_TOOL for rule in (*check.rules.deny, *check.rules.ask))
+    if has_rules and flat.doubts:
+        return by_default("ask", f"there are rules that deny commands, and this is not understood: {flat.doubts[0]}")
+    return allow_by_mode(check.mode)
 
 
-class _Judge:
-    """How the parts of one command are judged."""
+class _CommandDecider:
+    """Decides on the simple commands of one command, which share the folders that it may be in."""
 
-    def __init__(self, hearing: Hearing, parts: tuple[Part, ...]) -> None:
-        self.hearing, self.reach = hearing, hearing.reach
-        self.bases = bases_of(hearing, parts)
+    def __init__(self, check: CallCheck, commands: tuple[SimpleCommand, ...]) -> None:
+        self.check, self.paths = check, check.paths
+        self.folders = find_working_folders(check, commands)
+        """None: they are not known."""
 
-    def planned(self, whole: Command) -> tuple[Ruling, list[Judged]]:
-        """Judge a command in plan mode: it may look."""
-        judged = [Judged(part.raw, self.part(part, only_looks=True)) for part in whole.parts]
-        judged += [Judged("", built_in("deny", f"it is not understood: {doubt}")) for doubt in whole.doubts]
-        bad = [one for one in judged if one.ruling.behaviour != "allow"]
-        if bad:
-            why = f"in plan mode commands only look: {bad[0].ruling.why}"
-            return Ruling(behaviour="deny", why=why, source="mode"), judged
-        return built_in("allow", "it only looks"), judged
+    def decide_in_plan_mode(self, whole: ParsedCommand) -> tuple[RuleDecision, list[PartDecision]]:
+        """Decide on a command in plan mode, where commands only read."""
+        parts = [PartDecision(simple.raw, self.decide(simple, reads_only=True)) for simple in whole.commands]
+        parts += [PartDecision("", by_default("deny", f"it is not understood: {doubt}")) for doubt in whole.doubts]
+        refused = [part for part in parts if part.decision.behaviour != "allow"]
+        if refused:
+            why = f"in plan mode commands only look: {refused[0].decision.why}"
+            return RuleDecision(behaviour="deny", why=why, source="mode"), parts
+        return by_default("allow", "it only looks"), parts
 
-    def part(self, part: Part, *, only_looks: bool = False, depth: int = 0) -> Ruling:
-        """Return the ruling on a part."""
-        asks = [*self._assigned(part), *self._redirected(part)]
-        if asks:
-            return next((ruling for ruling in asks if ruling.behaviour == "deny"), asks[0])
-        if not part.words:
-            return built_in("allow", f"`{part.raw}` runs no program")
-        if not part.words[0].is_plain:
-            return built_in("ask", f"what `{part.words[0].raw}` runs is not known")
-        inner = inside(part)
-        if inner.doubts or depth > _DEEPEST:
-            return built_in("ask", f"`{part.raw}` is not understood: {(*inner.doubts, 'it is nested too deeply')[0]}")
-        below = [self.part(one, only_looks=only_looks, depth=depth + 1) for one in inner.parts]
-        if strict := next((ruling for ruling in below if ruling.behaviour != "allow"), None):
+    def decide(self, command: SimpleCommand, *, reads_only: bool = False, depth: int = 0) -> RuleDecision:
+        """Return the decision about a simple command and all that it runs."""
+        refused = [*self._check_assignments(command), *self._check_redirects(command)]
+        if refused:
+            return next((decision for decision in refused if decision.behaviour == "deny"), refused[0])
+        if not command.words:
+            return by_default("allow", f"`{command.raw}` runs no program")
+        if not command.words[0].is_literal:
+            return by_default("ask", f"what `{command.words[0].raw}` runs is not known")
+        nested = find_nested_commands(command)
+        if nested.doubts or depth > _MAX_DEPTH:
+            doubt = (*nested.doubts, "it is nested too deeply")[0]
+            return by_default("ask", f"`{command.raw}` is not understood: {doubt}")
+        below = [self.decide(simple, reads_only=reads_only, depth=depth + 1) for simple in nested.commands]
+        if strict := next((decision for decision in below if decision.behaviour != "allow"), None):
             return strict
-        if inner.is_wrapper:
-            if self._is_shadowed(part):
-                return self._shadow(part)
-            return below[0] if below else built_in("allow", f"`{part.raw}` runs nothing")
-        return self._alone(part, only_looks=only_looks)
+        if nested.is_wrapper:
+            if self._is_shadowed(command):
+                return self._ask_about_shadowed(command)
+            return below[0] if below else by_default("allow", f"`{command.raw}` runs nothing")
+        return self._decide_alone(command, reads_only=reads_only)
 
-    def _alone(self, part: Part, *, only_looks: bool) -> Ruling:
-        """Judge what a part does itself."""
-        looked = looks(part)
-        ruling = self._looked(part, looked) if looked is not None else None
-        if ruling is not None and (ruling.behaviour == "allow" or only_looks):
-            return ruling
-        if only_looks:
-            return built_in("ask", f"`{part.raw}` may do more than look")
-        rule = self.hearing.first("allow", SHELL, lambda rule: allows_part(rule, part))
+    def _decide_alone(self, command: SimpleCommand, *, reads_only: bool) -> RuleDecision:
+        """Decide on what a command does itself."""
+        read = match_read_only(command)
+        decision = self._decide_read_only(command, read) if read is not None else None
+        if decision is not None and (decision.behaviour == "allow" or reads_only):
+            return decision
+        if reads_only:
+            return by_default("ask", f"`{command.raw}` may do more than look")
+        rule = self.check.first_rule("allow", SHELL_TOOL, lambda rule: rule.allows_command(command))
         if rule is not None:
-            return self._by_rule(rule, part)
-        if (filed := self._filed(part)) is not None:
+            return self._decide_by_rule(rule, command)
+        if (filed := self._decide_file_command(command)) is not None:
             return filed
-        if ruling is not None:
-            return ruling
-        return built_in("ask", f"no rule allows `{part.raw}`{self._risk(part)}", suggested(part))
+        if decision is not None:
+            return decision
+        risky = " ".join(command.words[at].raw for at in find_risky_words(command)[:3])
+        note = f" (a wildcard does not cover `{risky}`)" if risky else ""
+        return by_default("ask", f"no rule allows `{command.raw}`{note}", suggest_rules(command))
 
-    def _risk(self, part: Part) -> str:
-        """Say what in a part a wildcard does not cover."""
-        words = " ".join(part.words[at].raw for at in risks(part)[:3])
-        return f" (a wildcard does not cover `{words}`)" if words else ""
+    def _check_assignments(self, command: SimpleCommand) -> list[RuleDecision]:
+        # Without a program, an assignment sets a variable of this shell only; exported ones rarely have such names.
+        patterns = (_HARMLESS_VARIABLE,) if command.words else (_HARMLESS_VARIABLE, _SHELL_VARIABLE)
+        names = [name for name, _ in command.assignments if not any(pattern.fullmatch(name) for pattern in patterns)]
+        return [by_default("ask", f"it sets `{name}`") for name in names]
 
-    def _assigned(self, part: Part) -> list[Ruling]:
-        names = [name for name, _ in part.assigned]
-        safe = _SAFE if part.words else re.compile(f"{_SAFE.pattern}|{_LOCAL.pattern}")
-        return [built_in("ask", f"it sets `{name}`") for name in names if not safe.fullmatch(name)]
-
-    def _redirected(self, part: Part) -> list[Ruling]:
-        """Return what is not allowed of the files that a part is redirected to and from."""
-        found = []
-        for is_write, target in part.redirects:
-            if target.is_plain and target.text in _NOWHERE:
+    def _check_redirects(self, command: SimpleCommand) -> list[RuleDecision]:
+        """Return the decisions that do not allow a file that a command is redirected to or from."""
+        decisions = []
+        for is_write, target in command.redirects:
+            if target.is_literal and target.text in _STANDARD_DEVICES:
                 continue
-            paths = self._paths(target)
+            paths = self._resolve(target)
             if paths is None:
-                found.append(built_in("ask", f"where `{target.raw}` leads is not known"))
-                continue
-            judge_ = self.hearing.edit if is_write else self.hearing.read
-            found += [judge_("Edit" if is_write else "Read", path) for path in paths]
-        return [ruling for ruling in found if ruling.behaviour != "allow"]
+                decisions.append(by_default("ask", f"where `{target.raw}` leads is not known"))
+            elif is_write:
+                decisions += [self.check.decide_edit("Edit", path) for path in paths]
+            else:
+                decisions += [self.check.decide_read("Read", path) for path in paths]
+        return [decision for decision in decisions if decision.behaviour != "allow"]
 
-    def _paths(self, word: Word) -> list[Path] | None:
-        """Return where a word leads, from each folder that the command may be in."""
-        if self.bases is None:
+    def _resolve(self, word: Word) -> list[Path] | None:
+        """Return the paths that a word names, from each folder that the command may be in; None if not known."""
+        if self.folders is None:
             return None
-        found: list[Path] = []
-        for base in self.bases:
-            paths = self.reach.of_word(word, base)
+        resolved = [self.paths.resolve_word(word, folder) for folder in self.folders]
+        return None if None in resolved else [path for paths in resolved for path in paths or []]
+
+    def _decide_read_only(self, command: SimpleCommand, read: ReadOnlyCommand) -> RuleDecision:
+        rules = self.check.rules
+        if self._is_shadowed(command):
+            return self._ask_about_shadowed(command)
+        if read.is_git:
+            if not self.check.trusted:
+                return by_default("ask", "git does what the folder's settings say, and the folder is not trusted")
+            if not self._finds_ordinary_repository():
+                return by_default("ask", "which repository git finds is not known")
+        if read.is_recursive and any(rule.tool == "Read" for rule in (*rules.deny, *rules.ask)):
+            why = f"`{command.raw}` reads whatever is there, and there are rules about what may be read"
+            return by_default("ask", why)
+        for word in (*read.files, *((read.folder,) if read.folder else ())):
+            paths = self._resolve(word)
             if paths is None:
-                return None
-            found += paths
-        return found
+                return by_default("ask", f"where `{word.raw}` leads is not known")
+            for path in paths:
+                if (decision := self.check.decide_read("Read", path)).behaviour != "allow":
+                    return decision
+        return by_default("allow", f"`{command.raw}` only looks")
 
-    def _looked(self, part: Part, looked: Looked) -> Ruling:
-        if self._is_shadowed(part):
-            return self._shadow(part)
-        if looked.is_git:
-            if not self.hearing.trusted:
-                return built_in("ask", "git does what the folder's settings say, and the folder is not trusted")
-            if self.bases is None or not self.reach.repository_is_plain(self.bases):
-                return built_in("ask", "which repository git finds is not known")
-        if looked.is_deep and any(rule.tool == "Read" for rule in (*self.hearing.book.deny, *self.hearing.book.ask)):
-            return built_in("ask", f"`{part.raw}` reads whatever is there, and there are rules about what may be read")
-        for word in (*looked.files, *((looked.folder,) if looked.folder else ())):
-            paths = self._paths(word)
-            if paths is None:
-                return built_in("ask", f"where `{word.raw}` leads is not known")
-            strict = [ruling for path in paths if (ruling := self.hearing.read("Read", path)).behaviour != "allow"]
-            if strict:
-                return strict[0]
-        return built_in("allow", f"`{part.raw}` only looks")
+    def _decide_by_rule(self, rule: PermissionRule, command: SimpleCommand) -> RuleDecision:
+        """Allow a command by a rule, except for protected files and programs that the workspace may have replaced."""
+        if command.program_name == "git" and not self._finds_ordinary_repository():
+            return by_default("ask", "which repository git finds is not known")
+        if any(self.paths.is_found_by_relative_entry(command.program, folder) for folder in self._known_folders()):
+            return self._ask_about_shadowed(command)
+        for word in command.words[1:]:
+            parts = (self.paths.protected_part(path) for path in self._resolve(word) or [])
+            protected = next((part for part in parts if part), None)
+            if protected is not None and rule.specifier is not None:
+                return by_default("ask", f"`{word.raw}` leads to `{protected}`, which is guarded")
+        return by_rule("allow", rule, f"`{command.raw}`")
 
-    def _by_rule(self, rule: Rule, part: Part) -> Ruling:
-        """Say what a rule covers of a part: not what is guarded, and not what another folder puts in its place."""
-        program = name(part)
-        if program == "git" and (self.bases is None or not self.reach.repository_is_plain(self.bases)):
-            return built_in("ask", "which repository git finds is not known")
-        if any(self.reach.is_relative(part.program, base) for base in self.bases or [self.hearing.desk.cwd]):
-            return self._shadow(part)
-        for word in part.words[1:]:
-            guarded = next((one for path in self._paths(word) or [] if (one := self.reach.guarded(path))), None)
-            if guarded is not None and rule.inside is not None:
-                return built_in("ask", f"`{word.raw}` leads to `{guarded}`, which is guarded")
-        return by_rule("allow", rule, f"`{part.raw}`")
-
-    def _filed(self, part: Part) -> Ruling | None:
-        """Judge a command that moves files about, in `acceptEdits`: each place has to be one that may be edited."""
-        options = _FILING.get(part.program)
-        if self.hearing.mode != "acceptEdits" or options is None or not all(word.is_plain for word in part.words):
+    def _decide_file_command(self, command: SimpleCommand) -> RuleDecision | None:
+        """Decide on a command that moves files about, in `acceptEdits`: an edit of each of them must be allowed."""
+        pattern = _FILE_COMMANDS.get(command.program)
+        is_literal = all(word.is_literal for word in command.words)
+        if self.check.mode != "acceptEdits" or pattern is None or not is_literal:
             return None
-        words = [word for word in part.words[1:] if not word.text.startswith("-")]
-        given = [word.text for word in part.words[1:] if word.text.startswith("-")]
-        if not words or not all(re.fullmatch(f"-{options}", one) for one in given) or self._is_shadowed(part):
+        files = [word for word in command.words[1:] if not word.text.startswith("-")]
+        options = [word.text for word in command.words[1:] if word.text.startswith("-")]
+        if not files or not all(re.fullmatch(f"-{pattern}", option) for option in options):
             return None
-        paths = [path for word in words for path in self._paths(word) or [Path("/")]]
-        if part.program in ("cp", "mv"):
-            paths += [target / path.name for target in self._paths(words[-1]) or [] for path in paths]
-        strict = [ruling for path in paths if (ruling := self.hearing.edit("Edit", path)).behaviour != "allow"]
-        return strict[0] if strict else by_mode("allow", self.hearing.mode)
+        if self._is_shadowed(command):
+            return None
+        # A word that cannot be resolved counts as the root of the disk, where no edit is allowed.
+        paths = [path for word in files for path in self._resolve(word) or [Path("/")]]
+        if command.program in ("cp", "mv"):  # into a folder: the file gets its name there
+            paths += [target / path.name for target in self._resolve(files[-1]) or [] for path in paths]
+        for path in paths:
+            if (decision := self.check.decide_edit("Edit", path)).behaviour != "allow":
+                return decision
+        return allow_by_mode(self.check.mode)
 
-    def _is_shadowed(self, part: Part) -> bool:
-        if part.program in _WITHIN or "/" in part.program:
+    def _known_folders(self) -> list[Path]:
+        return self.folders or [self.check.context.cwd]
+
+    def _finds_ordinary_repository(self) -> bool:
+        return self.folders is not None and self.paths.has_ordinary_repository(self.folders)
+
+    def _is_shadowed(self, command: SimpleCommand) -> bool:
+        if command.program in _SHELL_BUILTINS or "/" in command.program:
             return False
-        return any(self.reach.is_shadowed(part.program, base) for base in self.bases or [self.hearing.desk.cwd])
+        return any(self.paths.is_shadowed(command.program, folder) for folder in self._known_folders())
 
-    def _shadow(self, part: Part) -> Ruling:
-        return built_in("ask", f"`{part.program}` would not be the system's: another lies where it is looked for first")
+    def _ask_about_shadowed(self, command: SimpleCommand) -> RuleDecision:
+        why = f"`{command.program}` would not be the system's: another lies where it is looked for first"
+        return by_default("ask", why)

@@ -1,1 +1,1 @@
-"""prompt."""
+"""What the model is told before a conversation: system prompt, instructions, definitions of agents and commands."""

@@ -1,16 +1,16 @@
-"""Custom commands: Markdown files in `.claude/commands`, a name and arguments in, a prompt out.
+"""Loads custom slash commands (Markdown files in `.claude/commands`) and expands them to prompts.
 
     <config>/commands/review.md          /review           the user's own, everywhere
     <root>/.claude/commands/db/up.md     /db:up, or /up    the project's, once the folder is trusted
 
 Rules
-  1. `$ARGUMENTS` is all that was typed after the name, `$1` … `$9` its words; a command that names none of them gets
-     the arguments after its text.
-  2. A command between backticks after `!` runs, and its output takes its place: only through whoever asks for
-     permission (`run`). `@path` brings the file along, through whoever may read it (`read`).
-  3. What arguments say is never taken for either: commands and files are found before arguments are put in, and only
-     then their `$1` are.
-  4. A file that cannot be read is a problem that is said, not an error.
+  1. `$ARGUMENTS` is everything that was typed after the name, `$1` … `$9` its words; a command that names none of them
+     gets the arguments after its text.
+  2. A shell command between backticks after `!` runs, and its output replaces it: only through `run`, which asks for
+     permission. `@path` adds the file, through `read`, which checks that it may be read.
+  3. Arguments are never taken for either: commands and files are found before arguments are put in, and only then
+     their `$1` are.
+  4. A file that cannot be read is reported, and is no error.
 """
 
 from __future__ import annotations
@@ -20,21 +20,19 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from unspool.client.prompt.front_matter import parted
-from unspool.client.prompt.instructions import mentioned
-from unspool.errors import UnspoolError
-from unspool.files.open import read_whole
-from unspool.permissions.rules import separated
+from unspool.client.prompt.definition_files import DefinitionFile, find_definition_files
+from unspool.client.prompt.text.markdown import find_mentions
+from unspool.errors import Unreadable
+from unspool.permissions import split_rules
 
-_LARGEST = 256 * 1024
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,63}", re.ASCII)
-_PLACE = re.compile(r"\$(ARGUMENTS|[1-9](?!\d))")
-_RUN = re.compile(r"!`([^`\n]+)`")
+_PLACEHOLDER = re.compile(r"\$(ARGUMENTS|[1-9](?!\d))")
+_SHELL_COMMAND = re.compile(r"!`([^`\n]+)`")
 _WORD = re.compile(r"\"((?:\\.|[^\"\\])*)\"|'([^']*)'|(\S+)")
 
 
-class Custom(NamedTuple):
-    """A custom command."""
+class CustomCommand(NamedTuple):
+    """A custom slash command."""
 
     name: str
     source: str
@@ -43,61 +41,62 @@ class Custom(NamedTuple):
     body: str
     description: str = ""
     hint: str = ""
-    """What arguments it takes, in words."""
+    """A description of its arguments."""
     allowed: tuple[str, ...] = ()
-    """Rules that hold while it is worked on."""
+    """Permission rules that hold during its turn."""
     model: str | None = None
 
 
-class Commands(NamedTuple):
-    """All custom commands."""
+class CustomCommands(NamedTuple):
+    """The commands by name, and the problems of files that define none."""
 
-    commands: dict[str, Custom]
+    commands: dict[str, CustomCommand]
     problems: tuple[str, ...] = ()
 
 
-def custom_commands(config: Path, root: Path, *, trusted: bool) -> Commands:
-    """Return the commands by name; the project's go before the user's."""
-    places = [("user", config / "commands")]
-    if trusted:
-        places.append(("project", root / ".claude" / "commands"))
-    found: dict[str, Custom] = {}
+def load_custom_commands(config: Path, root: Path, *, trusted: bool) -> CustomCommands:
+    """Load the commands by name; the project's go before the user's."""
+    commands: dict[str, CustomCommand] = {}
     problems: list[str] = []
-    for source, folder in places:
-        for path in sorted(folder.rglob("*.md")):
-            custom = _read(path, folder, source, problems)
-            if custom is not None:
-                found[custom.name] = custom
-    for custom in [*found.values()]:
-        found.setdefault(custom.name.rpartition(":")[2], custom)
-    return Commands(found, tuple(problems))
+    for file in find_definition_files(config, root, "commands", trusted=trusted):
+        try:
+            command = _read_command(file)
+        except Unreadable as error:
+            problems.append(error.message)
+        else:
+            commands[command.name] = command
+    # `/up` means `/db:up` where nothing else has that name.
+    for command in [*commands.values()]:
+        commands.setdefault(command.name.rpartition(":")[2], command)
+    return CustomCommands(commands, tuple(problems))
 
 
-async def expanded(
-    custom: Custom,
+async def expand_command(
+    command: CustomCommand,
     arguments: str,
     run: Callable[[str], Awaitable[str]],
     read: Callable[[str], Awaitable[str | None]],
 ) -> str:
-    """Return the prompt that a command stands for."""
+    """Return the prompt that a command expands to."""
     words = [next(group for group in match.groups() if group is not None) for match in _WORD.finditer(arguments)]
-    pieces, end, body = [], 0, custom.body
-    for match in _RUN.finditer(body):
-        pieces += [_filled(body[end : match.start()], arguments, words), await run(_filled(match[1], arguments, words))]
+    pieces, end, body = [], 0, command.body
+    # Found in the body, before arguments are put in: an argument must not run a command.
+    for match in _SHELL_COMMAND.finditer(body):
+        pieces += [_fill(body[end : match.start()], arguments, words), await run(_fill(match[1], arguments, words))]
         end = match.end()
-    text = "".join([*pieces, _filled(body[end:], arguments, words)])
-    if arguments.strip() and not _PLACE.search(body):
+    text = "".join([*pieces, _fill(body[end:], arguments, words)])
+    if arguments.strip() and not _PLACEHOLDER.search(body):
         text = f"{text.rstrip()}\n\nARGUMENTS: {arguments.strip()}"
-    for name in mentioned(_RUN.sub(" ", body)):
-        name = _filled(name, arguments, words)
+    for name in find_mentions(_SHELL_COMMAND.sub(" ", body)):
+        name = _fill(name, arguments, words)
         contents = await read(name)
         if contents is not None:
             text = f"{text.rstrip()}\n\nContents of {name}:\n\n{contents}"
     return text.strip()
 
 
-def _filled(text: str, arguments: str, words: list[str]) -> str:
-    """Put arguments in their places, once: what they say themselves stays as it is."""
+def _fill(text: str, arguments: str, words: list[str]) -> str:
+    """Put arguments in place of their placeholders; what looks like one in an argument stays as it is."""
 
     def value(match: re.Match[str]) -> str:
         if match[1] == "ARGUMENTS":
@@ -105,32 +104,23 @@ def _filled(text: str, arguments: str, words: list[str]) -> str:
         number = int(match[1])
         return words[number - 1] if number <= len(words) else ""
 
-    return _PLACE.sub(value, text)
+    return _PLACEHOLDER.sub(value, text)
 
 
-def _read(path: Path, folder: Path, source: str, problems: list[str]) -> Custom | None:
-    names = [*path.relative_to(folder).parts[:-1], path.stem]
+def _read_command(file: DefinitionFile) -> CustomCommand:
+    """Read the command that a file defines; `Unreadable` says what is wrong with it."""
+    names = [*file.path.relative_to(file.folder).parts[:-1], file.path.stem]
     if not all(_NAME.fullmatch(name) for name in names):
-        problems.append(f"no name for a command: `{path}`")
-        return None
-    try:
-        real = path.resolve()
-        if source == "project" and not real.is_relative_to(folder.resolve()):
-            problems.append(f"the command `{path}` leads out of its folder")
-            return None
-        text = read_whole(real, _LARGEST).decode()
-    except (UnspoolError, OSError, RuntimeError, UnicodeDecodeError):
-        problems.append(f"cannot read the command `{path}`")
-        return None
-    front, body = parted(text)
-    first = next((line.strip("# ") for line in body.splitlines() if line.strip()), "")
-    return Custom(
+        raise Unreadable(f"no name for a command: `{file.path}`")
+    fields, body = file.read("command")
+    first_line = next((line.strip("# ") for line in body.splitlines() if line.strip()), "")
+    return CustomCommand(
         name=":".join(names),
-        source=source,
-        path=path,
+        source=file.source,
+        path=file.path,
         body=body,
-        description=front.get("description", first[:100]),
-        hint=front.get("argument-hint", ""),
-        allowed=tuple(separated(front.get("allowed-tools", "").strip("[]"))),
-        model=front.get("model"),
+        description=fields.get("description", first_line[:100]),
+        hint=fields.get("argument-hint", ""),
+        allowed=tuple(split_rules(fields.get("allowed-tools", "").strip("[]"))),
+        model=fields.get("model"),
     )

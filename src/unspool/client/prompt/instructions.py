@@ -1,59 +1,35 @@
-r"""CLAUDE.md: what people have written down for the model. Folders in, texts out, and how they are worded.
+"""Loads the instructions that users have written for the model (`CLAUDE.md`), and formats them for the system prompt.
 
     <config>/CLAUDE.md                            for all projects
-    CLAUDE.md, .claude/CLAUDE.md                  of the folder worked in and of those above it
+    CLAUDE.md, .claude/CLAUDE.md                  of the working folder and of those above it
     CLAUDE.local.md                               beside them, not shared
-    CLAUDE.md of a folder below                   when a file in it is read (`nested`)
+    CLAUDE.md of a sub-folder                     when a file in it is read (`load_nested_instructions`)
     @path in any of these                         another file, up to five deep
 
 Rules
-  1. A file is read once. What is no text, no regular file, or beyond the limit is left out, and that is said.
+  1. A file is read once. What is no text, no regular file, or beyond the limit is left out, and that is reported.
   2. A folder that is not trusted imports nothing that lies outside it; a trusted one imports prose, and never from a
-     place that is guarded. Links count by where they lead.
+     protected folder. Symbolic links count by where they lead.
   3. Of the folders above only files of the user, or of root, are read: `/tmp/CLAUDE.md` may be anybody's.
-  4. Instructions are words: they allow nothing.
-
-[merged: mentions.py] The files that a text names with `@`: a text in, the names out. Pure.
-
-Rules
-  1. Only what begins a word counts, so an address of mail is none, and what stands in code is none either.
-  2. Marks that end a sentence do not belong to a name. A space inside one is written `\\ `.
+  4. Instructions are text: they allow nothing.
 """
 
 from __future__ import annotations
 
 import os
-import re
 import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from unspool.client.prompt.text.markdown import find_mentions
 from unspool.errors import UnspoolError
-from unspool.files.open import read_whole
+from unspool.files import read_whole
 
-_FENCED = re.compile(r"^ {0,3}(`{3,}|~{3,}).*?(?:^ {0,3}\1[`~]*[ \t]*$|\Z)", re.MULTILINE | re.DOTALL)
-_SPAN = re.compile(r"(`+)(?!`).*?(?<!`)\1(?!`)", re.DOTALL)
-_MENTION = re.compile(r"(?:^|(?<=[\s(\"']))@((?:\\ |[^\s\\`\"'()<>|])+)")
-
-
-def mentioned(text: str) -> list[str]:
-    """Return the names in the order they come, each once.
-
-    >>> mentioned("See @docs/a.md, not me@home.org or `@code`.")
-    ['docs/a.md']
-    """
-    plain = _SPAN.sub(" ", _FENCED.sub("", text))
-    names = (match[1].replace("\\ ", " ").rstrip(".,;:!?") for match in _MENTION.finditer(plain))
-    return list(dict.fromkeys(name for name in names if name))
-
-
-DEEPEST = 5
-LONGEST = 40_000
-"""Characters of one file."""
-LIMIT = 120_000
-"""Characters of all."""
-_LARGEST = 1024 * 1024
+MAX_IMPORT_DEPTH = 5
+MAX_FILE_CHARACTERS = 40_000
+MAX_TOTAL_CHARACTERS = 120_000
+_MAX_FILE_BYTES = 1024 * 1024
 _NAMES = ("CLAUDE.md", ".claude/CLAUDE.md", "CLAUDE.local.md")
 _PROSE = frozenset({".md", ".markdown", ".txt", ".mdc", ".rst"})
 _PRIVATE = frozenset({".ssh", ".gnupg", ".aws", ".kube", ".git", ".docker"})
@@ -66,7 +42,7 @@ _KINDS = {
 
 
 class Instruction(NamedTuple):
-    """A file and what is in it."""
+    """A file with instructions."""
 
     path: Path
     kind: str
@@ -74,82 +50,83 @@ class Instruction(NamedTuple):
     text: str
 
 
-class Found(NamedTuple):
-    """All that was found."""
+class Instructions(NamedTuple):
+    """The instructions that were loaded, and the files that were not."""
 
     texts: tuple[Instruction, ...] = ()
     problems: tuple[str, ...] = ()
 
     @property
     def paths(self) -> frozenset[Path]:
-        """The files, by where they really are."""
-        return frozenset(one.path for one in self.texts)
+        """The real paths of the files."""
+        return frozenset(instruction.path for instruction in self.texts)
 
 
-class Scope(NamedTuple):
-    """Where instructions are looked for."""
+class InstructionScope(NamedTuple):
+    """The folders that instructions are loaded from."""
 
     root: Path
     config: Path
     home: Path | None = None
     trusted: bool = False
-    limit: int = LIMIT
-    """Characters of all of them together."""
+    limit: int = MAX_TOTAL_CHARACTERS
+    """The most characters of all instructions together."""
 
 
-def of(scope: Scope) -> Found:
-    """Return the instructions that hold from the beginning, the farthest first."""
-    gathering = _Gathering(scope)
-    gathering.take(scope.config / "CLAUDE.md", "user")
+def load_instructions(scope: InstructionScope) -> Instructions:
+    """Load the instructions that a session begins with, the farthest first."""
+    loader = _Loader(scope)
+    loader.load(scope.config / "CLAUDE.md", "user")
     root = scope.root.resolve()
     for folder in (*reversed(root.parents), root):
         for name in _NAMES:
             path = folder / name
-            if path.parent.resolve() != scope.config.resolve() and (folder == root or _is_ours(path)):
-                gathering.take(path, "local" if name == "CLAUDE.local.md" else "project")
-    return gathering.found()
+            # In the home folder `.claude` is the config folder: its `CLAUDE.md` is loaded already, as the user's.
+            if path.parent.resolve() != scope.config.resolve() and (folder == root or _is_own_file(path)):
+                loader.load(path, "local" if name == "CLAUDE.local.md" else "project")
+    return loader.result()
 
 
-def nested(scope: Scope, file: Path, known: frozenset[Path]) -> Found:
-    """Return the instructions of the folders between the one worked in and a file that was read, if they are new."""
-    root, place = scope.root.resolve(), file.resolve()
-    gathering = _Gathering(scope, known)
-    if place.is_relative_to(root):
-        between = [folder for folder in reversed(place.parents) if folder.is_relative_to(root) and folder != root]
+def load_nested_instructions(scope: InstructionScope, file: Path, known: frozenset[Path]) -> Instructions:
+    """Load the instructions of the folders between the working folder and a file that was read, if they are new."""
+    root, target = scope.root.resolve(), file.resolve()
+    loader = _Loader(scope, known)
+    if target.is_relative_to(root):
+        between = [folder for folder in reversed(target.parents) if folder.is_relative_to(root) and folder != root]
         for folder in between:
             for name in _NAMES:
-                gathering.take(folder / name, "local" if name == "CLAUDE.local.md" else "project")
-    return gathering.found()
+                loader.load(folder / name, "local" if name == "CLAUDE.local.md" else "project")
+    return loader.result()
 
 
-def worded(found: Found) -> str:
-    """Return instructions as the model is told them; nothing if there are none."""
-    if not found.texts:
+def format_instructions(instructions: Instructions) -> str:
+    """Return instructions as a section of the system prompt; an empty text if there are none."""
+    if not instructions.texts:
         return ""
     start = (
         "# Instructions\nThe user and the project have written these down. Follow them exactly, also where they differ"
         " from what you would do by default. They grant no permissions."
     )
-    texts = [f"Contents of {one.path} ({_KINDS[one.kind]}):\n\n{one.text.strip()}" for one in found.texts]
+    texts = [f"Contents of {each.path} ({_KINDS[each.kind]}):\n\n{each.text.strip()}" for each in instructions.texts]
     return "\n\n".join([start, *texts])
 
 
-class _Gathering:
-    """What has been taken so far."""
+class _Loader:
+    """Loads files and what they import, up to the limit."""
 
-    def __init__(self, scope: Scope, known: frozenset[Path] = frozenset()) -> None:
+    def __init__(self, scope: InstructionScope, known: frozenset[Path] = frozenset()) -> None:
         self._scope = scope
         self._known = set(known)
         self._texts: list[Instruction] = []
         self._problems: list[str] = []
-        self._left = scope.limit
+        self._remaining = scope.limit
 
-    def found(self) -> Found:
-        """Return it."""
-        return Found(tuple(self._texts), tuple(self._problems))
+    def result(self) -> Instructions:
+        """Return what was loaded."""
+        return Instructions(tuple(self._texts), tuple(self._problems))
 
-    def take(self, path: Path, kind: str, depth: int = 0, owner: str | None = None) -> None:
-        """Take a file, if it is there, and what it imports."""
+    def load(self, path: Path, kind: str, depth: int = 0, owner: str | None = None) -> None:
+        """Load a file, if it exists, and what it imports."""
         owner = owner or kind
         try:
             real = path.resolve(strict=True)
@@ -157,44 +134,45 @@ class _Gathering:
                 return
         except (OSError, RuntimeError):
             return
+        # Known before it is read: two files may import each other.
         self._known.add(real)
         if not self._may_read(real, owner):
             self._problems.append(f"`{real}` is outside the folder and was not read")
             return
-        text = self._text(real)
+        text = self._read_text(real)
         if text is None:
             return
         self._texts.append(Instruction(real, kind, text))
-        if depth < DEEPEST:
+        if depth < MAX_IMPORT_DEPTH:
             for imported in self._imports(text, path.parent):
-                self.take(imported, "import", depth + 1, owner)
+                self.load(imported, "import", depth + 1, owner)
 
     def _may_read(self, real: Path, owner: str) -> bool:
-        """Tell whether a file may be read for somebody: the user's own words may name any file."""
+        """Tell whether a file may be read: the user's own instructions may import any file."""
         root = self._scope.root.resolve()
         if owner == "user" or real.is_relative_to(root) or (real.name in _NAMES and real.parent in root.parents):
             return True
+        # Prose only: a `CLAUDE.md` that imports a key file would send it to the model.
         is_prose = real.suffix.lower() in _PROSE and _PRIVATE.isdisjoint(part.lower() for part in real.parts)
         return self._scope.trusted and is_prose
 
-    def _text(self, real: Path) -> str | None:
+    def _read_text(self, real: Path) -> str | None:
         try:
-            text = read_whole(real, _LARGEST).decode()
+            text = read_whole(real, _MAX_FILE_BYTES).decode()
         except (UnspoolError, OSError, UnicodeDecodeError):
-            self._problems.append(f"`{real}` is no text that can be read")
-            return None
+            text = "\0"
         if "\0" in text:
             self._problems.append(f"`{real}` is no text that can be read")
             return None
-        room = min(LONGEST, self._left)
-        if len(text) > room:
-            self._problems.append(f"`{real}` is too long: {room:,} of {len(text):,} characters are used")
-            text = text[:room]
-        self._left -= len(text)
+        limit = min(MAX_FILE_CHARACTERS, self._remaining)
+        if len(text) > limit:
+            self._problems.append(f"`{real}` is too long: {limit:,} of {len(text):,} characters are used")
+            text = text[:limit]
+        self._remaining -= len(text)
         return text or None
 
     def _imports(self, text: str, folder: Path) -> Iterator[Path]:
-        for name in mentioned(text):
+        for name in find_mentions(text):
             if name.startswith("~/"):
                 if self._scope.home is not None:
                     yield self._scope.home / name[2:]
@@ -202,7 +180,7 @@ class _Gathering:
                 yield folder / name
 
 
-def _is_ours(path: Path) -> bool:
+def _is_own_file(path: Path) -> bool:
     try:
         return path.stat().st_uid in (os.getuid(), 0)
     except OSError:

@@ -1,7 +1,7 @@
-"""What lines say: a thing that happened in, the fields of its line out, in the program's order. Pure.
+"""Builds the records that the client writes, with their fields in the order of Claude Code. Pure.
 
-The envelope (`parentUuid`, `cwd`, `sessionId`, … `uuid`, `timestamp`) is the writer's. Wordings are the program's own
-(2.1.29), so that every version knows them again.
+The envelope (`parentUuid`, `cwd`, `sessionId`, … `uuid`, `timestamp`) is added by the writer. The wordings are those of
+Claude Code 2.1.29, so that every version recognizes them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ Json: TypeAlias = dict[str, Any]
 INTERRUPTED = "[Request interrupted by user]"
 INTERRUPTED_FOR_TOOLS = "[Request interrupted by user for tool use]"
 INTERRUPTED_CALL = "Interrupted by user"
-"""The result of a call that was made and not begun when the answer was interrupted."""
+"""The result of a tool call that had not begun when the response was interrupted."""
 _REJECTED = (
     "The user doesn't want to proceed with this tool use. The tool use was rejected (eg. if it was a file edit, the "
     "new_string was NOT written to the file). "
@@ -45,29 +45,32 @@ _NOTHING_USED: Json = {
 }
 
 
-def user(content: str | list[Json], **more: Any) -> Json:
-    """Something in the user's name."""
+def user_record(content: str | list[Json], **more: Any) -> Json:
+    """Return a message of the user."""
     return {"type": "user", "message": {"role": "user", "content": content}, **more}
 
 
-def meta(content: str | list[Json]) -> Json:
-    """Something the client says in the user's name."""
-    return user(content, isMeta=True)
+def meta_record(content: str | list[Json]) -> Json:
+    """Return a message that the client adds in the user's name."""
+    return user_record(content, isMeta=True)
 
 
-def result(call_id: str, content: str | list[Json], *, is_error: bool, structured: Any, source: str | None) -> Json:
-    """What came of a call."""
+def tool_result_record(
+    call_id: str, content: str | list[Json], *, is_error: bool, structured: Any, source: str | None
+) -> Json:
+    """Return the result of a tool call."""
     block: Json = {"tool_use_id": call_id, "type": "tool_result", "content": content}
     if is_error:
         block["is_error"] = True
     more: Json = {} if structured is None else {"toolUseResult": structured}
     if source is not None:
         more["sourceToolAssistantUUID"] = source
-    return user([block], **more)
+    return user_record([block], **more)
 
 
-def answer(head: Json, content: list[Json], request_id: str | None) -> Json:
-    """A block of an answer; none: only what the answer used and why it ended."""
+# A line for each block, as Claude Code writes them: readers join the lines with the same `message.id`.
+def assistant_record(head: Json, content: list[Json], request_id: str | None) -> Json:
+    """Return blocks of a response; without blocks: only its usage and stop reason."""
     message = {
         "model": head.get("model"),
         "id": head.get("id"),
@@ -81,8 +84,8 @@ def answer(head: Json, content: list[Json], request_id: str | None) -> Json:
     return {"message": message, **({"requestId": request_id} if request_id else {}), "type": "assistant"}
 
 
-def synthetic(id: str, text: str, **more: Any) -> Json:
-    """Something the client says in the model's name."""
+def synthetic_record(id: str, text: str, **more: Any) -> Json:
+    """Return a message that the client adds in the model's name."""
     message = {
         "id": id,
         "container": None,
@@ -98,30 +101,30 @@ def synthetic(id: str, text: str, **more: Any) -> Json:
     return {"type": "assistant", "message": message, **more}
 
 
-def api_failure(id: str, text: str, kind: str | None) -> Json:
-    """What the API said instead of an answer."""
-    return synthetic(id, text, **({"error": kind} if kind else {}), isApiErrorMessage=True)
+def api_failure_record(id: str, text: str, kind: str | None) -> Json:
+    """Return the error that the API sent instead of a response."""
+    return synthetic_record(id, text, **({"error": kind} if kind else {}), isApiErrorMessage=True)
 
 
-def system(subtype: str, content: str | None = None, **more: Any) -> Json:
-    """A note of the client's in the conversation."""
-    said = {} if content is None else {"content": content}
-    return {"type": "system", "subtype": subtype, **said, **more, "isMeta": False}
+def system_record(subtype: str, content: str | None = None, **more: Any) -> Json:
+    """Return a note of the client in the conversation."""
+    text = {} if content is None else {"content": content}
+    return {"type": "system", "subtype": subtype, **text, **more, "isMeta": False}
 
 
-def api_error(words: str, status: int | None, seconds: float, attempt: int, most: int) -> Json:
-    """A request that will be asked again."""
-    error = {"status": status, "message": words} if status is not None else {"message": words}
-    times = {"retryInMs": round(seconds * 1000, 1), "retryAttempt": attempt, "maxRetries": most}
+def api_error_record(message: str, status: int | None, seconds: float, attempt: int, max_retries: int) -> Json:
+    """Return the error after which a request is sent again."""
+    error = {"status": status, "message": message} if status is not None else {"message": message}
+    times = {"retryInMs": round(seconds * 1000, 1), "retryAttempt": attempt, "maxRetries": max_retries}
     return {"type": "system", "subtype": "api_error", "level": "error", "error": error, **times}
 
 
-def progress(call_id: str, name: str, data: Json) -> Json:
-    """Something to show of a call that runs."""
+def progress_record(call_id: str, name: str, data: Json) -> Json:
+    """Return the progress of a running tool call."""
     return {"type": "progress", "data": data, "toolUseID": name, "parentToolUseID": call_id}
 
 
-def snapshot(message: str, prompt: str, files: Json, time: str, *, update: bool) -> Json:
-    """Which files are kept, as they were before a prompt."""
+def snapshot_record(message: str, prompt: str, files: Json, time: str, *, update: bool) -> Json:
+    """Return a snapshot of the backups of all tracked files, as they were before a prompt."""
     held = {"messageId": prompt, "trackedFileBackups": files, "timestamp": time}
     return {"type": "file-history-snapshot", "messageId": message, "snapshot": held, "isSnapshotUpdate": update}

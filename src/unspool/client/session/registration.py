@@ -1,13 +1,13 @@
-"""That somebody works here: `sessions/<pid>.json`, as the program registers its processes.
+"""Registers this process as working on a session, and says what a session is named after: git branch and slug.
 
-So lists show the session as running, and neither an editor nor a second client writes into it meanwhile.
+The process is registered in `sessions/<pid>.json`, as Claude Code does: lists show the session as running, and neither
+an editor nor a second client writes into it meanwhile.
 
 Rules
-  1. It is a help, nothing depends on it: where it cannot be written, nothing is said.
-
-[merged: branch.py] The git branch of a folder: read from `.git/HEAD`, without git.
-
-[merged: slug.py] A name for a session that people can say: adjective-verb-noun, as `slug` on its lines and its plan's file name.
+  1. Nothing depends on the registration: if it cannot be written, nothing is reported.
+  2. The git branch is read from `.git/HEAD`, without starting git.
+  3. A slug is a name that people can say (adjective-verb-noun): `slug` on the session's lines, and the file name of
+     its plan.
 """
 
 from __future__ import annotations
@@ -21,42 +21,46 @@ from pathlib import Path
 
 import msgspec
 
-from unspool.client.protocols import Choice, Permit, Person, Ruling, Wish
-from unspool.client.session.writer import FORMAT_VERSION, make_folder, spelled
+from unspool.client.protocols import (
+    PermissionAnswer,
+    PermissionRequest,
+    RuleDecision,
+    UserInterface,
+    UserQuestion,
+)
+from unspool.client.session.writer import FORMAT_VERSION, replace_surrogates, write_private_file
+from unspool.errors import Unwritable
+
+_MAX_GIT_FILE = 4096
 
 
-class Presence:
-    """The entry of this process."""
+class SessionRegistration:
+    """The entry of this process in `sessions/`."""
 
     def __init__(self, config: Path, session_id: str, cwd: Path, clock: Callable[[], datetime]) -> None:
         self._path = config / "sessions" / f"{os.getpid()}.json"
         self._clock = clock
-        self._about = {
+        self._fields = {
             "pid": os.getpid(),
             "sessionId": session_id,
-            "cwd": spelled(str(cwd)),
+            "cwd": replace_surrogates(str(cwd)),
             "startedAt": self._now(),
-            **_born(),
+            **_process_start(),
             "version": FORMAT_VERSION,
             "kind": "interactive",
             "entrypoint": "unspool",
         }
 
-    def tell(self, status: str, waiting_for: str | None = None) -> None:
-        """Say what is going on: `idle`, `busy`, or `waiting` for something."""
-        waits = {} if waiting_for is None else {"waitingFor": waiting_for}
+    def write_status(self, status: str, waiting_for: str | None = None) -> None:
+        """Write what the session does: `idle`, `busy`, or `waiting` for something."""
+        waiting = {} if waiting_for is None else {"waitingFor": waiting_for}
         now = self._now()
-        about = {**self._about, "status": status, **waits, "updatedAt": now, "statusUpdatedAt": now}
-        with suppress(OSError):
-            make_folder(self._path.parent)
-            beside = self._path.with_suffix(".json.new")
-            descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(msgspec.json.encode(about))
-            beside.replace(self._path)
+        entry = {**self._fields, "status": status, **waiting, "updatedAt": now, "statusUpdatedAt": now}
+        with suppress(Unwritable):
+            write_private_file(self._path, msgspec.json.encode(entry))
 
-    def end(self) -> None:
-        """Take the entry away."""
+    def remove(self) -> None:
+        """Remove the entry."""
         with suppress(OSError):
             self._path.unlink()
 
@@ -64,67 +68,65 @@ class Presence:
         return round(self._clock().timestamp() * 1000)
 
 
-class Announced:
-    """A person of whom it is said when they are waited for."""
+class AnnouncedUser:
+    """A user interface that registers the session as waiting while it asks."""
 
-    def __init__(self, person: Person, presence: Presence) -> None:
-        self._person = person
-        self._presence = presence
+    def __init__(self, user: UserInterface, registration: SessionRegistration) -> None:
+        self._user = user
+        self._registration = registration
 
-    async def permit(self, wish: Wish, ruling: Ruling) -> Permit:
-        """Ask whether a call may be made."""
+    async def ask_permission(self, request: PermissionRequest, decision: RuleDecision) -> PermissionAnswer:
+        """Ask whether a tool call may run."""
         with self._waiting("permission prompt"):
-            return await self._person.permit(wish, ruling)
+            return await self._user.ask_permission(request, decision)
 
-    async def choose(self, choices: tuple[Choice, ...]) -> dict[str, str] | None:
-        """Ask which answers are meant."""
+    async def ask_questions(self, questions: tuple[UserQuestion, ...]) -> dict[str, str] | None:
+        """Ask questions of the model."""
         with self._waiting("input needed"):
-            return await self._person.choose(choices)
+            return await self._user.ask_questions(questions)
 
-    async def approve(self, plan: str) -> Permit:
-        """Ask whether a plan is good."""
+    async def approve_plan(self, plan: str) -> PermissionAnswer:
+        """Ask whether a plan is approved."""
         with self._waiting("permission prompt"):
-            return await self._person.approve(plan)
+            return await self._user.approve_plan(plan)
 
     @contextmanager
-    def _waiting(self, what: str) -> Iterator[None]:
-        self._presence.tell("waiting", what)
+    def _waiting(self, reason: str) -> Iterator[None]:
+        self._registration.write_status("waiting", reason)
         try:
             yield
         finally:
-            self._presence.tell("busy")
+            self._registration.write_status("busy")
 
 
-def _born() -> dict[str, str]:
-    """Return when this process began, in clock ticks since boot, where the system tells."""
+def _process_start() -> dict[str, str]:
+    """Return when this process began, in clock ticks since boot, where the system has `/proc`."""
     try:
         fields = Path("/proc/self/stat").read_text(errors="replace").rpartition(")")[2].split()
     except OSError:
         return {}
+    # Field 22 of proc(5). The name of the program, field 2, may hold spaces and brackets: hence the last `)`.
     return {"procStart": fields[19]} if len(fields) > 19 else {}
 
 
-_LARGEST = 4096
-
-
-def branch(folder: Path) -> str:
-    """Return the branch that is checked out; `HEAD` if none is, nothing outside of a repository."""
-    for place in (folder, *folder.parents):
-        words = _head(place / ".git")
-        if words is not None:
-            return words.removeprefix("ref: refs/heads/") if words.startswith("ref: refs/heads/") else "HEAD"
+def git_branch(folder: Path) -> str:
+    """Return the branch that is checked out; `HEAD` if none is, an empty text outside of a repository."""
+    for parent in (folder, *folder.parents):
+        head = _read_head(parent / ".git")
+        if head is not None:
+            return head.removeprefix("ref: refs/heads/") if head.startswith("ref: refs/heads/") else "HEAD"
     return ""
 
 
-def _head(git: Path) -> str | None:
-    """Return what `HEAD` says; in a worktree `.git` is a file that names the folder."""
+def _read_head(git: Path) -> str | None:
+    """Return the content of `HEAD`; in a worktree `.git` is a file that names the folder."""
     try:
         if git.is_file():
-            named = git.read_bytes()[:_LARGEST].decode(errors="replace").strip()
-            if not named.startswith("gitdir: "):
+            link = git.read_bytes()[:_MAX_GIT_FILE].decode(errors="replace").strip()
+            if not link.startswith("gitdir: "):
                 return None
-            git = git.parent / named.removeprefix("gitdir: ")
-        return (git / "HEAD").read_bytes()[:_LARGEST].decode(errors="replace").strip()
+            git = git.parent / link.removeprefix("gitdir: ")
+        return (git / "HEAD").read_bytes()[:_MAX_GIT_FILE].decode(errors="replace").strip()
     except OSError:
         return None
 
@@ -157,11 +159,11 @@ violet walnut willow wren zephyr
 """
 
 
-def slug(session_id: str) -> str:
-    """Return the name that goes with an id."""
+def session_slug(session_id: str) -> str:
+    """Return the name that belongs to a session id."""
     number = int.from_bytes(hashlib.sha256(session_id.encode()).digest()[:12], "big")
     words = []
-    for choice in (_ADJECTIVES.split(), _VERBS.split(), _NOUNS.split()):
-        number, place = divmod(number, len(choice))
-        words.append(choice[place])
+    for choices in (_ADJECTIVES.split(), _VERBS.split(), _NOUNS.split()):
+        number, at = divmod(number, len(choices))
+        words.append(choices[at])
     return "-".join(words)

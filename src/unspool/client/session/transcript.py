@@ -1,17 +1,15 @@
-"""What happens in a conversation, kept: on disk line by line, in memory as what will be sent. Both or neither.
+"""Records a conversation: on disk line by line, and in memory as the messages of the next request.
 
 Rules
-  1. First the line, then the memory: what could not be written was not said.
-  2. Each answer has an id that no other has, and each call too, whatever a server makes of them.
-  3. What an answer used stands on its last line. If it was known too late, on one more line without content.
+  1. First the line on disk, then the memory: what could not be written was not said.
+  2. Each response and each tool call has an id that no other has, whatever a server sends.
+  3. The usage of a response stands on its last line. If it came too late for that, on one more line without content.
 
-[merged: conversation.py] What will be sent, as it grows: words, blocks and results in, messages out. What `graph/context/build.py` reads from disk.
-
-Rules
-  1. What the user's side says in a row is one message; two texts that meet have a line end between them.
-  2. The blocks of an answer are one message, calls last. One that says nothing but its thinking is not sent.
-  3. Nothing that was added is changed later, so that what the API has cached stays.
-  4. What the system said last stays last: an answer follows it, not the user's words.
+Rules for the messages in memory; `graph/context/build.py` makes the same of the lines on disk
+  4. Consecutive messages of the user are one message; two texts that meet have a line end between them.
+  5. The blocks of a response are one message, tool calls last. A response of nothing but thinking is not sent.
+  6. Nothing that was added is changed later, so that what the API has cached stays valid.
+  7. A system message at the end stays at the end: a response follows it, not the user's text.
 """
 
 from __future__ import annotations
@@ -19,282 +17,287 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
 
-from unspool.client.session import records as lines
-from unspool.client.session.writer import Writer
-from unspool.client.tools.base import Outcome
+from unspool.client.session import records
+from unspool.client.session.writer import SessionWriter
+from unspool.client.tool_result import ToolOutcome
 
 Json: TypeAlias = dict[str, Any]
 
-THINKING = frozenset({"thinking", "redacted_thinking"})
+THINKING_TYPES = frozenset({"thinking", "redacted_thinking"})
+_MAX_RETRIES = 10
+"""`maxRetries` of `api_error` lines."""
 
 
-class Conversation:
-    """The messages of one conversation."""
+class MessageList:
+    """The messages of the next request."""
 
     def __init__(self, messages: Iterable[Json] = ()) -> None:
         self.messages: list[Json] = [*messages]
-        self._answering: str | None = None
+        self._response_id: str | None = None
+        """The response whose blocks are being added."""
 
-    def hear(self, content: str | list[Json]) -> None:
-        """Add what the user's side says."""
-        self._answering = None
-        blocks = [block for block in as_blocks(content) if says_something(block)]
+    def add_user(self, content: str | list[Json]) -> None:
+        """Add content in the user's name."""
+        self._response_id = None
+        blocks = [block for block in to_blocks(content) if is_sendable(block)]
         if not blocks:
             return
         messages = self.messages
-        after = [messages.pop()] if messages and messages[-1]["role"] == "system" else []
+        system = [messages.pop()] if messages and messages[-1]["role"] == "system" else []
         last = messages[-1] if messages else None
         if last is None or last["role"] != "user":
-            messages += [{"role": "user", "content": blocks}, *after]
+            messages += [{"role": "user", "content": blocks}, *system]
             return
-        said = [*last["content"]]
-        if said[-1].get("type") == "text" and blocks[0].get("type") == "text":
-            said[-1] = {**said[-1], "text": said[-1]["text"] + "\n"}
-        messages[-1:] = [{"role": "user", "content": [*said, *blocks]}, *after]
+        earlier = [*last["content"]]
+        # As `graph/context/build.py` joins them: a resumed session must send the same bytes, or the cache misses.
+        if earlier[-1].get("type") == "text" and blocks[0].get("type") == "text":
+            earlier[-1] = {**earlier[-1], "text": earlier[-1]["text"] + "\n"}
+        messages[-1:] = [{"role": "user", "content": [*earlier, *blocks]}, *system]
 
-    def say(self, id: str, block: Json) -> None:
-        """Add a block of an answer."""
-        if not says_something(block):
+    def add_block(self, response_id: str, block: Json) -> None:
+        """Add a block of a response."""
+        if not is_sendable(block):
             return
-        if self._answering != id:
-            self._answering = id
+        if self._response_id != response_id:
+            self._response_id = response_id
             self.messages.append({"role": "assistant", "content": [block]})
             return
         content: list[Json] = self.messages[-1]["content"]
-        place = len(content)
+        at = len(content)
         if block.get("type") != "tool_use":
-            while place and content[place - 1].get("type") == "tool_use":
-                place -= 1
-        content.insert(place, block)
+            while at and content[at - 1].get("type") == "tool_use":
+                at -= 1
+        content.insert(at, block)
 
-    def settle(self) -> None:
-        """End an answer: one that says nothing is forgotten."""
-        if self._answering is not None and all(block["type"] in THINKING for block in self.messages[-1]["content"]):
+    def end_response(self) -> None:
+        """End a response; drop it if it holds nothing but thinking."""
+        if self._response_id is not None and all(
+            block["type"] in THINKING_TYPES for block in self.messages[-1]["content"]
+        ):
             self.messages.pop()
-        self._answering = None
+        self._response_id = None
 
-    def become(self, messages: Iterable[Json]) -> None:
-        """Be another conversation from now on: after a compaction, a way back, another model."""
+    def replace(self, messages: Iterable[Json]) -> None:
+        """Continue with other messages: after a compaction, a rewind, a change of the model."""
         self.messages = [*messages]
-        self._answering = None
-
-    def without_thinking(self) -> None:
-        """Forget what was thought: another model goes on."""
-        kept = []
-        for message in self.messages:
-            content = [block for block in message["content"] if block.get("type") not in THINKING]
-            if content:
-                kept.append({**message, "content": content})
-        self.become(kept)
+        self._response_id = None
 
 
-def as_blocks(content: str | list[Json]) -> list[Json]:
-    """Return content as blocks."""
+def drop_thinking(messages: Iterable[Json]) -> list[Json]:
+    """Return messages without thinking blocks, and without the messages that had nothing else."""
+    kept = []
+    for message in messages:
+        content = [block for block in message["content"] if block.get("type") not in THINKING_TYPES]
+        if content:
+            kept.append({**message, "content": content})
+    return kept
+
+
+def to_blocks(content: str | list[Json]) -> list[Json]:
+    """Return content as a list of blocks."""
     return [{"type": "text", "text": content}] if isinstance(content, str) else [*content]
 
 
 def text_of(content: str | list[Json]) -> str:
-    """Return the words of a content."""
+    """Return the texts in a content."""
     if isinstance(content, str):
         return content
     return "\n".join(str(block.get("text", "")) for block in content if block.get("type") == "text")
 
 
-def says_something(block: Json) -> bool:
-    """Tell a block from a blank text, which the API refuses."""
+def is_sendable(block: Json) -> bool:
+    """Tell whether the API takes a block: it refuses a blank text."""
     return block.get("type") != "text" or bool(str(block.get("text", "")).strip())
 
 
 class Transcript:
-    """One conversation: a session's, or an agent's."""
+    """The conversation of one agent: of a session, or of a subagent."""
 
-    def __init__(self, writer: Writer, conversation: Conversation, new_id: Callable[[], str]) -> None:
+    def __init__(
+        self, writer: SessionWriter, conversation: MessageList, new_id: Callable[[], str], taken_ids: Iterable[str] = ()
+    ) -> None:
         self.writer = writer
         self.conversation = conversation
         self.new_id = new_id
         self.prompt_uuid: str | None = None
         """The line of the last prompt."""
-        self._taken: set[str] = set()
-        """Ids of answers and calls so far."""
-        self._sources: dict[str, str] = {}
-        """Calls, and the lines they stand on."""
-        self._open: list[str] = []
-        """Calls that have no result yet."""
-        self._used: Json | None = None
-        """What the last line of the answer says was used."""
-        self._progress = 0
-        self._before: tuple[str | None, list[Json], int] = (None, [], -1)
-        """What the last prompt hangs on, what was said before it, and how often it had begun anew."""
+        self._taken_ids: set[str] = {*taken_ids}
+        """The ids of responses and tool calls so far."""
+        self._call_lines: dict[str, str] = {}
+        """The lines of tool calls, by call id."""
+        self._open_calls: list[str] = []
+        """Tool calls without a result."""
+        self._written_usage: Json | None = None
+        """Usage and stop reason as the last line of the response has them."""
+        self._progress_lines = 0
+        self._before_prompt: tuple[str | None, list[Json], int] = (None, [], -1)
+        """The parent of the last prompt, the messages before it, and how many boundaries there were."""
 
-    def know(self, ids: Iterable[str]) -> None:
-        """Take note of answers and calls that a session has already."""
-        self._taken.update(ids)
-
-    def prompt(self, content: str | list[Json], *, uuid: str | None = None, **fields: Any) -> str:
-        """Write what somebody asks for; return its line's id."""
-        self.close_calls(lines.INTERRUPTED_CALL)  # if the disk was full, they could not be answered
-        self._before = self.writer.parent, [*self.conversation.messages], self.writer.beginnings
-        self.prompt_uuid = self._hear(lines.user(content, **fields), content, uuid)
+    def write_prompt(self, content: str | list[Json], **fields: Any) -> str:
+        """Write a prompt; return its uuid."""
+        # Only after the disk was full there are open calls here: their results could not be written then.
+        self.close_open_calls(records.INTERRUPTED_CALL)
+        self._before_prompt = self.writer.parent, [*self.conversation.messages], self.writer.boundaries
+        self.prompt_uuid = self.write_user(content, **fields)
         return self.prompt_uuid
 
-    def said(self, content: str | list[Json], **fields: Any) -> str:
-        """Write something more in the user's name: words typed meanwhile, a notification."""
-        return self._hear(lines.user(content, **fields), content)
+    def write_user(self, content: str | list[Json], **fields: Any) -> str:
+        """Write content in the user's name: text typed during the turn, a notification; return its uuid."""
+        return self._write_user_record(records.user_record(content, **fields), content)
 
-    def meta(self, content: str | list[Json]) -> str:
-        """Write something that the client says in the user's name."""
-        return self._hear(lines.meta(content), content)
+    def write_meta(self, content: str | list[Json]) -> str:
+        """Write content that the client adds in the user's name; return its uuid."""
+        return self._write_user_record(records.meta_record(content), content)
 
-    def begin_answer(self, head: Json) -> Json:
-        """Return the head of an answer with an id of its own."""
-        given = head.get("id")
-        id = given if isinstance(given, str) and given and given not in self._taken else f"msg_{self._short()}"
-        self._taken.add(id)
-        self._used = None
-        return {**head, "id": id}
+    def begin_response(self, head: Json) -> str:
+        """Return a unique id for a response: the server's, if no other response has it."""
+        id = head.get("id")
+        if not isinstance(id, str) or not id or id in self._taken_ids:
+            id = f"msg_{self._short_id()}"
+        self._taken_ids.add(id)
+        self._written_usage = None
+        return id
 
-    def identified(self, block: Json) -> Json:
-        """Return a block of an answer; a call with an id of its own."""
+    def with_unique_id(self, block: Json) -> Json:
+        """Return a block of a response; a tool call gets another id if its own is taken."""
         if block.get("type") != "tool_use":
             return block
-        given = block.get("id")
-        if not isinstance(given, str) or not given or given in self._taken:
-            block = {**block, "id": f"toolu_{self._short()}"}
-        self._taken.add(block["id"])
+        id = block.get("id")
+        if not isinstance(id, str) or not id or id in self._taken_ids:
+            block = {**block, "id": f"toolu_{self._short_id()}"}
+        self._taken_ids.add(block["id"])
         return block
 
-    def block(self, head: Json, block: Json, request_id: str | None) -> str:
-        """Write a block of an answer; return its line's id."""
-        uuid = self.writer.tell(lines.answer(head, [block], request_id))
+    def write_block(self, head: Json, block: Json, request_id: str | None) -> str:
+        """Write a block of a response; return its uuid."""
+        uuid = self.writer.append_message(records.assistant_record(head, [block], request_id))
         if block.get("type") == "tool_use":
-            self._sources[block["id"]] = uuid
-            self._open.append(block["id"])
-        self._used = _account(head)
-        self.conversation.say(head["id"], block)
+            self._call_lines[block["id"]] = uuid
+            self._open_calls.append(block["id"])
+        self._written_usage = _usage_of(head)
+        self.conversation.add_block(head["id"], block)
         return uuid
 
-    def end_answer(self, head: Json, request_id: str | None) -> None:
-        """Write what an answer used, if its last line does not say it. Of one that said nothing there is no line."""
-        if self._used is not None and self._used != _account(head):
-            self.writer.tell(lines.answer(head, [], request_id))
-        self.conversation.settle()
+    def end_response(self, head: Json, request_id: str | None) -> None:
+        """Write the usage of a response, unless its last line has it. A response without blocks gets no line."""
+        if self._written_usage is not None and self._written_usage != _usage_of(head):
+            self.writer.append_message(records.assistant_record(head, [], request_id))
+        self.conversation.end_response()
 
-    def result(self, call_id: str, outcome: Outcome) -> str:
-        """Write what came of a call; return its line's id."""
-        line = lines.result(
+    def write_result(self, call_id: str, outcome: ToolOutcome) -> str:
+        """Write the result of a tool call; return its uuid."""
+        line = records.tool_result_record(
             call_id,
             outcome.content,
             is_error=outcome.is_error,
+            # The files of subagents have no `toolUseResult`: so it was in Claude Code from 2.0.76 to 2.1.63.
             structured=None if self.writer.envelope.agent_id else outcome.result,
-            source=self._sources.get(call_id),
+            source=self._call_lines.get(call_id),
         )
-        uuid = self._hear(line, line["message"]["content"])
-        if call_id in self._open:
-            self._open.remove(call_id)
+        uuid = self._write_user_record(line, line["message"]["content"])
+        if call_id in self._open_calls:
+            self._open_calls.remove(call_id)
         if outcome.extra:
-            self.meta([*outcome.extra])
+            self.write_meta([*outcome.extra])
         return uuid
 
-    def source(self, call_id: str) -> str | None:
-        """Return the line that a call stands on."""
-        return self._sources.get(call_id)
+    def call_line(self, call_id: str) -> str | None:
+        """Return the uuid of the line that holds a tool call."""
+        return self._call_lines.get(call_id)
 
-    def synthetic(self, text: str) -> str:
-        """Write something in the model's name that is sent like an answer."""
-        id = self.new_id()
-        uuid = self.writer.tell(lines.synthetic(id, text))
-        self.conversation.say(id, {"type": "text", "text": text})
-        self.conversation.settle()
-        return uuid
+    def write_api_failure(self, text: str, kind: str | None) -> str:
+        """Write the error that came instead of a response: it is shown, and never sent."""
+        return self.writer.append_message(records.api_failure_record(self.new_id(), text, kind))
 
-    def failed(self, text: str, kind: str | None) -> str:
-        """Write what the API said instead of an answer: it is shown, and never sent."""
-        return self.writer.tell(lines.api_failure(self.new_id(), text, kind))
+    def write_retry(self, reason: str, status: int | None, seconds: float, attempt: int) -> None:
+        """Write that a request is sent again."""
+        self.writer.append_message(records.api_error_record(reason, status, seconds, attempt, _MAX_RETRIES))
 
-    def retried(self, words: str, status: int | None, seconds: float, attempt: int) -> None:
-        """Write that a request is asked again."""
-        self.writer.tell(lines.api_error(words, status, seconds, attempt, 10))
-
-    def progress(self, call_id: str, data: Json) -> None:
-        """Write something to show of a call that runs."""
+    def write_progress(self, call_id: str, data: Json) -> None:
+        """Write the progress of a tool call."""
         kind = str(data.get("type", "tool")).replace("_", "-")
-        self.writer.beside(lines.progress(call_id, f"{kind}-{self._progress}", data))
-        self._progress += 1
+        self.writer.append_beside(records.progress_record(call_id, f"{kind}-{self._progress_lines}", data))
+        self._progress_lines += 1
 
-    def close_calls(self, words: str) -> None:
-        """Answer the calls that will not be run."""
-        for call_id in [*self._open]:
-            self.result(call_id, Outcome(content=words, result=words, is_error=True))
+    def close_open_calls(self, text: str) -> None:
+        """Write an error as the result of each tool call that will not run."""
+        for call_id in [*self._open_calls]:
+            self.write_result(call_id, ToolOutcome(content=text, result=text, is_error=True))
 
-    def interrupted(self, *, calls: bool) -> None:
-        """Write the program's own marker of an interrupt."""
-        self.close_calls(lines.INTERRUPTED_CALL)
-        words = lines.INTERRUPTED_FOR_TOOLS if calls else lines.INTERRUPTED
-        self.said([{"type": "text", "text": words}])
+    def write_interrupt(self, *, in_tools: bool) -> None:
+        """Write Claude Code's own marker of an interrupt."""
+        # The API refuses a tool call without a result: each gets one before the marker.
+        self.close_open_calls(records.INTERRUPTED_CALL)
+        text = records.INTERRUPTED_FOR_TOOLS if in_tools else records.INTERRUPTED
+        self.write_user([{"type": "text", "text": text}])
 
-    def retract(self, notice: str) -> None:
-        """Go on from before the last prompt: what was said since is left beside the conversation, and not sent again.
+    def retract_prompt(self, notice: str) -> None:
+        """Continue from before the last prompt: what came since stays in the file as a branch, and is not sent again.
 
         A conversation that has nothing before it begins anew, as after a compaction: every version understands that.
         """
-        parent, messages, beginnings = self._before
-        if beginnings != self.writer.beginnings:  # a compaction came in between: the prompt is part of the summary
-            self.failed(notice, None)
-            return
-        self._open.clear()
-        if parent is not None:
-            self.writer.parent = parent
-            self.failed(notice, None)
-            self.conversation.become(messages)
-            return
-        metadata = {"trigger": "auto", "preTokens": 0}
-        self.boundary(f"The conversation began with something that was not answered: {notice}", metadata)
+        parent, messages, boundaries = self._before_prompt
+        if boundaries != self.writer.boundaries:  # a compaction came in between: the prompt is part of the summary
+            self.write_api_failure(notice, None)
+        elif parent is None:
+            self._open_calls.clear()
+            metadata = {"trigger": "auto", "preTokens": 0}
+            self.write_boundary(f"The conversation began with something that was not answered: {notice}", metadata)
+        else:
+            self._branch_off(parent, notice, messages)
 
-    def go_back(self, parent: str | None, messages: list[Json]) -> None:
-        """Go on from an earlier line: what came after it is a branch from now on."""
-        self._open.clear()
+    def rewind(self, parent: str | None, messages: list[Json]) -> None:
+        """Continue from an earlier line: what came after it becomes a branch."""
         if parent is None:
-            self.boundary("The conversation was taken back to its beginning.", {"trigger": "manual", "preTokens": 0})
-            return
-        self.writer.parent = parent
-        self.failed("The conversation went back to here.", None)  # never sent, and the newest line
-        self.conversation.become(messages)
+            self._open_calls.clear()
+            metadata = {"trigger": "manual", "preTokens": 0}
+            self.write_boundary("The conversation was taken back to its beginning.", metadata)
+        else:
+            self._branch_off(parent, "The conversation went back to here.", messages)
 
-    def boundary(self, summary: str, metadata: Json) -> str:
-        """Write that the conversation goes on from a summary alone; return the summary's line."""
-        uuid = self.writer.begin_again(
-            lines.system("compact_boundary", "Conversation compacted", level="info", compactMetadata=metadata),
-            lines.user(summary, isVisibleInTranscriptOnly=True, isCompactSummary=True),
+    def _branch_off(self, parent: str, notice: str, messages: list[Json]) -> None:
+        self._open_calls.clear()
+        self.writer.parent = parent
+        # A line that is never sent: as the newest one of the file it makes this branch the one that is resumed.
+        self.write_api_failure(notice, None)
+        self.conversation.replace(messages)
+
+    def write_boundary(self, summary: str, metadata: Json) -> str:
+        """Write that the conversation continues from a summary alone; return the uuid of the summary."""
+        boundary = records.system_record(
+            "compact_boundary", "Conversation compacted", level="info", compactMetadata=metadata
         )
-        self.conversation.become([])
-        self.conversation.hear(summary)
+        uuid = self.writer.append_boundary(
+            boundary, records.user_record(summary, isVisibleInTranscriptOnly=True, isCompactSummary=True)
+        )
+        self.conversation.replace([])
+        self.conversation.add_user(summary)
         return uuid
 
-    def queued(self, operation: str, content: str | None = None) -> None:
-        """Write what becomes of words that wait."""
-        said = {} if content is None else {"content": content}
-        head = {"type": "queue-operation", "operation": operation, "timestamp": self.writer.now()}
-        self.writer.note({**head, "sessionId": self.writer.envelope.session_id, **said}, named=False)
+    def write_queue_operation(self, operation: str, content: str | None = None) -> None:
+        """Write what happens to text that the user typed during a turn."""
+        text = {} if content is None else {"content": content}
+        head = {"type": "queue-operation", "operation": operation, "timestamp": self.writer.next_timestamp()}
+        self.writer.append_note({**head, "sessionId": self.writer.envelope.session_id, **text}, named=False)
 
-    def noted(self, subtype: str, content: str) -> None:
-        """Write something the client notes; newer versions send what local commands said."""
-        self.writer.tell(lines.system(subtype, content, level="info"))
-        self.conversation.hear(content)
+    def write_system_note(self, subtype: str, content: str) -> None:
+        """Write a note of the client; it is sent too, because newer versions send the output of local commands."""
+        self.writer.append_message(records.system_record(subtype, content, level="info"))
+        self.conversation.add_user(content)
 
-    def lasted(self, milliseconds: int) -> None:
-        """Write how long a turn took; of agents it is not written."""
-        if self.writer.envelope.agent_id is not None:
-            return
-        self.writer.tell(lines.system("turn_duration", durationMs=milliseconds))
+    def write_turn_duration(self, milliseconds: int) -> None:
+        """Write how long a turn took; not for subagents."""
+        if self.writer.envelope.agent_id is None:
+            self.writer.append_message(records.system_record("turn_duration", durationMs=milliseconds))
 
-    def _hear(self, line: Json, content: str | list[Json], uuid: str | None = None) -> str:
-        id = self.writer.tell(line, uuid=uuid)
-        self.conversation.hear(content)
-        return id
+    def _write_user_record(self, record: Json, content: str | list[Json]) -> str:
+        uuid = self.writer.append_message(record)
+        self.conversation.add_user(content)
+        return uuid
 
-    def _short(self) -> str:
+    def _short_id(self) -> str:
         return self.new_id().replace("-", "")[:24]
 
 
-def _account(head: Json) -> Json:
+def _usage_of(head: Json) -> Json:
     return {"usage": head.get("usage"), "stop_reason": head.get("stop_reason")}

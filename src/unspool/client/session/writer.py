@@ -1,18 +1,20 @@
-"""Lines to disk: what a line says in, the line at the end of the file out. The only writer of session files here.
+"""Appends lines to session files. No other module of the client writes to them.
 
 Rules
   1. A line is written by one `write` to a file opened for appending. Either all of it is there afterwards, or none:
-     what of it was written before the disk was full is taken back.
+     if the disk is full, the part that was written is truncated.
   2. A file that ends in the middle of a line (a crash) gets a line end first: nothing is added to the torn line.
-  3. Timestamps grow from line to line, also if the clock does not, and after a session is gone on with.
-  4. Lines of the conversation hang on each other; nothing hangs on a progress line, which some versions do not know.
-  5. Files are for their owner alone (0600), folders too (0700). A link is not followed.
+  3. Timestamps grow from line to line, also if the clock does not, and after a resume.
+  4. Lines of the conversation are linked by `parentUuid`; no line has a progress line as its parent, because some
+     versions of Claude Code do not know that type.
+  5. Files and folders are readable by their owner alone (0600, 0700). A symbolic link is not followed.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -23,6 +25,7 @@ from unspool.errors import Unwritable
 
 Json: TypeAlias = dict[str, Any]
 
+# 2.0.76, 2.1.29 and the newest version resume what is written (docs/compatible.md).
 FORMAT_VERSION = "2.1.29"
 """The version of Claude Code whose format is followed: `version` of every line."""
 
@@ -30,8 +33,8 @@ _FLAGS = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | getattr(os, "O_NO
 _encode = msgspec.json.Encoder().encode
 
 
-class Envelope(msgspec.Struct, frozen=True, kw_only=True):
-    """What lines say of where they were written."""
+class LineEnvelope(msgspec.Struct, frozen=True, kw_only=True):
+    """The fields that every line of a conversation has, whatever its type."""
 
     session_id: str
     cwd: str
@@ -40,7 +43,7 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True):
     agent_id: str | None = None
 
     def fields(self) -> Json:
-        """Return it as lines have it."""
+        """Return the fields in the order in which Claude Code writes them."""
         found: Json = {
             "isSidechain": self.agent_id is not None,
             "userType": "external",
@@ -56,93 +59,89 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True):
         return found
 
 
-class Writer:
-    """One file of lines: a session's, or an agent's."""
+class SessionWriter:
+    """Appends to one file: of a session, or of a subagent."""
 
     def __init__(
-        self, path: Path, envelope: Envelope, clock: Callable[[], datetime], new_id: Callable[[], str]
+        self,
+        path: Path,
+        envelope: LineEnvelope,
+        clock: Callable[[], datetime],
+        new_id: Callable[[], str],
+        *,
+        parent: str | None = None,
+        last_time: datetime | None = None,
     ) -> None:
         self.path = path
         self.envelope = envelope
-        self.parent: str | None = None
-        """What the next line hangs on."""
+        self.parent = parent
+        """The uuid that the next line has as its parent."""
         self._clock = clock
         self._new_id = new_id
-        self.beginnings = 0
-        """How often the conversation began anew."""
-        self.written = 0
-        """How many bytes."""
-        self._last = datetime.min.replace(tzinfo=UTC)
+        self.boundaries = 0
+        """How many compaction boundaries were written."""
+        self.bytes_written = 0
+        self._last_time = last_time or datetime.min.replace(tzinfo=UTC)
 
-    def go_on(self, parent: str | None, last: datetime | None) -> None:
-        """Go on after a line, and after a time."""
-        self.parent = parent
-        if last is not None:
-            self._last = max(self._last, last)
-
-    def now(self) -> str:
-        """Return a time that is later than every one before."""
+    def next_timestamp(self) -> str:
+        """Return the current time; a millisecond after the last timestamp if the clock is not ahead of that."""
         now = self._clock().astimezone(UTC)
         now = now.replace(microsecond=now.microsecond // 1000 * 1000)
-        self._last = max(now, self._last + timedelta(milliseconds=1))
-        self._last = self._last.replace(microsecond=self._last.microsecond // 1000 * 1000)
-        return self._last.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        self._last_time = max(now, self._last_time + timedelta(milliseconds=1))
+        # The time of a resumed session may have microseconds: lines have milliseconds only.
+        self._last_time = self._last_time.replace(microsecond=self._last_time.microsecond // 1000 * 1000)
+        return self._last_time.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
-    def tell(self, fields: Json, *, uuid: str | None = None) -> str:
-        """Write a line of the conversation; the next one hangs on it. Return its id."""
-        id = uuid or self._new_id()
-        self._append(self._node(fields, self.parent, id))
+    def append_message(self, fields: Json) -> str:
+        """Append a line of the conversation, the parent of the next one; return its uuid."""
+        id = self._new_id()
+        self._append(self._message_line(fields, self.parent, id))
         self.parent = id
         return id
 
-    def begin_again(self, boundary: Json, summary: Json) -> str:
-        """Write lines on which the conversation begins anew, after all that was; return the id of the second.
-
-        Both or neither, by one write: of a boundary alone, 2.0.76 and 2.1.29 make a conversation without a past.
-        """
+    def append_boundary(self, boundary: Json, summary: Json) -> str:
+        """Append a compaction boundary and the summary after it; return the uuid of the summary."""
         first, second = self._new_id(), self._new_id()
-        line = self._node(boundary, None, first)
         head = {"parentUuid": None, "logicalParentUuid": self.parent}
-        self._append(
-            {**head, **{key: value for key, value in line.items() if key != "parentUuid"}},
-            self._node(summary, first, second),
-        )
+        # Both by one write: of a boundary alone, 2.0.76 and 2.1.29 make a conversation without a past.
+        self._append({**head, **self._message_line(boundary, None, first)}, self._message_line(summary, first, second))
         self.parent = second
-        self.beginnings += 1
+        self.boundaries += 1
         return second
 
-    def beside(self, fields: Json) -> str:
-        """Write a line beside the conversation: it hangs on the last one, and nothing hangs on it."""
+    def append_beside(self, fields: Json) -> str:
+        """Append a line whose parent is the last one, and which is nobody's parent; return its uuid."""
+        # `self.parent` stays: 2.0.x loses everything before a `progress` line that is a parent.
         id = self._new_id()
-        self._append(self._node(fields, self.parent, id))
+        self._append(self._message_line(fields, self.parent, id))
         return id
 
-    def note(self, fields: Json, *, timed: bool = False, named: bool = True) -> None:
-        """Write a line that is outside of the conversation."""
-        time = {"timestamp": self.now()} if timed else {}
+    def append_note(self, fields: Json, *, timed: bool = False, named: bool = True) -> None:
+        """Append a line outside of the conversation, with or without a timestamp and the session's id."""
+        time = {"timestamp": self.next_timestamp()} if timed else {}
         name = {"sessionId": self.envelope.session_id} if named else {}
         self._append({**fields, **time, **name})
 
-    def _node(self, fields: Json, parent: str | None, id: str) -> Json:
+    def _message_line(self, fields: Json, parent: str | None, id: str) -> Json:
         return {
             "parentUuid": parent,
             **self.envelope.fields(),
             **fields,
             "uuid": id,
-            "timestamp": self.now(),
+            "timestamp": self.next_timestamp(),
         }
 
     def _append(self, *lines: Json) -> None:
         try:
             data = b"".join(_encode(line) + b"\n" for line in lines)
-        except UnicodeEncodeError:  # names of files may be no text
-            data = b"".join(_encode(spelled(line)) + b"\n" for line in lines)
-        append(self.path, data)
-        self.written += len(data)
+        except UnicodeEncodeError:  # file names may hold bytes that are no text
+            data = b"".join(_encode(replace_surrogates(line)) + b"\n" for line in lines)
+        append_bytes(self.path, data)
+        self.bytes_written += len(data)
 
 
-def append(path: Path, data: bytes) -> None:
-    """Add a line to a file; all of it, or nothing."""
+def append_bytes(path: Path, data: bytes) -> None:
+    """Append lines to a file: all of them, or nothing."""
     try:
         try:
             descriptor = os.open(path, _FLAGS, 0o600)
@@ -150,7 +149,7 @@ def append(path: Path, data: bytes) -> None:
             make_folder(path.parent)
             descriptor = os.open(path, _FLAGS, 0o600)
         try:
-            _add(descriptor, data)
+            _write_whole(descriptor, data)
         finally:
             os.close(descriptor)
     except OSError as error:
@@ -159,34 +158,51 @@ def append(path: Path, data: bytes) -> None:
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder, and those it lies in, for their owner alone."""
+    """Create a folder and its parents, readable by their owner alone."""
     if not path.is_dir():
         make_folder(path.parent)
         path.mkdir(mode=0o700, exist_ok=True)
 
 
-def spelled(value: Any) -> Any:
-    """Return something as it can be written down: what is half a character becomes a mark of it."""
+def write_private_file(path: Path, data: bytes) -> None:
+    """Replace a small file as a whole, readable by its owner alone."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        make_folder(path.parent)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0)
+        with os.fdopen(os.open(beside, flags, 0o600), "wb") as file:
+            file.write(data)
+        beside.replace(path)
+    except OSError as error:
+        with suppress(OSError):
+            beside.unlink()
+        raise Unwritable(f"cannot write `{path}`: {(error.strerror or '').lower()}") from None
+
+
+def replace_surrogates(value: Any) -> Any:
+    """Return a value that can be encoded: each lone surrogate is replaced by U+FFFD."""
     match value:
         case str():
             return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
         case dict():
-            return {spelled(key): spelled(part) for key, part in value.items()}
+            return {replace_surrogates(key): replace_surrogates(part) for key, part in value.items()}
         case list() | tuple():
-            return [spelled(part) for part in value]
+            return [replace_surrogates(part) for part in value]
         case _:
             return value
 
 
-def _add(descriptor: int, data: bytes) -> None:
+def _write_whole(descriptor: int, data: bytes) -> None:
     size = os.fstat(descriptor).st_size
+    # A crash may have left a torn line: a line end keeps the new line apart from it.
     if size and os.pread(descriptor, 1, size - 1) != b"\n":
         data = b"\n" + data
     written = 0
     try:
-        while written < len(data):  # one write does it, but where there is no room
+        while written < len(data):  # a second write only if the disk is nearly full
             written += os.write(descriptor, data[written:] if written else data)
     except OSError:
+        # Another process may have appended meanwhile: then truncating would take its lines away.
         if written and os.fstat(descriptor).st_size == size + written:
             os.ftruncate(descriptor, size)
         raise

@@ -1,1 +1,1 @@
-"""The tools: Claude Code's names, inputs, result texts and structured results."""
+"""The built-in tools, with Claude Code's names, inputs, result texts and structured results."""

@@ -1,179 +1,167 @@
-"""What a tool may be called with: a struct in, its JSON schema out; a call in, the struct or words about what is wrong.
+"""The base class of the built-in tools: a struct describes the arguments, and each input is checked against it.
 
 Rules
-  1. The first thing a model reads about a bad call is which field is wrong and what it should be: as the program
-     words it, `InputValidationError: Read failed due to the following issue: …`.
+  1. The first thing that a model reads about a bad call is which field is wrong and what it should be, in Claude Code's
+     words: `InputValidationError: Read failed due to the following issue: …`.
   2. All that is wrong is said at once.
   3. Models write `"10"` for 10, `"true"` for true and null for nothing. They may.
-
-[merged: tool.py] What a tool is: a name, an input, what it says to the model and what it leaves in the session.
-
-Rules
-  1. A tool never asks for permission and never writes a line: the loop does, before and after.
-  2. What went wrong is an `Outcome` with `is_error`, worded so that a model can act on it; `ToolFailed` makes one.
-  3. A tool that is cancelled (`asyncio.CancelledError`) ends what it started, and lets the cancellation pass.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
-if TYPE_CHECKING:
-    from unspool.client.tool_context import Desk
+from unspool.client.tool_context import ToolContext
+from unspool.client.tool_result import InvalidToolCall, Json, ToolOutcome
 
-Json: TypeAlias = dict[str, Any]
-
-
-class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of a call."""
-
-    content: str | list[Json]
-    """What the model is told: a text, or blocks (texts, images, documents)."""
-    result: Any = None
-    """`toolUseResult`: the program's own shape for this tool. None: the line has none."""
-    is_error: bool = False
-    extra: tuple[Json, ...] = ()
-    """Blocks that follow as a meta line of the user's, as the program does with a PDF."""
+_TYPE_NAMES = {str: "string", bool: "boolean", int: "number", float: "number", list: "array", dict: "object"}
+_OMITTED_FROM_SCHEMA = frozenset({"title", "default", "$defs"})
 
 
-class ToolFailed(Exception):
-    """A call that cannot be done. The text goes to the model; `toolUseResult` becomes `Error: <text>`."""
+class ToolArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The arguments of a tool. A field without a default is required."""
 
 
-class BadCall(ToolFailed):
-    """A call that was not begun, because of what it asks for: the model gets the text as `<tool_use_error>`."""
-
-    result_prefix = "Error: "
-    """What stands before the text in `toolUseResult`."""
+ArgumentsT = TypeVar("ArgumentsT", bound=msgspec.Struct)
 
 
-class Tool(Protocol):
-    """One tool. Tools hold no state: what they share is on the desk."""
-
-    name: str
-    description: str
-    """For the model; short."""
-    input_schema: Json
-    is_concurrent: bool
-    """Whether it may run beside other calls: it only looks."""
-
-    def target(self, input: Json) -> str:
-        """Return what a call is aimed at, in a few words; never fails."""
-
-    async def run(self, input: Json, desk: Desk, call_id: str) -> Outcome:
-        """Do it. The input may be anything; what does not fit is a `ToolFailed`."""
-
-
-Shape = TypeVar("Shape", bound=msgspec.Struct)
-
-_KINDS = {str: "string", bool: "boolean", int: "number", float: "number", list: "array", dict: "object"}
-_UNSAID = frozenset({"title", "default", "$defs"})
-
-
-class Asked(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The input of a tool. A field that has no default must be given."""
-
-
-class BadInput(BadCall):
-    """An input that does not fit its tool; `toolUseResult` is these words too."""
+class InvalidArguments(InvalidToolCall):
+    """An input that does not fit the arguments of its tool; `toolUseResult` is the same text."""
 
     result_prefix = ""
 
 
-def schema(shape: type[msgspec.Struct]) -> Json:
-    """Return the JSON schema of an input, without names and references."""
-    whole = msgspec.json.schema(shape)
-    definitions = whole.get("$defs", {})
-    plain: Json = _plain(whole, definitions)
+class BuiltInTool(Generic[ArgumentsT]):
+    """A tool whose input becomes a struct before `execute` gets it."""
+
+    name: str
+    """Some tools have had other names, and are called by them."""
+    description: str
+    is_concurrent = False
+    arguments: type[ArgumentsT]
+    target_fields: tuple[str, ...] = ()
+    """Fields of the input that may say what a call is aimed at; the first that is a text counts."""
+    ignored_fields: frozenset[str] = frozenset()
+    """Fields that models know from Claude Code, and that change nothing here."""
+
+    def __init__(self, name: str | None = None) -> None:
+        self.name = name or self.name
+        self.input_schema = make_schema(self.arguments)
+
+    def target(self, input: Json) -> str:
+        """Return what a call is aimed at, in a few words."""
+        return first_text(input, *self.target_fields)
+
+    async def run(self, input: Json, context: ToolContext, call_id: str) -> ToolOutcome:
+        """Check the input and make the call."""
+        return await self.execute(parse_arguments(self.name, self.adapt(input), self.arguments), context, call_id)
+
+    def adapt(self, input: Any) -> Any:
+        """Return an input without the fields that are ignored."""
+        if not isinstance(input, dict):
+            return input
+        return {name: value for name, value in input.items() if name not in self.ignored_fields}
+
+    async def execute(self, arguments: ArgumentsT, context: ToolContext, call_id: str) -> ToolOutcome:
+        """Make a call whose arguments are valid."""
+        raise NotImplementedError
+
+
+def make_schema(shape: type[msgspec.Struct]) -> Json:
+    """Return the JSON schema of a struct, without names and references."""
+    schema = msgspec.json.schema(shape)
+    plain: Json = _inline(schema, schema.get("$defs", {}))
     plain.pop("description", None)  # the tool has one
     plain.setdefault("properties", {})
     return plain
 
 
-def parse(tool: str, input: object, shape: type[Shape]) -> Shape:
-    """Return an input as its struct."""
+def parse_arguments(tool: str, input: object, shape: type[ArgumentsT]) -> ArgumentsT:
+    """Return an input as its struct; `InvalidArguments` names all that is wrong with it."""
     try:
-        return msgspec.convert(input, shape, strict=False)
+        return msgspec.convert(input, shape, strict=False)  # "10" is 10, and "true" is true
     except (msgspec.ValidationError, RecursionError) as problem:
-        issues = list(_issues(input, schema(shape), "")) or [f"The input is not as expected: {problem}"]
-        words = "issue" if len(issues) == 1 else "issues"
+        # msgspec stops at the first mistake, so the input is checked again against the schema.
+        issues = list(_find_issues(input, make_schema(shape), "")) or [f"The input is not as expected: {problem}"]
+        noun = "issue" if len(issues) == 1 else "issues"
         text = "\n".join(issues)
-        raise BadInput(f"InputValidationError: {tool} failed due to the following {words}:\n{text}") from None
+        raise InvalidArguments(f"InputValidationError: {tool} failed due to the following {noun}:\n{text}") from None
 
 
-def aim(input: object, *names: str) -> str:
-    """Return the first of these fields that is a text: what a call is aimed at."""
-    given = input if isinstance(input, dict) else {}
-    return next((value for name in names if isinstance(value := given.get(name), str) and value), "")
+def first_text(input: object, *names: str) -> str:
+    """Return the first of these fields that is a text; empty if none is."""
+    fields = input if isinstance(input, dict) else {}
+    return next((value for name in names if isinstance(value := fields.get(name), str) and value), "")
 
 
-def _plain(node: Any, definitions: Json) -> Any:
+def _inline(node: Any, definitions: Json) -> Any:
+    """Replace references by what they refer to, and leave out what a model does not need."""
     if isinstance(node, list):
-        return [_plain(part, definitions) for part in node]
+        return [_inline(item, definitions) for item in node]
     if not isinstance(node, dict):
         return node
     if "$ref" in node:
-        return _plain(definitions[node["$ref"].rpartition("/")[2]], definitions)
-    plain = {key: _plain(value, definitions) for key, value in node.items() if key not in _UNSAID}
-    kinds = [kind for kind in plain.pop("anyOf", []) if kind != {"type": "null"}]
-    if len(kinds) == 1:
-        plain = kinds[0] | plain
-    elif kinds:
-        plain["anyOf"] = kinds
+        return _inline(definitions[node["$ref"].rpartition("/")[2]], definitions)
+    plain = {key: _inline(value, definitions) for key, value in node.items() if key not in _OMITTED_FROM_SCHEMA}
+    alternatives = [part for part in plain.pop("anyOf", []) if part != {"type": "null"}]
+    if len(alternatives) == 1:
+        plain = alternatives[0] | plain
+    elif alternatives:
+        plain["anyOf"] = alternatives
     if isinstance(plain.get("enum"), list):
         plain["enum"] = [value for value in plain["enum"] if value is not None]
     return plain
 
 
-def _issues(value: object, expected: Json, name: str) -> Iterator[str]:
+def _find_issues(value: object, schema: Json, name: str) -> Iterator[str]:
     """Yield what is wrong with a value and all that is in it."""
-    wanted, given = expected.get("type", "string" if "enum" in expected else None), _kind(value)
-    match wanted:
+    expected, provided = schema.get("type", "string" if "enum" in schema else None), _type_name(value)
+    match expected:
         case "object" if isinstance(value, dict):
-            yield from _issues_inside(value, expected, name)
+            yield from _find_issues_inside(value, schema, name)
         case "array" if isinstance(value, list):
-            for at, part in enumerate(value):
-                yield from _issues(part, expected.get("items", {}), f"{name}[{at}]")
+            for at, item in enumerate(value):
+                yield from _find_issues(item, schema.get("items", {}), f"{name}[{at}]")
         case "integer" if isinstance(value, float):
             yield f"The parameter `{name}` is expected as a whole number but provided as `{value}`"
-        case str() if given != (kind := wanted.replace("integer", "number")) and not _means(value, wanted):
-            named = f"parameter `{name}` type" if name else "input"
-            yield f"The {named} is expected as `{kind}` but provided as `{given}`"
-        case "integer" if isinstance(value, int) and value < expected.get("minimum", value):
-            yield f"The parameter `{name}` is expected as `{expected['minimum']}` or more but provided as `{value}`"
-        case "string" if "enum" in expected and value not in expected["enum"]:
-            among = ", ".join(f"`{each}`" for each in expected["enum"])
+        case str() if provided != (kind := expected.replace("integer", "number")) and not _means(value, expected):
+            what = f"parameter `{name}` type" if name else "input"
+            yield f"The {what} is expected as `{kind}` but provided as `{provided}`"
+        case "integer" if isinstance(value, int) and value < schema.get("minimum", value):
+            yield f"The parameter `{name}` is expected as `{schema['minimum']}` or more but provided as `{value}`"
+        case "string" if "enum" in schema and value not in schema["enum"]:
+            among = ", ".join(f"`{allowed}`" for allowed in schema["enum"])
             yield f"The parameter `{name}` is expected as one of {among} but provided as `{value}`"
-        case "string" if isinstance(value, str) and len(value) < expected.get("minLength", 0):
+        case "string" if isinstance(value, str) and len(value) < schema.get("minLength", 0):
             yield f"The parameter `{name}` cannot be empty"
 
 
-def _issues_inside(value: Json, expected: Json, name: str) -> Iterator[str]:
-    properties = expected.get("properties", {})
-    inside = f"{name}." if name else ""
-    for key in expected.get("required", []):
+def _find_issues_inside(value: Json, schema: Json, name: str) -> Iterator[str]:
+    properties, required = schema.get("properties", {}), schema.get("required", [])
+    prefix = f"{name}." if name else ""
+    for key in required:
         if key not in value:
-            yield f"The required parameter `{inside}{key}` is missing"
-    if expected.get("additionalProperties") is False:
+            yield f"The required parameter `{prefix}{key}` is missing"
+    if schema.get("additionalProperties") is False:
         for key in value:
             if key not in properties:
-                yield f"An unexpected parameter `{inside}{key}` was provided"
+                yield f"An unexpected parameter `{prefix}{key}` was provided"
     for key, part in properties.items():
-        if value.get(key) is not None or (key in value and key in expected.get("required", [])):
-            yield from _issues(value[key], part, f"{inside}{key}")
+        if value.get(key) is not None or (key in value and key in required):
+            yield from _find_issues(value[key], part, f"{prefix}{key}")
 
 
-def _means(value: object, wanted: str) -> bool:
-    """Tell whether a text is what is wanted in quotation marks."""
-    type = {"integer": int, "number": float, "boolean": bool}.get(wanted)
+def _means(value: object, expected: str) -> bool:
+    """Return whether a text is a value of the expected type in quotation marks."""
+    type = {"integer": int, "number": float, "boolean": bool}.get(expected)
     try:
         return type is not None and msgspec.convert(value, type, strict=False) is not None
     except msgspec.ValidationError:
         return False
 
 
-def _kind(value: object) -> str:
-    return _KINDS.get(type(value), "null")
+def _type_name(value: object) -> str:
+    return _TYPE_NAMES.get(type(value), "null")

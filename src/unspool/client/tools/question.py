@@ -1,4 +1,4 @@
-"""AskUserQuestion: questions in, the person's answers out."""
+"""The AskUserQuestion tool: asks the user to choose between answers."""
 
 from __future__ import annotations
 
@@ -6,89 +6,87 @@ from typing import Annotated
 
 import msgspec
 
-from unspool.client.protocols import Choice, Nobody
-from unspool.client.tool_context import Desk
-from unspool.client.tools.base import Asked, Json, Outcome, ToolFailed, aim, parse, schema
+from unspool.client.protocols import NoUser, UserQuestion
+from unspool.client.tool_context import ToolContext
+from unspool.client.tool_result import Json, ToolFailed, ToolOutcome
+from unspool.client.tools.base import BuiltInTool, ToolArguments, first_text
 
 REJECTED = (
     "The user doesn't want to proceed with this tool use. The tool use was rejected (eg. if it was a file edit, the "
     "new_string was NOT written to the file). "
 )
 STOP = "STOP what you are doing and wait for the user to tell you how to proceed."
-TOLD = "To tell you how to proceed, the user said:\n"
+USER_SAID = "To tell you how to proceed, the user said:\n"
 REJECTED_RESULT = "User rejected tool use"
-_UNUSED = frozenset({"answers", "annotations", "metadata"})
 
 
-class Option(Asked, frozen=True, forbid_unknown_fields=False):
+# The docstrings of the structs inside the arguments are descriptions in the schema that the model gets.
+class AnswerOption(ToolArguments, frozen=True, forbid_unknown_fields=False):
     """An answer on offer."""
 
     label: str
     description: str = ""
 
 
-class Question(Asked, frozen=True, forbid_unknown_fields=False, rename="camel"):
+class QuestionArguments(ToolArguments, frozen=True, forbid_unknown_fields=False, rename="camel"):
     """A question."""
 
     question: str
-    options: Annotated[list[Option], msgspec.Meta(min_length=2, max_length=4)]
+    options: Annotated[list[AnswerOption], msgspec.Meta(min_length=2, max_length=4)]
     header: Annotated[str, msgspec.Meta(description="At most 12 characters")] = ""
     multi_select: bool = False
 
 
-class AskUserQuestionInput(Asked, frozen=True):
-    """The input of a call."""
+class AskUserQuestionArguments(ToolArguments, frozen=True):
+    """Up to four questions."""
 
-    questions: Annotated[list[Question], msgspec.Meta(min_length=1, max_length=4)]
+    questions: Annotated[list[QuestionArguments], msgspec.Meta(min_length=1, max_length=4)]
 
 
-class AskUserQuestion:
-    """Ask the person."""
+class AskUserQuestionTool(BuiltInTool[AskUserQuestionArguments]):
+    """Ask the user."""
 
     name = "AskUserQuestion"
     description = (
         "Ask the user to decide between some ways to go on. They may always answer in their own words. Not for what "
         "you can find out, and not to have a plan approved."
     )
-    input_schema = schema(AskUserQuestionInput)
-    is_concurrent = False
+    arguments = AskUserQuestionArguments
+    ignored_fields = frozenset({"answers", "annotations", "metadata"})
 
     def target(self, input: Json) -> str:
         """Return the first question."""
-        given: object = input
-        questions = given.get("questions") if isinstance(given, dict) else None
-        return aim(questions[0], "question") if isinstance(questions, list) and questions else ""
+        fields: object = input
+        questions = fields.get("questions") if isinstance(fields, dict) else None
+        return first_text(questions[0], "question") if isinstance(questions, list) and questions else ""
 
-    async def run(self, input: Json, desk: Desk, call_id: str) -> Outcome:
-        """Ask."""
-        if isinstance(input, dict):
-            input = {name: value for name, value in input.items() if name not in _UNUSED}
-        given = parse(self.name, input, AskUserQuestionInput)
-        if isinstance(desk.person, Nobody):
+    async def execute(self, arguments: AskUserQuestionArguments, context: ToolContext, call_id: str) -> ToolOutcome:
+        """Ask, and return the answers."""
+        if isinstance(context.user, NoUser):
             raise ToolFailed("Nobody is here to answer. Decide yourself, and say in the end what you assumed.")
-        answers = await desk.person.choose(tuple(map(_choice, given.questions)))
+        questions = tuple(
+            UserQuestion(
+                question=asked.question,
+                header=asked.header,
+                options=tuple((option.label, option.description) for option in asked.options),
+                several=asked.multi_select,
+            )
+            for asked in arguments.questions
+        )
+        answers = await context.user.ask_questions(questions)
         if answers is None:
-            return Outcome(content=REJECTED + STOP, result=REJECTED_RESULT, is_error=True)
-        said = ", ".join(f'"{question}"="{answer}"' for question, answer in answers.items())
-        return Outcome(
-            content=f"User has answered your questions: {said}. You can now continue with the user's answers in mind.",
-            result={"questions": [_plain(question) for question in given.questions], "answers": answers},
+            return ToolOutcome(content=REJECTED + STOP, result=REJECTED_RESULT, is_error=True)
+        text = ", ".join(f'"{question}"="{answer}"' for question, answer in answers.items())
+        return ToolOutcome(
+            content=f"User has answered your questions: {text}. You can now continue with the user's answers in mind.",
+            result={"questions": [_question_json(asked) for asked in arguments.questions], "answers": answers},
         )
 
 
-def _choice(question: Question) -> Choice:
-    return Choice(
-        question=question.question,
-        header=question.header,
-        options=tuple((option.label, option.description) for option in question.options),
-        several=question.multi_select,
-    )
-
-
-def _plain(question: Question) -> Json:
+def _question_json(asked: QuestionArguments) -> Json:
     return {
-        "question": question.question,
-        "header": question.header,
-        "options": [{"label": option.label, "description": option.description} for option in question.options],
-        "multiSelect": question.multi_select,
+        "question": asked.question,
+        "header": asked.header,
+        "options": msgspec.to_builtins(asked.options),
+        "multiSelect": asked.multi_select,
     }

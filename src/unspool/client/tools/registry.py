@@ -1,123 +1,123 @@
-"""All tools there are, and what a model is told of them.
-
-[merged: run.py] The tool runner: a tool and what it is called with in, what came of it out.
+"""The list of built-in tools, their definitions for a request, and the runner that turns every failure into an outcome.
 
 Rules
   1. Every exception becomes an outcome with words for the model. Only a cancellation passes: the loop asked for it.
-  2. What comes out can be written down: no lone surrogates, as names of files may have; an error says something.
+  2. What comes out can be written to the session: no lone surrogates, as names of files may have; no empty error.
 """
 
 from __future__ import annotations
 
 import errno
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from unspool.client.tool_context import Desk
-from unspool.client.tools.base import BadCall, Outcome, Tool, ToolFailed
+from unspool.client.tool import Tool
+from unspool.client.tool_context import ToolContext
+from unspool.client.tool_result import InvalidToolCall, Json, ToolFailed, ToolOutcome
 from unspool.errors import UnspoolError
 
 if TYPE_CHECKING:
-    from unspool.client.agent_definitions import Agent
-
-Json: TypeAlias = dict[str, Any]
+    from unspool.client.prompt.agent_definitions import AgentDefinition
 
 
-def tools(agents: Sequence[Agent] | None = None) -> tuple[Tool, ...]:
-    """Return the tools, with the agents that can be sent; None: those that are built in."""
-    from unspool.client.agent_definitions import BUILT_IN
-    from unspool.client.tools.files.edit import Edit
-    from unspool.client.tools.files.notebook import NotebookEdit
-    from unspool.client.tools.files.read import Read
-    from unspool.client.tools.files.write import Write
-    from unspool.client.tools.plan import EnterPlanMode, ExitPlanMode
-    from unspool.client.tools.question import AskUserQuestion
-    from unspool.client.tools.search.glob import Glob
-    from unspool.client.tools.search.grep import Grep
-    from unspool.client.tools.shell.background import TaskOutput, TaskStop
-    from unspool.client.tools.shell.bash import Bash
-    from unspool.client.tools.task import Task
-    from unspool.client.tools.todo import TodoWrite
-    from unspool.client.tools.web import WebFetch, WebSearch
+def built_in_tools(agents: Sequence[AgentDefinition] | None = None) -> tuple[Tool, ...]:
+    """Return the tools, with the agents that can be started; None: the built-in agents."""
+    # Imported here, so that who only runs a tool or formats definitions does not load all of them.
+    from unspool.client.prompt.agent_definitions import BUILT_IN_AGENTS
+    from unspool.client.tools.files.edit import EditTool
+    from unspool.client.tools.files.notebook import NotebookEditTool
+    from unspool.client.tools.files.read import ReadTool
+    from unspool.client.tools.files.write import WriteTool
+    from unspool.client.tools.plan import EnterPlanModeTool, ExitPlanModeTool
+    from unspool.client.tools.question import AskUserQuestionTool
+    from unspool.client.tools.search.glob import GlobTool
+    from unspool.client.tools.search.grep import GrepTool
+    from unspool.client.tools.shell.background import TaskOutputTool, TaskStopTool
+    from unspool.client.tools.shell.bash import BashTool
+    from unspool.client.tools.task import TaskTool
+    from unspool.client.tools.todo import TodoWriteTool
+    from unspool.client.tools.web import WebFetchTool, WebSearchTool
 
-    files = (Read(), Write(), Edit(), NotebookEdit(), Glob(), Grep())
-    commands = (Bash(), TaskOutput(), TaskStop())
-    others = (Task(BUILT_IN if agents is None else agents), TodoWrite(), WebFetch(), WebSearch())
-    return (*files, *commands, *others, AskUserQuestion(), EnterPlanMode(), ExitPlanMode())
-
-
-def understood(offered: Sequence[Tool], agents: Sequence[Agent]) -> tuple[Tool, ...]:
-    """Return the tools that are offered, also under the names that other versions have for them."""
-    from unspool.client.tools.shell.background import TaskOutput, TaskStop
-    from unspool.client.tools.task import Task
-
-    others = (TaskOutput("BashOutput"), TaskOutput("AgentOutputTool"), TaskStop("KillShell"), TaskStop("KillBash"))
-    kinds = {type(tool) for tool in offered}
-    return (*(other for other in (*others, Task(agents, "Agent")) if type(other) in kinds), *offered)
+    files = (ReadTool(), WriteTool(), EditTool(), NotebookEditTool(), GlobTool(), GrepTool())
+    commands = (BashTool(), TaskOutputTool(), TaskStopTool())
+    others = (TaskTool(BUILT_IN_AGENTS if agents is None else agents), TodoWriteTool(), WebFetchTool(), WebSearchTool())
+    return (*files, *commands, *others, AskUserQuestionTool(), EnterPlanModeTool(), ExitPlanModeTool())
 
 
-def definitions(tools: Iterable[Tool]) -> list[Json]:
-    """Return what a request says of tools."""
+def with_former_names(offered: Sequence[Tool], agents: Sequence[AgentDefinition]) -> tuple[Tool, ...]:
+    """Return the tools that are offered, also under the names that other versions of Claude Code have for them."""
+    from unspool.client.tools.shell.background import TaskOutputTool, TaskStopTool
+    from unspool.client.tools.task import TaskTool
+
+    former: tuple[Tool, ...] = (
+        *(TaskOutputTool(name) for name in ("BashOutput", "AgentOutputTool")),
+        *(TaskStopTool(name) for name in ("KillShell", "KillBash")),
+        TaskTool(agents, "Agent"),
+    )
+    types = {type(tool) for tool in offered}
+    return (*(tool for tool in former if type(tool) in types), *offered)
+
+
+def tool_definitions(tools: Iterable[Tool]) -> list[Json]:
+    """Return the definitions of tools for a request."""
     return [{"name": tool.name, "description": tool.description, "input_schema": tool.input_schema} for tool in tools]
 
 
-async def run(tool: Tool, input: Any, desk: Desk, call_id: str) -> Outcome:
-    """Make a call."""
+async def run_tool(tool: Tool, input: Any, context: ToolContext, call_id: str) -> ToolOutcome:
+    """Make a call, and return its outcome whatever happens."""
     try:
-        outcome = await tool.run(input, desk, call_id)
-    except BadCall as problem:
-        outcome = _refused(str(problem), problem.result_prefix)
+        outcome = await tool.run(input, context, call_id)
+    except InvalidToolCall as problem:
+        content = f"<tool_use_error>{problem}</tool_use_error>"
+        outcome = ToolOutcome(content=content, result=f"{problem.result_prefix}{problem}", is_error=True)
     except ToolFailed as problem:
-        outcome = _failed(str(problem))
+        outcome = _failure(str(problem))
     except UnspoolError as problem:
-        outcome = _failed(f"{problem.message} ({problem.hint})" if problem.hint else problem.message)
+        outcome = _failure(f"{problem.message} ({problem.hint})" if problem.hint else problem.message)
     except OSError as problem:
-        outcome = _failed(system_words(problem))
-    except Exception as problem:  # a tool that breaks is no reason to lose a conversation
-        outcome = _failed(f"{tool.name} broke: {type(problem).__name__}: {problem}")
-    return _sound(outcome)
+        outcome = _failure(_describe_system_error(problem))
+    except Exception as problem:  # a tool that breaks is no reason to lose a session
+        outcome = _failure(f"{tool.name} broke: {type(problem).__name__}: {problem}")
+    return _make_encodable(outcome)
 
 
-def system_words(problem: OSError) -> str:
-    """Return what the system said, as the program words it: `EACCES: permission denied, '/etc/shadow'`."""
+def _describe_system_error(problem: OSError) -> str:
+    """Return an error of the system as Claude Code words it: `EACCES: permission denied, '/etc/shadow'`."""
     name = errno.errorcode.get(problem.errno or 0, "EIO")
     where = f", '{problem.filename}'" if problem.filename is not None else ""
     return f"{name}: {(problem.strerror or str(problem)).lower()}{where}"
 
 
-def _failed(text: str) -> Outcome:
+def _failure(text: str) -> ToolOutcome:
+    # The API refuses an error with empty content.
     text = text.strip() or "The tool failed without saying why."
-    return Outcome(content=text, result=f"Error: {text}", is_error=True)
+    return ToolOutcome(content=text, result=f"Error: {text}", is_error=True)
 
 
-def _refused(text: str, prefix: str) -> Outcome:
-    return Outcome(content=f"<tool_use_error>{text}</tool_use_error>", result=f"{prefix}{text}", is_error=True)
-
-
-def _sound(outcome: Outcome) -> Outcome:
+def _make_encodable(outcome: ToolOutcome) -> ToolOutcome:
     try:
         msgspec.json.encode([outcome.content, outcome.result, outcome.extra])
     except UnicodeEncodeError:
-        return Outcome(
-            content=_mended(outcome.content),
-            result=_mended(outcome.result),
+        return ToolOutcome(
+            content=_replace_surrogates(outcome.content),
+            result=_replace_surrogates(outcome.result),
             is_error=outcome.is_error,
-            extra=_mended(outcome.extra),
+            extra=_replace_surrogates(outcome.extra),
         )
     return outcome
 
 
-def _mended(value: Any) -> Any:
+def _replace_surrogates(value: Any) -> Any:
     match value:
         case str():
             return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
         case dict():
-            return {_mended(key): _mended(part) for key, part in value.items()}
+            return {_replace_surrogates(key): _replace_surrogates(item) for key, item in value.items()}
         case list():
-            return [_mended(part) for part in value]
+            return [_replace_surrogates(item) for item in value]
         case tuple():
-            return tuple(_mended(part) for part in value)
+            return tuple(_replace_surrogates(item) for item in value)
         case _:
             return value

@@ -1,4 +1,4 @@
-"""Task: an errand in, what the agent that was sent on it brings back out. `Agent` is its name in newer versions."""
+"""The Task tool: starts a subagent and returns its answer. `Agent` is its name in newer versions of Claude Code."""
 
 from __future__ import annotations
 
@@ -7,68 +7,64 @@ from typing import Annotated
 
 import msgspec
 
-from unspool.client.agent_definitions import BUILT_IN, Agent
-from unspool.client.tool_context import Desk, Errand
-from unspool.client.tools.base import Asked, Json, Outcome, ToolFailed, aim, parse, schema
+from unspool.client.prompt.agent_definitions import BUILT_IN_AGENTS, AgentDefinition
+from unspool.client.tool_context import AgentTask, ToolContext
+from unspool.client.tool_result import ToolFailed, ToolOutcome
+from unspool.client.tools.base import BuiltInTool, ToolArguments
 
-_USUAL = "general-purpose"
-_SHOWN = 150
-"""Characters of an agent's description."""
-_MOST = 2000
-"""Characters of all of them: the window may be small."""
-_UNUSED = frozenset({"max_turns", "name", "effort"})
-"""What newer models give as well; none of it changes what is done."""
+_DEFAULT_AGENT = "general-purpose"
+_MAX_DESCRIPTION = 150
+"""Characters of one agent's description."""
+_MAX_DESCRIPTIONS = 2000
+"""Characters of all of them: the model's context window may be small."""
 
 
-class TaskInput(Asked, frozen=True):
-    """The input of a call."""
+class TaskArguments(ToolArguments, frozen=True):
+    """The work, and the agent that does it."""
 
     description: Annotated[str, msgspec.Meta(description="The errand in 3 to 5 words")]
     prompt: Annotated[str, msgspec.Meta(description="All the agent needs to know, and what to report")]
-    subagent_type: str = _USUAL
+    subagent_type: str = _DEFAULT_AGENT
     model: Annotated[str | None, msgspec.Meta(description="Another model: sonnet, opus, haiku or a full name")] = None
     run_in_background: bool | None = None
 
 
-class Task:
-    """Send an agent."""
+class TaskTool(BuiltInTool[TaskArguments]):
+    """Start a subagent."""
 
-    input_schema = schema(TaskInput)
+    name = "Task"
     is_concurrent = True
+    arguments = TaskArguments
+    target_fields = ("description", "prompt")
+    # Newer models give these as well.
+    ignored_fields = frozenset({"max_turns", "name", "effort"})
 
-    def __init__(self, agents: Sequence[Agent] = BUILT_IN, name: str = "Task") -> None:
-        self.name = name
+    def __init__(self, agents: Sequence[AgentDefinition] = BUILT_IN_AGENTS, name: str | None = None) -> None:
+        super().__init__(name)
         self._names = [agent.name for agent in agents]
-        listed = "\n".join(f"- {agent.name}: {_short(agent.description)}" for agent in agents)
+        listed = "\n".join(f"- {agent.name}: {_shorten(agent.description)}" for agent in agents)
         self.description = (
             "Send an agent with a context of its own on an errand; it returns one message. Send several in one answer "
-            f"to have them work at once. Good for searches that would fill the context.\n{listed[:_MOST]}"
+            f"to have them work at once. Good for searches that would fill the context.\n{listed[:_MAX_DESCRIPTIONS]}"
         )
 
-    def target(self, input: Json) -> str:
-        """Return the errand in a few words."""
-        return aim(input, "description", "prompt")
-
-    async def run(self, input: Json, desk: Desk, call_id: str) -> Outcome:
-        """Send it."""
-        if isinstance(input, dict):
-            input = {name: value for name, value in input.items() if name not in _UNUSED}
-        given = parse(self.name, input, TaskInput)
-        if given.subagent_type not in self._names:
+    async def execute(self, arguments: TaskArguments, context: ToolContext, call_id: str) -> ToolOutcome:
+        """Start the subagent, and wait for its answer unless it runs in the background."""
+        if arguments.subagent_type not in self._names:
             available = ", ".join(self._names)
-            raise ToolFailed(f"Agent type '{given.subagent_type}' not found. Available agents: {available}")
-        if desk.crew is None:
+            raise ToolFailed(f"Agent type '{arguments.subagent_type}' not found. Available agents: {available}")
+        if context.run_subagent is None:
             raise ToolFailed("No agent can be sent from here. Do the work yourself.")
-        errand = Errand(
-            kind=given.subagent_type,
-            prompt=given.prompt,
-            description=given.description,
-            model=given.model,
-            background=bool(given.run_in_background),
+        task = AgentTask(
+            kind=arguments.subagent_type,
+            prompt=arguments.prompt,
+            description=arguments.description,
+            model=arguments.model,
+            background=bool(arguments.run_in_background),
         )
-        return await desk.crew.send(errand, call_id)
+        return await context.run_subagent(task, call_id)
 
 
-def _short(description: str) -> str:
+def _shorten(description: str) -> str:
     line = " ".join(description.split())
-    return line if len(line) <= _SHOWN else f"{line[: _SHOWN - 1]}…"
+    return line if len(line) <= _MAX_DESCRIPTION else f"{line[: _MAX_DESCRIPTION - 1]}…"

@@ -1,22 +1,22 @@
-"""What an endpoint can do, found out by asking: a few short requests in, a line for each out."""
+"""Finds out by a few short requests which features an endpoint supports (`unspool chat --probe`)."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from typing import Any, TypeAlias
 
-from unspool.api.events import Broken
+from unspool.api import StreamBroken
 from unspool.client.protocols import Model
 from unspool.errors import ApiFailed
 
 Json: TypeAlias = dict[str, Any]
 
 _TOOL = {"name": "look", "description": "Looks.", "input_schema": {"type": "object", "properties": {}}}
-_MARKED = {"type": "text", "text": "Say: yes.", "cache_control": {"type": "ephemeral"}}
+_CACHED_TEXT = {"type": "text", "text": "Say: yes.", "cache_control": {"type": "ephemeral"}}
 _FEATURES: dict[str, Json] = {
     "answers": {},
     "system prompts in blocks": {"system": [{"type": "text", "text": "Be brief."}]},
-    "prompt caching": {"messages": [{"role": "user", "content": [_MARKED]}]},
+    "prompt caching": {"messages": [{"role": "user", "content": [_CACHED_TEXT]}]},
     "tools": {"tools": [_TOOL]},
     "thinking as the model sees fit": {"thinking": {"type": "adaptive"}},
     "thinking within a budget": {"thinking": {"type": "enabled", "budget_tokens": 1024}, "max_tokens": 1100},
@@ -24,19 +24,19 @@ _FEATURES: dict[str, Json] = {
 }
 
 
-async def probed(model: Model, name: str) -> AsyncGenerator[tuple[str, str], None]:
-    """Yield what was tried, and how it went."""
+async def probe_endpoint(model: Model, name: str) -> AsyncGenerator[tuple[str, str], None]:
+    """Yield each feature with `yes`, or `no` and the reason."""
     plain: Json = {"model": name, "max_tokens": 16, "messages": [{"role": "user", "content": "Say: yes."}]}
     for feature, fields in _FEATURES.items():
-        yield feature, await _tried(model, {**plain, **fields})
-    counted = await model.count(plain)
-    yield "counting tokens", "yes" if counted.exact else f"no: {counted.why}"
+        yield feature, await _try_request(model, {**plain, **fields})
+    count = await model.count(plain)
+    yield "counting tokens", "yes" if count.exact else f"no: {count.why}"
 
 
-async def _tried(model: Model, body: Json) -> str:
+async def _try_request(model: Model, body: Json) -> str:
     try:
         async for event in model.events(body):
-            if isinstance(event, Broken):
+            if isinstance(event, StreamBroken):
                 return f"no: {event.reason}"
     except ApiFailed as failed:
         return f"no: {failed.message}"

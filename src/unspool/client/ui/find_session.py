@@ -1,8 +1,8 @@
-"""Which session a person means: a name, an id, a title or a file in, its file out.
+"""Finds the session to resume by its id, title or file, or as the newest of the working folder.
 
 Rules
-  1. Sessions of the folder one works in come first; an id or a title of another folder is found too.
-  2. The newest session is the one whose file changed last, of those that have a conversation in them.
+  1. Sessions of the working folder come first; an id or a title in another folder is found too.
+  2. The newest session is the one whose file changed last, of those that have at least one turn.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from typing import NamedTuple
 from unspool import home
 from unspool.errors import NotFound
 from unspool.home import Home, Session
-from unspool.paths import SESSION_ID, absolute, project_key
-from unspool.read.scan import scan
+from unspool.paths import SESSION_ID, absolute_path, project_key
+from unspool.read import scan
 
 
-class Listed(NamedTuple):
-    """A session to choose."""
+class SessionChoice(NamedTuple):
+    """A session that can be resumed, as it is listed."""
 
     path: Path
     id: str
@@ -29,55 +29,56 @@ class Listed(NamedTuple):
     turns: int
 
 
-def named(name: str, config: Path, cwd: Path) -> Path:
-    """Return the file of the session that is meant."""
-    given = Path(name).expanduser()
-    if name.endswith(".jsonl") and given.is_file():
-        return absolute(given)
+def find_session_file(name: str, config: Path, cwd: Path) -> Path:
+    """Return the session file that a path, an id or a title names."""
+    path = Path(name).expanduser()
+    if name.endswith(".jsonl") and path.is_file():
+        return absolute_path(path)
     if SESSION_ID.fullmatch(name):
-        near = _project(config, cwd) / f"{name.lower()}.jsonl"
-        if near.is_file():
-            return near
+        local = _project_folder(config, cwd) / f"{name.lower()}.jsonl"
+        if local.is_file():
+            return local
     if not config.is_dir():
         raise NotFound(f"no such session: `{name}`", hint=f"there is no config folder: `{config}`")
-    if _project(config, cwd).is_dir():
+    # The same title may exist in several folders: that of the working folder is meant.
+    if _project_folder(config, cwd).is_dir():
         try:
-            return Home(scan(_project(config, cwd))).session(name).path
+            return Home(scan(_project_folder(config, cwd))).session(name).path
         except NotFound:
             pass
     return home.open(config).session(name).path
 
 
-def newest(config: Path, cwd: Path) -> Path:
-    """Return the file of the session of a folder that was worked in last."""
+def find_newest_session(config: Path, cwd: Path) -> Path:
+    """Return the file of the newest session of a working folder."""
     for session in _sessions(config, cwd):
         if session.turns:
             return session.path
     raise NotFound(f"there is no session to continue in `{cwd}`", hint="without `--continue` a new one begins")
 
 
-def listed(config: Path, cwd: Path, limit: int = 50) -> list[Listed]:
-    """Return the sessions of a folder, the newest first."""
+def list_sessions(config: Path, cwd: Path, limit: int = 50) -> list[SessionChoice]:
+    """Return the sessions of a working folder, the newest first."""
     found = []
     for session in _sessions(config, cwd):
         if session.turns:
             title = session.title or session.id
-            found.append(Listed(session.path, session.id, title, session.source.modified, len(session.turns)))
+            found.append(SessionChoice(session.path, session.id, title, session.source.modified, len(session.turns)))
         if len(found) == limit:
             break
     return found
 
 
-def read(path: Path) -> Session:
-    """Return the session of a file."""
+def read_session(path: Path) -> Session:
+    """Read a session file."""
     return next(Home(scan(path)).sessions())
 
 
 def _sessions(config: Path, cwd: Path) -> Iterator[Session]:
-    folder = _project(config, cwd)
+    folder = _project_folder(config, cwd)
     if folder.is_dir():
-        yield from (one for one in Home(scan(folder)).sessions() if SESSION_ID.fullmatch(one.path.stem))
+        yield from (session for session in Home(scan(folder)).sessions() if SESSION_ID.fullmatch(session.path.stem))
 
 
-def _project(config: Path, cwd: Path) -> Path:
+def _project_folder(config: Path, cwd: Path) -> Path:
     return config / "projects" / project_key(str(cwd.resolve()))

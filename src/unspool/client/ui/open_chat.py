@@ -1,9 +1,9 @@
-"""What a conversation from the command line is fitted out with: settings and a folder in, a conversation out.
+"""Opens a chat as the command line configures it: settings, permission rules, agents, commands and system prompt.
 
 Rules
-  1. What lies in a folder acts only if the folder is trusted: its settings, agents and commands.
-  2. What flags say goes before what the environment says, and both before settings files.
-  3. What is wrong with any of it is said, and the rest acts all the same.
+  1. Settings, agents and commands in the working folder are used only if the folder is trusted.
+  2. Flags take precedence over the environment, and both over settings files.
+  3. Whatever is wrong with any of it is reported, and the rest is used all the same.
 """
 
 from __future__ import annotations
@@ -15,151 +15,191 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import msgspec
 
-from unspool.client import agent_definitions
 from unspool.client.chat import Chat
-from unspool.client.compaction.policy import Space
-from unspool.client.compaction.token_window import Gauge
-from unspool.client.config import Settings, Start, World
-from unspool.client.loop.wiring import Fittings
-from unspool.client.permissions import settings as files
-from unspool.client.permissions.decide import Permissions
-from unspool.client.permissions.trust import Trust
-from unspool.client.prompt import custom_commands
-from unspool.client.prompt.instructions import LIMIT, Scope
-from unspool.client.prompt.system_prompt import Briefing, Surroundings
-from unspool.client.tool_context import Desk, Place
-from unspool.client.tools.base import Tool
-from unspool.client.tools.registry import run, tools
-from unspool.client.ui.opened_chat import Led
-from unspool.client.ui.slash_commands import DEFAULT_MODEL, model_name
-from unspool.client.web_access import Online
-from unspool.errors import Refused, Usage
-from unspool.graph.context.model_rules import window
+from unspool.client.config import ChatRuntime, ChatSettings, SessionStart
+from unspool.client.loop.agent import Services
+from unspool.client.permissions.decide import PermissionPolicy
+from unspool.client.permissions.settings import load_settings
+from unspool.client.permissions.trust import TrustedFolders
+from unspool.client.prompt.agent_definitions import AgentDefinition, load_agent_definitions
+from unspool.client.prompt.custom_commands import CustomCommand, load_custom_commands
+from unspool.client.prompt.instructions import MAX_TOTAL_CHARACTERS, InstructionScope
+from unspool.client.prompt.system_prompt import SystemPrompt
+from unspool.client.prompt.text.system_prompt_text import PromptEnvironment
+from unspool.client.session.registration import git_branch
+from unspool.client.tool import Tool
+from unspool.client.tool_context import ToolContext, Workspace
+from unspool.client.tools.registry import built_in_tools, run_tool
+from unspool.client.web_access import WebClient
+from unspool.errors import Refused, UsageError
+from unspool.graph.context import context_window
 from unspool.paths import data_folder
 
 if TYPE_CHECKING:
-    from unspool.client.protocols import Person
+    from unspool.client.protocols import UserInterface
 
 Json: TypeAlias = dict[str, Any]
 
+MODEL_ALIASES = {"opus": "claude-opus-5-5", "sonnet": "claude-sonnet-5-5", "haiku": "claude-haiku-5-5"}
+DEFAULT_MODEL = "claude-opus-5-5"
+_MAIN_INPUTS = {
+    "Bash": "command",
+    "WebFetch": "url",
+    "Glob": "pattern",
+    "Grep": "pattern",
+    "NotebookEdit": "notebook_path",
+    "WebSearch": "query",
+    "Task": "subagent_type",
+}
+"""The field of a tool's input that a short form such as `Bash(git push)` gives; `file_path` for other tools."""
 
-class Here(NamedTuple):
-    """As much of a world as says which rules hold."""
+
+class OpenedChat(NamedTuple):
+    """A chat with the permissions and custom commands that front ends need beside it."""
+
+    chat: Chat
+    permissions: PermissionPolicy
+    custom_commands: dict[str, CustomCommand]
+    """Commands from the user's config folder and from the working folder."""
+    agents: tuple[str, ...] = ()
+    """The kinds of subagents that can be started."""
+    problems: tuple[str, ...] = ()
+    """What is wrong with settings, commands, agents and instructions."""
+
+
+class FolderContext(NamedTuple):
+    """The part of a `ChatRuntime` that decides which permission rules apply."""
 
     config: Path
     cwd: Path
     environment: Mapping[str, str]
 
 
-def is_trusted(settings: Settings, world: World | Here) -> bool:
-    """Tell whether the folder that is worked in is trusted: by a flag, or since it was asked."""
-    return settings.trusted or trust(world).holds(world.cwd)
+def is_trusted(settings: ChatSettings, runtime: ChatRuntime | FolderContext) -> bool:
+    """Return whether the working folder is trusted, by a flag or by an earlier answer of the user."""
+    return settings.trusted or trusted_folders(runtime).is_trusted(runtime.cwd)
 
 
-def trust(world: World | Here) -> Trust:
+def trusted_folders(runtime: ChatRuntime | FolderContext) -> TrustedFolders:
     """Return the list of trusted folders."""
-    home = world.environment.get("HOME")
-    return Trust(data_folder(world.environment), Path(home) if home else None)
+    home = runtime.environment.get("HOME")
+    return TrustedFolders(data_folder(runtime.environment), Path(home) if home else None)
 
 
-def environment(config: Path, given: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment with the variables of the user's own settings, which go before it."""
-    return {**given, **dict(files.load(config, config, trusted=False).environment)}
+def load_environment(config: Path, environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment with the variables of the user's own settings, which take precedence."""
+    # Only the user's own settings count here, whether or not the working folder is trusted.
+    return {**environment, **dict(load_settings(config, config, trusted=False).environment)}
 
 
-def explained(call: str, settings: Settings, world: Here) -> str:
-    """Say what becomes of a call such as `Bash(git push)` and why, part by part."""
+def explain_call(call: str, settings: ChatSettings, runtime: FolderContext) -> str:
+    """Return in words what would become of a call such as `Bash(git push)` and why, part by part."""
     name, _, inside = call.partition("(")
-    rules = permissions(settings, world, trusted=is_trusted(settings, world))
-    desk = Desk(Place(world.config, world.config, "", world.cwd.resolve(), settings.added), world.environment)
-    desk.mode = _with_settings(settings, rules).mode or "default"
-    return "\n".join(rules.explain(name.strip(), _input(name.strip(), inside.rstrip().removesuffix(")")), desk))
+    name = name.strip()
+    rules = load_permissions(settings, runtime, trusted=is_trusted(settings, runtime))
+    context = ToolContext(
+        Workspace(runtime.config, runtime.config, "", runtime.cwd.resolve(), settings.added), runtime.environment
+    )
+    context.mode = _apply_settings_files(settings, rules).mode or "default"
+    return "\n".join(rules.explain(name, _parse_input(name, inside.rstrip().removesuffix(")")), context))
 
 
-def _input(tool: str, text: str) -> Json:
-    """Return the input that is meant: an object as JSON, or the value that a tool is aimed at."""
+def _parse_input(tool: str, text: str) -> Json:
+    """Return the tool input that a text means: a JSON object, or the value of the tool's main field."""
     if text.startswith("{"):
         try:
             return msgspec.json.decode(text, type=Json)
         except msgspec.DecodeError:
-            raise Usage(f"not an input: `{text}`", hint="an object, as JSON; or what the tool is aimed at") from None
-    named = {
-        "Bash": "command",
-        "WebFetch": "url",
-        "Glob": "pattern",
-        "Grep": "pattern",
-        "NotebookEdit": "notebook_path",
-    }
-    named |= {"WebSearch": "query", "Task": "subagent_type"}
-    return {named.get(tool, "file_path"): text}
+            hint = "an object, as JSON; or what the tool is aimed at"
+            raise UsageError(f"not an input: `{text}`", hint=hint) from None
+    return {_MAIN_INPUTS.get(tool, "file_path"): text}
 
 
-async def opened(start: Start, settings: Settings, world: World, person: Person | None) -> Led:
-    """Open a conversation with all it needs."""
-    root, trusted = world.cwd.resolve(), is_trusted(settings, world)
-    rules = permissions(settings, world, trusted=trusted)
-    asked = _with_settings(settings, rules)
-    known = agent_definitions.agents(world.config, root, trusted=trusted)
-    customs = custom_commands.custom_commands(world.config, root, trusted=trusted)
-    briefing = _briefing(asked, world, trusted=trusted)
-    fittings = Fittings(
-        tools=_tools(asked, rules, tuple(known.agents.values())),
-        judge=rules,
-        run=run,
-        system=briefing.blocks,
-        room=lambda walls: Space(walls, Gauge(asked.model, asked.window)),
-        agents=known.agents,
-        model_named=model_name,
+def resolve_model(name: str) -> str:
+    """Return the full name of a model: `opus`, `sonnet` and `haiku` mean the newest of their kind."""
+    base, bracket, rest = name.partition("[")
+    return MODEL_ALIASES.get(base.lower(), base) + bracket + rest
+
+
+async def open_chat_from_settings(
+    start: SessionStart, settings: ChatSettings, runtime: ChatRuntime, user: UserInterface | None
+) -> OpenedChat:
+    """Open a chat with the permissions, agents, commands and system prompt of its settings."""
+    root, trusted = runtime.cwd.resolve(), is_trusted(settings, runtime)
+    rules = load_permissions(settings, runtime, trusted=trusted)
+    settings = _apply_settings_files(settings, rules)
+    agents = load_agent_definitions(runtime.config, root, trusted=trusted)
+    commands = load_custom_commands(runtime.config, root, trusted=trusted)
+    system_prompt = _system_prompt(settings, runtime, trusted=trusted)
+    services = Services(
+        tools=_select_tools(settings, rules, tuple(agents.agents.values())),
+        permissions=rules,
+        run_tool=run_tool,
+        system_prompt=system_prompt.blocks,
+        agents=agents.agents,
+        resolve_model_name=resolve_model,
+        make_web_access=lambda model_name, add_usage: WebClient(
+            runtime.model, model_name, runtime.environment, add_usage
+        ),
+        is_hidden=rules.make_hidden_filter(root, runtime.environment),
     )
-    chat = await Chat.open(start, asked, world, person, fittings)
-    briefing.address(chat.model)
-    chat.desk.web = online = Online(world.model, lambda: chat.model, world.environment)
-    online.billed = chat.seat.spent
-    chat.desk.hides = rules.hider(chat.desk)
-    problems = (*rules.loaded.problems, *known.problems, *customs.problems, *briefing.problems)
-    return Led(chat, rules, customs.commands, tuple(known.agents), problems)
+    chat = await Chat.open(start, settings, runtime, user, services)
+    problems = (*rules.settings.problems, *agents.problems, *commands.problems, *system_prompt.problems)
+    return OpenedChat(chat, rules, commands.commands, tuple(agents.agents), problems)
 
 
-def permissions(settings: Settings, world: World | Here, *, trusted: bool) -> Permissions:
-    """Return the rules that hold."""
-    root = world.cwd.resolve()
-    flags = files.Flags(settings.allowed, settings.disallowed)
-    loaded = files.load(world.config, root, trusted=trusted, flags=flags)
-    return Permissions(loaded, root=root, trusted=trusted)
+def load_permissions(
+    settings: ChatSettings, runtime: ChatRuntime | FolderContext, *, trusted: bool
+) -> PermissionPolicy:
+    """Return the permission rules that apply in a working folder."""
+    root = runtime.cwd.resolve()
+    loaded = load_settings(
+        runtime.config, root, trusted=trusted, allowed=settings.allowed, disallowed=settings.disallowed
+    )
+    return PermissionPolicy(loaded, root=root, trusted=trusted)
 
 
-def _with_settings(settings: Settings, rules: Permissions) -> Settings:
-    """Return how the conversation is led once the settings files have been heard."""
-    loaded = rules.loaded
-    if settings.mode is not None and (why := rules.refuses(settings.mode)):
+def _apply_settings_files(settings: ChatSettings, rules: PermissionPolicy) -> ChatSettings:
+    """Return the settings with what settings files add to the flags."""
+    loaded = rules.settings
+    if settings.mode is not None and (why := rules.mode_problem(settings.mode)):
         raise Refused(why)
-    mode = settings.mode or (loaded.mode if loaded.mode and not rules.refuses(loaded.mode) else None)
-    model = model_name(settings.model or loaded.model or DEFAULT_MODEL)
+    # A mode that a flag names and that is not allowed is refused; one in a settings file is just not used.
+    mode = settings.mode or (loaded.mode if loaded.mode and not rules.mode_problem(loaded.mode) else None)
+    model = resolve_model(settings.model or loaded.model or DEFAULT_MODEL)
     added = (*settings.added, *loaded.added)
     return msgspec.structs.replace(settings, mode=mode, model=model, keeps_model=not settings.model, added=added)
 
 
-def _tools(settings: Settings, rules: Permissions, sent: tuple[agent_definitions.Agent, ...]) -> tuple[Tool, ...]:
-    there = tools(sent)
-    if settings.tools is not None:
-        known = {tool.name for tool in there}
-        for name in settings.tools:
-            if name not in known:
-                raise Usage(f"no such tool: `{name}`", hint=f"there are {', '.join(sorted(known))}")
-        there = tuple(tool for tool in there if tool.name in settings.tools)
-    denied = rules.removed(tool.name for tool in there)
-    return tuple(tool for tool in there if tool.name not in denied)
+def _select_tools(
+    settings: ChatSettings, rules: PermissionPolicy, agents: tuple[AgentDefinition, ...]
+) -> tuple[Tool, ...]:
+    tools = built_in_tools(agents)
+    names = {tool.name for tool in tools}
+    for name in settings.tools or ():
+        if name not in names:
+            raise UsageError(f"no such tool: `{name}`", hint=f"there are {', '.join(sorted(names))}")
+    selected = tuple(tool for tool in tools if settings.tools is None or tool.name in settings.tools)
+    # The model does not even see a tool that is denied as a whole.
+    denied = rules.denied_tools(tool.name for tool in selected)
+    return tuple(tool for tool in selected if tool.name not in denied)
 
 
-def _briefing(settings: Settings, world: World, *, trusted: bool) -> Briefing:
-    root, home = world.cwd.resolve(), world.environment.get("HOME")
-    where = Surroundings(
+def _system_prompt(settings: ChatSettings, runtime: ChatRuntime, *, trusted: bool) -> SystemPrompt:
+    root, home = runtime.cwd.resolve(), runtime.environment.get("HOME")
+    environment = PromptEnvironment(
         cwd=str(root),
         model=settings.model,
         platform=platform.system(),
-        date=f"{world.now():%Y-%m-%d}",
+        date=f"{runtime.now():%Y-%m-%d}",
+        branch=git_branch(root),
         added=tuple(map(str, settings.added)),
     )
-    room = settings.window or window(settings.model) or LIMIT  # a quarter of it, at four characters a token
-    scope = Scope(root, world.config, Path(home) if home else None, trusted, min(LIMIT, room))
-    return Briefing(scope, where, replaced=settings.system_prompt, appended=settings.append_system_prompt or "")
+    # As many characters as the context window has tokens are a quarter of it, at four characters a token.
+    limit = settings.window or context_window(settings.model) or MAX_TOTAL_CHARACTERS
+    scope = InstructionScope(
+        root, runtime.config, Path(home) if home else None, trusted, min(MAX_TOTAL_CHARACTERS, limit)
+    )
+    return SystemPrompt(
+        scope, environment, replaced=settings.system_prompt, appended=settings.append_system_prompt or ""
+    )

@@ -1,82 +1,81 @@
-"""A terminal that can do nothing but print, or none at all: lines in, lines out. Nothing is drawn again.
+"""Runs a chat on a terminal that can only print, or without one: lines in, lines out, and nothing is drawn again.
 
 Rules
-  1. A question is answered with a line: a letter, a number, or the words it wants after them. An empty line is no.
+  1. A question is answered with a line: a letter or a number, with the text that the option needs after it. An empty
+     line refuses.
 """
 
 from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Callable
 
-from unspool.client.ui.choice import Picked, Picking
-from unspool.client.ui.input_lines import lines_of
-from unspool.client.ui.screen import Host
-from unspool.display.safe import clean, clean_line
+from unspool.client.ui.choice import ChoicePrompt, ChoiceResult
+from unspool.client.ui.input_lines import read_lines
+from unspool.client.ui.screen import ScreenHost
+from unspool.display import clean, clean_line
 
 
-class Plain:
-    """Standard input and output while a conversation lasts; a `Screen` that is one line after the other."""
+class PlainTerminal:
+    """A surface on standard input and output, line by line."""
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: ScreenHost) -> None:
         self._host = host
-        self.tail: Callable[[], str] = str
         self.queued: list[str] = []
-        self._left = asyncio.Event()
-        self._asked: asyncio.Future[str] | None = None
-        self._one_by_one = asyncio.Lock()
+        self._has_left = asyncio.Event()
+        self._answer: asyncio.Future[str] | None = None
+        self._question_lock = asyncio.Lock()
 
     @property
     def width(self) -> int:
-        """How many columns there are."""
+        """The width in columns."""
         import shutil
 
         return shutil.get_terminal_size((80, 24)).columns
 
     async def run(self) -> None:
-        """Read lines until there are no more, or somebody leaves."""
+        """Read lines until there are no more, or the user leaves."""
         reading = asyncio.ensure_future(self._read())
         try:
-            await self._left.wait()
+            await self._has_left.wait()
         finally:
             reading.cancel()
 
     async def _read(self) -> None:
-        async for data in lines_of(sys.stdin.fileno()):
+        async for data in read_lines(sys.stdin.fileno()):
             line = data.decode(errors="replace")
-            if self._asked is not None and not self._asked.done():
-                self._asked.set_result(line.strip())
+            if self._answer is not None and not self._answer.done():
+                self._answer.set_result(line.strip())
             elif line.strip():
-                self._host.entered(line)
+                self._host.submit(line)
         self.leave()
 
     def leave(self) -> None:
-        """End it."""
-        self._left.set()
+        """End `run`."""
+        self._has_left.set()
 
     def show(self, text: str) -> None:
-        """Print."""
+        """Print a text."""
         sys.stdout.write(text)
         sys.stdout.flush()
 
     def fill(self, text: str) -> None:
-        """Say what was there to be changed: here nothing can be typed for anybody."""
+        """Print the text: here it cannot be put into the prompt."""
         self.show(f"it was: {clean_line(text)}\n")
 
-    async def pick(self, picking: Picking) -> Picked | None:
-        """Ask; return what was picked, None if nothing was."""
-        async with self._one_by_one:
-            self.show(f"\n{clean(picking.title)}\n")
-            for place, option in enumerate(picking.options):
+    async def choose(self, prompt: ChoicePrompt) -> ChoiceResult | None:
+        """Ask and return what was chosen; None if nothing was."""
+        async with self._question_lock:
+            self.show(f"\n{clean(prompt.title)}\n")
+            for index, option in enumerate(prompt.options):
                 key = f" ({option.key})" if option.key else ""
                 self.show(
-                    f"  {place + 1}. {clean_line(option.label)}{key}  {clean_line(option.detail)}".rstrip() + "\n"
+                    f"  {index + 1}. {clean_line(option.label)}{key}  {clean_line(option.detail)}".rstrip() + "\n"
                 )
-            self._asked = asyncio.get_running_loop().create_future()
+            self._answer = asyncio.get_running_loop().create_future()
             try:
-                key, _, words = (await self._asked).partition(" ")
+                key, _, text = (await self._answer).partition(" ")
             finally:
-                self._asked = None
-            picked = picking.press(key)
-            return picking.said(words) if picking.wanted else picked
+                self._answer = None
+            chosen = prompt.press(key)
+            return prompt.enter_text(text) if prompt.text_option else chosen

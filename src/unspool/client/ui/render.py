@@ -1,12 +1,10 @@
-"""A conversation for people: what happened in, lines for a terminal out.
+"""Renders a conversation for a terminal: events and texts in, coloured lines out (with rich).
 
 Rules
-  1. Whatever came from a model, a tool, a file or a person is cleaned before it is drawn (`unspool.display.safe`); no
-     markup, link or emoji code in it is obeyed. The only escape sequences that come out are colours.
-  2. No meaning is carried by colour alone: `>` asked, `●` said or done, `✗` failed, `⎿` what came of it, `+` and `-`.
+  1. Whatever came from a model, a tool, a file or a user is made safe before it is rendered (`unspool.display.safe`);
+     no markup, link or emoji code in it is obeyed. The only escape sequences in the output are colours.
+  2. No meaning is carried by colour alone: `>` prompt, `●` answer or call, `✗` failure, `⎿` outcome, `+` and `-`.
   3. What is long is cut, and says by how much; all of it is in the session.
-
-[merged: recall.py] What was said last in a session that is gone on with: its file in, drawn text out.
 """
 
 from __future__ import annotations
@@ -19,18 +17,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
 
 import msgspec
 
-from unspool.client.events import CallBegan, CallEnded, Compacted, TurnEnded, Waiting
-from unspool.client.protocols import Ruling, Wish
-from unspool.client.ui.status_text import tokens_in
-from unspool.display import units as figures
-from unspool.display.safe import clean, clean_line
-from unspool.export import describe_calls as outcomes
-from unspool.export import describe_calls as targets
-from unspool.export.outline import sections
-from unspool.export.story import Answer, Call, Mark, Prompt, Step, Story
-from unspool.format.codec import decode
-from unspool.format.entry import Entry
-from unspool.graph.tool_calls import ToolCall, aim, tool_calls
+from unspool.client.events import CallBegan, CallEnded, ContextCompacted, RetryScheduled, TurnEnded
+from unspool.client.protocols import PermissionRequest, RuleDecision
+from unspool.client.ui.status_text import count_input_tokens
+from unspool.display import clean, clean_line, units
+from unspool.export import AnswerStep, EventStep, PromptStep, Step, Story, ToolCallStep, describe_calls, number_sections
+from unspool.format import Entry, decode
+from unspool.graph import ToolCall, describe_target, find_tool_calls, first_line
 from unspool.home import Session
 
 if TYPE_CHECKING:
@@ -40,172 +33,180 @@ if TYPE_CHECKING:
 
 Json: TypeAlias = dict[str, Any]
 
-FEW = 6
-"""Lines of an output that are shown."""
-DIFF = 40
-"""Lines of a change that are shown."""
+MAX_OUTPUT_LINES = 6
+"""Lines of a tool's output that are shown."""
+MAX_DIFF_LINES = 40
+"""Lines of a diff that are shown."""
+SHOWN_TURNS = 2
+"""Turns of a resumed session that are shown."""
 _STYLES = {"+": "green", "-": "red", "@": "cyan"}
 _COLOUR = re.compile(r"(\x1b\[[0-9;]*m)")
 _BOXES = {"completed": "☒", "in_progress": "◐", "pending": "☐"}
 
 
-class Look(NamedTuple):
-    """How a terminal shows things."""
+class RenderOptions(NamedTuple):
+    """What the terminal can show."""
 
     width: int = 80
     colours: bool = True
     plain: bool = False
-    """Nothing but text: no escape sequence at all."""
+    """Text only: no escape sequences at all."""
 
 
-class Drawing:
-    """What draws, for a terminal of some width."""
+class ChatRenderer:
+    """Renders the parts of a conversation for a terminal of a given width."""
 
-    def __init__(self, look: Look, cwd: str | None = None) -> None:
-        self.look = look
+    def __init__(self, options: RenderOptions, cwd: str | None = None) -> None:
+        self.options = options
         self.cwd = cwd
 
     def prompt(self, text: str) -> str:
-        """Draw what a person said."""
-        return self._block("> ", text, "bold")
+        """Render a prompt."""
+        return self._marked_text("> ", text, "bold")
 
     def answer(self, text: str, *, first: bool) -> str:
-        """Draw a block of an answer: Markdown."""
-        return self._beside("●" if first else " ", _marked(text)) if text.strip() else ""
+        """Render a block of an answer, as Markdown."""
+        return self._with_mark("●" if first else " ", _markdown(text)) if text.strip() else ""
 
-    def thought(self, text: str) -> str:
-        """Draw that the model thought, by the first words of it."""
-        return self._line(("✻ ", "dim"), (targets.first_line(text), "dim italic")) + "\n" if text.strip() else ""
+    def thinking(self, text: str) -> str:
+        """Render the first line of the model's thinking."""
+        return self._line(("✻ ", "dim"), (first_line(text), "dim italic")) + "\n" if text.strip() else ""
 
     def target(self, name: str, input: Json) -> str:
-        """Return what a call is aimed at, seen from the folder that is worked in."""
-        return aim(name, input, self.cwd)
+        """Return what a call works on, relative to the working folder."""
+        return describe_target(name, input, self.cwd)
 
     def call(self, name: str, target: str, *, failed: bool = False) -> str:
-        """Draw a call as it is made."""
+        """Render a tool call."""
         return self._line(("✗ " if failed else "● ", "red" if failed else "green"), (name, "bold"), (f"({target})", ""))
 
-    def ended(self, event: CallEnded) -> str:
-        """Draw what came of a call."""
-        call = called(event)
+    def call_outcome(self, event: CallEnded) -> str:
+        """Render the outcome of a tool call."""
+        call = _tool_call(event)
         if event.denied is not None:
-            return self._came(f"not allowed: {event.denied}", "yellow")
+            return self._outcome(f"not allowed: {event.denied}", "yellow")
         if call is None:
-            return self._came("done", "dim")
-        patch = targets.diff(call)
-        words = outcomes.outcome(call).words
+            return self._outcome("done", "dim")
+        patch = describe_calls.diff_lines(call)
+        words = describe_calls.describe_outcome(call).words
         if call.failed:
-            return self._came(words, "red") + self._last(targets.error(call).splitlines()[1:])
+            return self._outcome(words, "red") + self._last_lines(describe_calls.error_text(call).splitlines()[1:])
         if patch:
-            return self._came(words, "dim") + self._few(targets.nearest(patch), DIFF, coloured=True)
+            return self._outcome(words, "dim") + self._first_lines(
+                describe_calls.changed_lines_with_context(patch), MAX_DIFF_LINES, coloured=True
+            )
         if event.name == "TodoWrite":
             return self.todos((event.input or {}).get("todos") or ())
         if event.name in ("EnterPlanMode", "ExitPlanMode"):
-            return self._came(targets.first_line(targets.result_text(call)), "dim")
-        shown = targets.result_text(call).strip("\n").splitlines() if event.name in ("Bash", "BashOutput") else []
-        return self._came(words, "dim") + self._few(shown, FEW)
+            return self._outcome(first_line(describe_calls.result_text(call)), "dim")
+        shown = (
+            describe_calls.result_text(call).strip("\n").splitlines() if event.name in ("Bash", "BashOutput") else []
+        )
+        return self._outcome(words, "dim") + self._first_lines(shown, MAX_OUTPUT_LINES)
 
-    def wish(self, wish: Wish, ruling: Ruling) -> str:
-        """Draw what a call would do, all of it, and why it is asked."""
-        head = self.call(wish.tool, self.target(wish.tool, wish.input))
-        match wish.input:
+    def permission_request(self, request: PermissionRequest, decision: RuleDecision) -> str:
+        """Render all of what a call would do, and why it needs permission."""
+        head = self.call(request.tool, self.target(request.tool, request.input))
+        match request.input:
             case {"command": str(command)}:
-                words = wish.input.get("description")
-                body = self.indented(command) + (self._came(str(words), "dim") if words else "")
+                words = request.input.get("description")
+                body = self.indented(command) + (self._outcome(str(words), "dim") if words else "")
             case {"old_string": str(old), "new_string": str(new)}:
-                body = self._changed(
+                body = self._diff(
                     [*(f"-{line}" for line in old.splitlines()), *(f"+{line}" for line in new.splitlines())]
                 )
             case {"content": str(content)}:
-                body = self._changed([f"+{line}" for line in content.splitlines()])
+                body = self._diff([f"+{line}" for line in content.splitlines()])
             case _:
-                body = self.indented(msgspec.json.format(msgspec.json.encode(wish.input), indent=2).decode())
-        return head + body + self._came(ruling.why, "dim")
+                body = self.indented(msgspec.json.format(msgspec.json.encode(request.input), indent=2).decode())
+        return head + body + self._outcome(decision.why, "dim")
 
     def plan(self, plan: str) -> str:
-        """Draw a plan that is to be judged."""
+        """Render a plan that the user is to approve."""
         return "\n" + self._line(("── plan ──", "cyan")) + self.markdown(plan) + self._line(("──────────", "cyan"))
 
     def indented(self, text: str, style: str = "") -> str:
-        """Draw a text as it is, set in, whole."""
+        """Render a whole text as it is, indented."""
+        # rich is imported where it is used: a headless run never needs it.
         from rich.padding import Padding
         from rich.text import Text
 
-        return self._painted(Padding(Text(clean(text), style, overflow="fold"), (0, 0, 0, 5))) if text else ""
+        return self._print(Padding(Text(clean(text), style, overflow="fold"), (0, 0, 0, 5))) if text else ""
 
-    def _changed(self, lines: list[str]) -> str:
+    def _diff(self, lines: list[str]) -> str:
         return "".join(self.indented(line, _STYLES.get(line[:1], "")) for line in lines)
 
     def todos(self, todos: Iterable[object]) -> str:
-        """Draw a todo list."""
-        drawn = ""
+        """Render a todo list."""
+        rendered = ""
         for todo in todos:
             match todo:
                 case {"content": words, "status": status}:
                     done = "dim" if status == "completed" else ""
-                    drawn += self._line((f"  {_BOXES.get(str(status), '☐')} {words}", done))
+                    rendered += self._line((f"  {_BOXES.get(str(status), '☐')} {words}", done))
                 case _:
-                    drawn += self._line((f"  ☐ {todo}", ""))
-        return drawn or self._came("nothing to do", "dim")
+                    rendered += self._line((f"  ☐ {todo}", ""))
+        return rendered or self._outcome("nothing to do", "dim")
 
-    def agent(self, kind: str, event: CallBegan) -> str:
-        """Draw a call that an agent makes."""
+    def agent_call(self, kind: str, event: CallBegan) -> str:
+        """Render a tool call of a subagent."""
         target = self.target(event.name, event.input)
         return self._line((f"  ⎿ {kind}: ", "dim"), (f"{event.name}({target})", "dim"))
 
-    def waiting(self, event: Waiting) -> str:
-        """Draw that the API is asked again."""
+    def waiting(self, event: RetryScheduled) -> str:
+        """Render that a request to the API is repeated."""
         said = f"{event.status} " if event.status else ""
         return self.notice(f"{said}{event.reason}; asking again in {event.seconds:.0f} s (attempt {event.attempt})")
 
-    def compacted(self, event: Compacted) -> str:
-        """Draw that the conversation became shorter."""
-        size = f"{figures.tokens(event.before)} → {figures.tokens(event.after)} tokens"
+    def compaction(self, event: ContextCompacted) -> str:
+        """Render that the conversation was compacted."""
+        size = f"{units.tokens(event.before)} → {units.tokens(event.after)} tokens"
         return self.notice(f"── {'compacted' if event.how == 'summarized' else event.how}: {size} ──")
 
-    def turn(self, event: TurnEnded, window: tuple[int, int] | None = None) -> str:
-        """Draw how a turn ended: time, tokens, cost."""
+    def turn_summary(self, event: TurnEnded, window: tuple[int, int] | None = None) -> str:
+        """Render the time, tokens and cost of a turn."""
+        tokens_in, tokens_out = count_input_tokens(event.usage), event.usage.get("output_tokens", 0)
         parts = [
-            figures.duration(timedelta(milliseconds=event.duration_ms)),
-            f"{figures.tokens(tokens_in(event.usage))} in, {figures.tokens(event.usage.get('output_tokens', 0))} out",
-            figures.dollars(event.cost_micros),
+            units.duration(timedelta(milliseconds=event.duration_ms)),
+            f"{units.tokens(tokens_in)} in, {units.tokens(tokens_out)} out",
+            units.dollars(event.cost_micros),
         ]
         if window and window[1]:
             parts.append(f"context {100 * window[0] // window[1]} %")
         return self._line((" · ".join(parts), "dim"))
 
     def notice(self, text: str) -> str:
-        """Draw something beside the conversation."""
+        """Render a remark beside the conversation."""
         return self.text(clean_line(text), "yellow")
 
     def error(self, text: str, hint: str | None = None) -> str:
-        """Draw that something failed."""
-        drawn = self._block("✗ ", clean_line(text), "red")
-        return drawn + (self._block("  ", f"hint: {hint}", "dim") if hint else "")
+        """Render an error and its hint."""
+        rendered = self._marked_text("✗ ", clean_line(text), "red")
+        return rendered + (self._marked_text("  ", f"hint: {hint}", "dim") if hint else "")
 
     def text(self, text: str, style: str = "") -> str:
-        """Draw words as they are."""
-        return self._block("", text, style)
+        """Render a text as it is."""
+        return self._marked_text("", text, style)
 
     def markdown(self, text: str) -> str:
-        """Draw a text as Markdown."""
-        return self._painted(_marked(text))
+        """Render a text as Markdown."""
+        return self._print(_markdown(text))
 
-    def _came(self, words: str, style: str) -> str:
+    def _outcome(self, words: str, style: str) -> str:
         return self._line(("  ⎿  ", "dim"), (words, style))
 
-    def _few(self, lines: list[str], limit: int, *, coloured: bool = False) -> str:
+    def _first_lines(self, lines: list[str], limit: int, *, coloured: bool = False) -> str:
         shown = lines if len(lines) <= limit + 1 else lines[:limit]
         style = _STYLES if coloured else {}
-        drawn = "".join(self._line((f"     {line}", style.get(line[:1], "dim"))) for line in shown)
+        rendered = "".join(self._line((f"     {line}", style.get(line[:1], "dim"))) for line in shown)
         rest = len(lines) - len(shown)
-        return drawn + (self._line((f"     … {figures.amount(rest, 'more line')}", "dim")) if rest else "")
+        return rendered + (self._line((f"     … {units.amount(rest, 'more line')}", "dim")) if rest else "")
 
-    def _last(self, lines: list[str]) -> str:
-        """Draw the end of something that failed: what it comes to is said there."""
-        left = len(lines) - FEW
-        above = self._line((f"     … {figures.amount(left, 'more line')} above", "dim")) if left > 0 else ""
-        return above + "".join(self._line((f"     {line}", "dim")) for line in lines[-FEW:])
+    def _last_lines(self, lines: list[str]) -> str:
+        """Render the end of an error: that is where its cause is."""
+        left = len(lines) - MAX_OUTPUT_LINES
+        above = self._line((f"     … {units.amount(left, 'more line')} above", "dim")) if left > 0 else ""
+        return above + "".join(self._line((f"     {line}", "dim")) for line in lines[-MAX_OUTPUT_LINES:])
 
     def _line(self, *spans: tuple[str, str]) -> str:
         from rich.text import Text
@@ -213,20 +214,17 @@ class Drawing:
         text = Text()
         for words, style in spans:
             text.append(clean_line(words), style)
-        text.truncate(max(self.look.width, 20), overflow="ellipsis")
-        return self._painted(text)
+        text.truncate(max(self.options.width, 20), overflow="ellipsis")
+        return self._print(text)
 
-    def _block(self, mark: str, text: str, style: str) -> str:
+    def _marked_text(self, mark: str, text: str, style: str) -> str:
         from rich.text import Text
 
-        return (
-            self._beside(mark.rstrip(), Text(clean(text), style), style)
-            if mark
-            else self._painted(Text(clean(text), style))
-        )
+        body = Text(clean(text), style)
+        return self._with_mark(mark.rstrip(), body, style) if mark else self._print(body)
 
-    def _beside(self, mark: str, body: RenderableType, style: str = "") -> str:
-        """Draw something with a mark before its first line."""
+    def _with_mark(self, mark: str, body: RenderableType, style: str = "") -> str:
+        """Render something with a mark before its first line."""
         from rich.table import Table
         from rich.text import Text
 
@@ -234,12 +232,12 @@ class Drawing:
         grid.add_column(width=1)
         grid.add_column(overflow="fold")
         grid.add_row(Text(mark, style), body)
-        return self._painted(grid)
+        return self._print(grid)
 
-    def _painted(self, what: RenderableType | Text) -> str:
+    def _print(self, renderable: RenderableType | Text) -> str:
         file = io.StringIO()
-        self._console(file).print(what)
-        # Once more, between the colours: in Markdown `&#x202e;` is a character that was none when it was cleaned.
+        self._console(file).print(renderable)
+        # Made safe once more, between the colours: an entity such as `&#x202e;` becomes a character only in Markdown.
         parts = _COLOUR.split(file.getvalue())
         text = "".join(part if place % 2 else clean(part) for place, part in enumerate(parts))
         return "\n".join(line.rstrip() for line in text.split("\n")).strip("\n") + "\n"
@@ -249,36 +247,37 @@ class Drawing:
 
         return Console(
             file=file,
-            width=max(self.look.width, 20),
-            force_terminal=not self.look.plain,
-            color_system=None if self.look.plain else "standard",
-            no_color=not self.look.colours,
+            width=max(self.options.width, 20),
+            force_terminal=not self.options.plain,
+            color_system=None if self.options.plain else "standard",
+            no_color=not self.options.colours,
             markup=False,
             emoji=False,
             highlight=False,
             legacy_windows=False,
+            # rich would otherwise let COLUMNS, FORCE_COLOR and the like override what is set here.
             _environ={},
         )
 
 
-def _marked(text: str) -> Markdown:
+def _markdown(text: str) -> Markdown:
     from rich.markdown import Heading, Markdown
 
-    class Left(Heading):
-        """A heading where the eye is."""
+    class LeftHeading(Heading):
+        """A heading at the left instead of the centre."""
 
         LEVEL_ALIGN: ClassVar = {}
 
-    class Marked(Markdown):
-        """Markdown as it suits a conversation."""
+    class ChatMarkdown(Markdown):
+        """Markdown with headings at the left."""
 
-        elements: ClassVar = {**Markdown.elements, "heading_open": Left}
+        elements: ClassVar = {**Markdown.elements, "heading_open": LeftHeading}
 
-    return Marked(clean(text).strip("\n"), hyperlinks=False, code_theme="ansi_dark")
+    return ChatMarkdown(clean(text).strip("\n"), hyperlinks=False, code_theme="ansi_dark")
 
 
-def called(event: CallEnded) -> ToolCall | None:
-    """Return a call with its result as the library reads it from a file."""
+def _tool_call(event: CallEnded) -> ToolCall | None:
+    """Return a call with its result as the library reads it from a session file."""
     use = {"type": "tool_use", "id": event.id, "name": event.name, "input": event.input}
     given = {"type": "tool_result", "tool_use_id": event.id, "content": event.content, "is_error": event.is_error}
     lines = (
@@ -287,35 +286,35 @@ def called(event: CallEnded) -> ToolCall | None:
     )
     try:
         items = [item for line in lines for item in decode(msgspec.json.encode(line))]
-    except UnicodeEncodeError:  # half of a pair, from a file's name
+    except UnicodeEncodeError:  # a lone surrogate, from a file name that is not UTF-8
         return None
-    calls = tool_calls(item for item in items if isinstance(item, Entry))
+    calls = find_tool_calls(item for item in items if isinstance(item, Entry))
     return calls[0] if calls else None
 
 
-TURNS = 2
-
-
-def recalled(session: Session, drawing: Drawing) -> str:
-    """Draw the last turns of the thread that is gone on with."""
-    thread = [section for section in sections(session) if not section.left and section.turn is not None]
+def render_last_turns(session: Session, renderer: ChatRenderer) -> str:
+    """Render the last turns of a session that is resumed."""
+    thread = [section for section in number_sections(session) if not section.left and section.turn is not None]
     story = Story(session.entries)
-    earlier = len(thread) - TURNS
-    head = drawing.text(f"… {earlier} earlier", "dim") + "\n" if earlier > 0 else ""
-    steps = (step for section in thread[-TURNS:] for step in story.steps(section.entries))
-    return head + "".join(_drawn(steps, drawing))
+    earlier = len(thread) - SHOWN_TURNS
+    head = renderer.text(f"… {earlier} earlier", "dim") + "\n" if earlier > 0 else ""
+    steps = (step for section in thread[-SHOWN_TURNS:] for step in story.steps(section.entries))
+    return head + "".join(_render_steps(steps, renderer))
 
 
-def _drawn(steps: Iterator[Step], drawing: Drawing) -> Iterator[str]:
+def _render_steps(steps: Iterator[Step], renderer: ChatRenderer) -> Iterator[str]:
     for step in steps:
         match step:
-            case Prompt(text=text) if text.strip():
-                yield drawing.prompt(text) + "\n"
-            case Answer(text=text) if text.strip():
-                yield drawing.answer(text, first=True) + "\n"
-            case Call(call=call):
-                yield drawing.call(call.name, aim(call.name, call.input, drawing.cwd), failed=call.failed) + "\n"
-            case Mark(text=text):
-                yield drawing.text(f"· {step.kind.value}", "dim") + "\n"
+            case PromptStep(text=text) if text.strip():
+                yield renderer.prompt(text) + "\n"
+            case AnswerStep(text=text) if text.strip():
+                yield renderer.answer(text, first=True) + "\n"
+            case ToolCallStep(call=call):
+                yield (
+                    renderer.call(call.name, describe_target(call.name, call.input, renderer.cwd), failed=call.failed)
+                    + "\n"
+                )
+            case EventStep(text=text):
+                yield renderer.text(f"· {step.kind.value}", "dim") + "\n"
             case _:
                 pass

@@ -1,8 +1,8 @@
-"""What happens in a conversation, told to a person as it comes: events in, drawn text out.
+"""Renders the events of a chat as they come: keeps what is in progress, and prints what is finished.
 
 Rules
-  1. Words are shown for good when they will not change any more (`flow`); what is under way is in `tail`.
-  2. A delta costs an append: nothing is drawn because of one.
+  1. Text is printed when it will not change any more (`markdown_stream`); what is in progress is in `tail`.
+  2. A delta costs an append: nothing is rendered because of one.
 """
 
 from __future__ import annotations
@@ -10,11 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from unspool.client import events
-from unspool.client.session.prompt_history import typed_as
-from unspool.client.ui.markdown_stream import Flow
-from unspool.client.ui.render import Drawing
-from unspool.display import units
-from unspool.display.safe import clean_line
+from unspool.client.session.prompt_history import text_as_typed
+from unspool.client.ui.markdown_stream import MarkdownStream
+from unspool.client.ui.render import ChatRenderer
+from unspool.display import clean_line, units
 
 _ENDINGS = {
     "interrupted": "interrupted; what should be done instead?",
@@ -28,131 +27,130 @@ _ENDINGS = {
 }
 
 
-class Telling:
-    """One conversation, told."""
+class EventRenderer:
+    """Renders one chat; `show` prints a finished text."""
 
-    def __init__(self, show: Callable[[str], None], drawing: Callable[[], Drawing]) -> None:
+    def __init__(self, show: Callable[[str], None], renderer: Callable[[], ChatRenderer]) -> None:
         self._show = show
-        self._drawing = drawing
-        self._flow = Flow()
-        self._thoughts: list[str] = []
+        self._renderer = renderer
+        self._markdown = MarkdownStream()
         self._is_first = True
         self._calls: dict[str, events.CallBegan] = {}
         self._progress: dict[str, str] = {}
         self._tokens = 0
-        self.doing = "thinking"
+        self.activity = "thinking"
         self.ending: str | None = None
-        """How the last turn ended."""
+        """How the last turn ended; None while it runs."""
 
     @property
     def tail(self) -> str:
-        """What has been said and is not settled; or what a call that runs says."""
+        """The text that is still growing, or the output of a call that runs."""
         running = [words for id, words in self._progress.items() if id in self._calls]
-        return self._flow.tail or (running[-1] if running else "")
+        return self._markdown.tail or (running[-1] if running else "")
 
     @property
-    def tokens_words(self) -> str:
-        """How many tokens have come, if any have."""
+    def token_text(self) -> str:
+        """The output tokens of the turn so far, as text; empty if there are none."""
         return f", ↓ {units.tokens(self._tokens)} tokens" if self._tokens else ""
 
-    def rest(self) -> None:
-        """Show what is left."""
-        self._settle()
+    def finish(self) -> None:
+        """Print what is left of a turn that has ended, however it ended."""
+        self._print_rest()
         self._calls.clear()
         self._progress.clear()
 
-    def tell(self, event: events.Event) -> None:
-        """Tell an event."""
+    def handle(self, event: events.ChatEvent) -> None:
+        """Render an event."""
         match event:
             case events.TextGrown(text=text):
-                self._grown(text)
-            case events.ThinkingGrown(text=text):
-                self._thoughts.append(text)
-                self.doing = "thinking"
+                self._add_text(text)
+            case events.ThinkingGrown():
+                self.activity = "thinking"
             case events.StepBegan():
-                self._is_first, self.doing, self._thoughts = True, "waiting for the model", []
+                self._is_first, self.activity = True, "waiting for the model"
             case events.BlockDone(block=block):
-                self._block(block)
-            case events.AnswerDone(usage=usage):
+                self._finish_block(block)
+            case events.ResponseDone(usage=usage):
                 self._tokens += int(usage.get("output_tokens") or 0)
-            case events.CallBegan() | events.CallProgressed() | events.CallEnded() | events.AgentTold():
-                self._called(event)
+            case events.CallBegan() | events.CallProgressed() | events.CallEnded() | events.SubagentEvent():
+                self._handle_call(event)
             case events.TurnBegan(text=text):
                 self._tokens, self.ending = 0, None
-                self._show(self._drawing().prompt(typed_as(text)) + "\n")
+                self._show(self._renderer().prompt(text_as_typed(text)) + "\n")
             case events.TurnEnded():
-                self._ended(event)
+                self._end_turn(event)
             case _:
-                self._noted(event)
+                self._handle_other(event)
 
-    def _grown(self, text: str) -> None:
-        self.doing = "answering"
-        for block in self._flow.feed(text):
-            self._say(block)
+    def _add_text(self, text: str) -> None:
+        self.activity = "answering"
+        for block in self._markdown.feed(text):
+            self._print_answer(block)
 
-    def _say(self, block: str) -> None:
-        drawn = self._drawing().answer(block, first=self._is_first)
-        if drawn:
+    def _print_answer(self, block: str) -> None:
+        rendered = self._renderer().answer(block, first=self._is_first)
+        # The mark stands only before the first block of a message.
+        if rendered:
             self._is_first = False
-            self._show(drawn + "\n")
+            self._show(rendered + "\n")
 
-    def _settle(self) -> None:
-        rest = self._flow.end()
+    def _print_rest(self) -> None:
+        rest = self._markdown.flush()
         if rest:
-            self._say(rest)
+            self._print_answer(rest)
 
-    def _block(self, block: dict[str, object]) -> None:
+    def _finish_block(self, block: dict[str, object]) -> None:
         kind = block.get("type")
         if kind == "text":
-            if not self._flow.tail and self._is_first:  # it came at once
-                self._flow.feed(str(block.get("text", "")))
-            self._settle()
+            if not self._markdown.tail and self._is_first:  # it came whole, without deltas
+                self._markdown.feed(str(block.get("text", "")))
+            self._print_rest()
             self._is_first = True
         elif kind == "thinking":
-            self._show(self._drawing().thought(str(block.get("thinking", ""))))
+            self._show(self._renderer().thinking(str(block.get("thinking", ""))))
         elif kind == "tool_use":
-            self.doing = f"calling {clean_line(str(block.get('name')))}"
+            self.activity = f"calling {clean_line(str(block.get('name')))}"
 
-    def _called(self, event: events.Event) -> None:
-        drawing = self._drawing()
+    def _handle_call(self, event: events.ChatEvent) -> None:
+        renderer = self._renderer()
         match event:
             case events.CallBegan(id=id, name=name):
                 self._calls[id] = event
-                self.doing = clean_line(f"{name} {drawing.target(name, event.input)}")[:60]
+                self.activity = clean_line(f"{name} {renderer.target(name, event.input)}")[:60]
             case events.CallProgressed(id=id, data={"output": str(output)}):
                 self._progress[id] = output
             case events.CallEnded(id=id, name=name):
                 self._calls.pop(id, None)
-                target = drawing.target(name, event.input)
-                self._show(drawing.call(name, target, failed=event.is_error) + drawing.ended(event) + "\n")
-            case events.AgentTold(event=events.CallBegan() as inner, kind=kind):
-                self._show(drawing.agent(kind, inner))
+                target = renderer.target(name, event.input)
+                self._show(renderer.call(name, target, failed=event.is_error) + renderer.call_outcome(event) + "\n")
+            case events.SubagentEvent(event=events.CallBegan() as inner, kind=kind):
+                self._show(renderer.agent_call(kind, inner))
             case _:
                 pass
 
-    def _ended(self, event: events.TurnEnded) -> None:
+    def _end_turn(self, event: events.TurnEnded) -> None:
         self.ending = event.ending
-        self._settle()
+        self._print_rest()
         if words := _ENDINGS.get(event.ending):
-            self._show(self._drawing().notice(words))
+            self._show(self._renderer().notice(words))
 
-    def _noted(self, event: events.Event) -> None:
-        drawing = self._drawing()
+    def _handle_other(self, event: events.ChatEvent) -> None:
+        renderer = self._renderer()
         match event:
-            case events.Waiting():
-                self._show(drawing.waiting(event))
-            case events.Compacted():
-                self._show(drawing.compacted(event))
-            case events.Absorbed(text=text):
-                self._show(drawing.prompt(text) + "\n")
-            case events.Degraded(what=what, why=why):
-                self._show(drawing.notice(f"{what} ({why})"))
+            case events.RetryScheduled():
+                self._show(renderer.waiting(event))
+            case events.ContextCompacted():
+                self._show(renderer.compaction(event))
+            case events.InputTaken(text=text):
+                self._show(renderer.prompt(text) + "\n")
+            case events.FeatureDisabled(what=what, why=why):
+                self._show(renderer.notice(f"{what} ({why})"))
             case events.TaskEnded(id=id, status=status, description=words):
-                self._show(drawing.notice(f"{status} in the background: {words} ({id})"))
+                self._show(renderer.notice(f"{status} in the background: {words} ({id})"))
             case events.ModeChanged(mode=mode):
-                self._show(drawing.notice(f"permission mode: {mode}") + "\n")
-            case events.Failed(message=message, hint=hint):
-                self._settle()
-                self._show(drawing.error(message, hint))
+                self._show(renderer.notice(f"permission mode: {mode}") + "\n")
+            case events.TurnFailed(message=message, hint=hint):
+                self._print_rest()
+                self._show(renderer.error(message, hint))
             case _:
                 pass

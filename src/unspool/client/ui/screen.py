@@ -1,16 +1,14 @@
-r"""A terminal in which lines scroll away and a prompt stays at the bottom (prompt_toolkit): words in, keys out.
+r"""Shows a chat in a terminal with prompt_toolkit: text scrolls away above, the prompt stays at the bottom.
 
 Rules
-  1. What is shown for good goes into the terminal's own history, once; only what is under way is drawn again: the end
-     of an answer that grows, what works, what waits, a question.
-  2. `show` is given text that was made safe and coloured by `drawing`; everything else is cleaned here.
-  3. The window's title is nobody's business.
+  1. Finished text goes into the terminal's own scrollback, once. Only what is in progress is drawn again: the end of an
+     answer that grows, the status line, queued prompts, a question.
+  2. `show` expects text that `render` has made safe and coloured; everything else is made safe here.
+  3. The window's title is not changed.
 
-[merged: keys.py] Which key does what in the terminal: a screen in, key bindings out.
-
-Enter                 send; a line that ends with `\` goes on
-Alt-Enter, Ctrl-J     a new line; what is pasted keeps its lines
-Esc, Ctrl-C           end what runs; Ctrl-C clears what was typed, and twice leaves
+Enter                 send; after a `\` at the end, a new line
+Alt-Enter, Ctrl-J     a new line; pasted text keeps its lines
+Esc, Ctrl-C           interrupt what runs; Ctrl-C clears what was typed, and twice leaves
 Esc Esc               go back to an earlier prompt
 shift-tab             the next permission mode
 Ctrl-D                leave
@@ -24,73 +22,79 @@ import time
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Protocol
 
-from unspool.client.ui.choice import PAUSE, Picked, Picking
-from unspool.client.ui.completion import Candidate, is_open
-from unspool.display.safe import clean, clean_line
+from unspool.client.ui.choice import KEY_DELAY_SECONDS, ChoicePrompt, ChoiceResult
+from unspool.client.ui.completion import CompletionCandidate, can_complete
+from unspool.display import clean, clean_line
 
 if TYPE_CHECKING:
     from prompt_toolkit import PromptSession
-    from prompt_toolkit.document import Document
     from prompt_toolkit.formatted_text import StyleAndTextTuples
     from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
     from prompt_toolkit.styles import Style
 
-TICK = 0.1
-AGAIN = 2.0
+TICK_SECONDS = 0.1
+LEAVE_SECONDS = 2.0
 """Seconds within which a second Ctrl-C leaves."""
 _SPINNER = "✶✸✹✺✹✷"
 
 
-class Host(Protocol):
-    """Whoever is behind the screen."""
+class ScreenHost(Protocol):
+    """Handles what is typed on a surface, and says what it shows."""
 
-    def entered(self, text: str) -> None:
-        """Something was typed."""
+    def submit(self, text: str) -> None:
+        """Handle a text that was typed."""
 
-    def interrupted(self) -> bool:
-        """End what runs; tell whether anything did."""
+    def interrupt(self) -> bool:
+        """End what runs; return whether anything did."""
 
-    def rewound(self) -> None:
-        """Somebody wants to go back."""
+    def rewind(self) -> None:
+        """Let the user go back to an earlier prompt."""
 
     def next_mode(self) -> None:
-        """Another permission mode is wanted."""
+        """Switch to the next permission mode."""
 
     def footer(self) -> str:
-        """Return what holds: mode, model, context."""
+        """Return the line below the prompt."""
 
     def status(self) -> str | None:
-        """Return what is going on, while something is."""
+        """Return what is running; None if nothing is."""
+
+    def tail(self) -> str:
+        """Return the text that is still growing."""
 
 
-class Screen:
-    """The terminal while a conversation lasts."""
+class PromptScreen:
+    """The terminal while a chat runs: a surface with a prompt at the bottom."""
 
     def __init__(
-        self, host: Host, history: Iterable[str], complete: Callable[[str], list[Candidate]], *, colours: bool
+        self,
+        host: ScreenHost,
+        history: Iterable[str],
+        complete: Callable[[str], list[CompletionCandidate]],
+        *,
+        colours: bool,
     ) -> None:
         self._host = host
-        self.tail: Callable[[], str] = str
-        """What has been said and is not settled."""
         self.queued: list[str] = []
-        self._asked: Picking | None = None
-        self._answer: asyncio.Future[Picked | None] | None = None
-        self._asked_at = 0.0
-        self._one_by_one = asyncio.Lock()
-        self._waiting: list[str] = []
-        self._leaving_since = -AGAIN
-        self._session = _session(self, list(history), complete, colours=colours)
+        self._question: ChoicePrompt | None = None
+        self._answer: asyncio.Future[ChoiceResult | None] | None = None
+        self._question_at = 0.0
+        self._question_lock = asyncio.Lock()
+        self._unshown: list[str] = []
+        self._ctrl_c_at = -LEAVE_SECONDS
+        self._session = _make_session(self, host, list(history), complete, colours=colours)
         self._app = self._session.app
 
     @property
     def width(self) -> int:
-        """How many columns there are."""
+        """The width in columns."""
         return self._app.output.get_size().columns
 
     async def run(self) -> None:
-        """Read keys until somebody leaves."""
+        """Read keys until the user leaves."""
         ticking = asyncio.ensure_future(self._tick())
         try:
+            # `Terminal` handles SIGINT itself, so that Ctrl-C from outside interrupts a turn as the key does.
             await self._session.prompt_async(set_exception_handler=False, handle_sigint=False)
         except (EOFError, KeyboardInterrupt):
             pass
@@ -101,174 +105,171 @@ class Screen:
             self._flush()
 
     def leave(self) -> None:
-        """End it."""
+        """End `run`."""
         if self._app.is_running and not self._app.is_done:
             self._app.exit()
 
     def show(self, text: str) -> None:
-        """Let text scroll away above the prompt."""
-        self._waiting.append(text)
-        if len(self._waiting) == 1:
+        """Print a text above the prompt."""
+        self._unshown.append(text)
+        # All texts of one step of the event loop are printed at once: each print draws the prompt again.
+        if len(self._unshown) == 1:
             asyncio.get_running_loop().call_soon(self._flush)
 
     def fill(self, text: str) -> None:
-        """Put words where they can be changed and sent."""
+        """Put a text into the prompt, where it can be changed and sent."""
         from prompt_toolkit.document import Document
 
         self._session.default_buffer.document = Document(text)
 
-    async def pick(self, picking: Picking) -> Picked | None:
-        """Ask; return what was picked, None if nothing was. Questions are asked one after the other."""
-        async with self._one_by_one:
-            self._flush()  # what is asked about stands above the question before it can be seen
+    async def choose(self, prompt: ChoicePrompt) -> ChoiceResult | None:
+        """Let the user choose; None if they cancel. Questions are asked one after the other."""
+        async with self._question_lock:
+            self._flush()  # what is asked about must stand above the question before it can be answered
             draft = self._session.default_buffer.document
             self._session.default_buffer.reset()
-            self._asked, self._asked_at = picking, time.monotonic()
+            self._question, self._question_at = prompt, time.monotonic()
             self._answer = asyncio.get_running_loop().create_future()
             self._app.invalidate()
-            asyncio.get_running_loop().call_later(PAUSE, self._app.invalidate)
+            asyncio.get_running_loop().call_later(KEY_DELAY_SECONDS, self._app.invalidate)
             try:
                 return await self._answer
             finally:
-                self._asked = self._answer = None
-                self._restore(draft)
+                self._question = self._answer = None
+                self._session.default_buffer.document = draft
+                self.show("")  # to draw again without the rows of the question
 
     # What the keys do
 
     @property
     def is_asking(self) -> bool:
-        """Whether a question waits for a key."""
-        return self._asked is not None and self._asked.wanted is None
+        """Whether a question waits for a key, and not for a text."""
+        return self._question is not None and self._question.text_option is None
 
-    def completes(self) -> bool:
-        """Tell whether what is typed is completed as it is typed: only then is room kept for it."""
-        return self._asked is None and is_open(self._session.default_buffer.document.text_before_cursor)
+    def can_complete(self) -> bool:
+        """Return whether what is typed can be completed: only then are rows kept free for it."""
+        return self._question is None and can_complete(self._session.default_buffer.document.text_before_cursor)
 
     @property
     def is_working(self) -> bool:
-        """Whether something runs."""
+        """Whether something is running."""
         return self._host.status() is not None
 
-    def pressed(self, key: str) -> None:
-        """Take a key that answers a question."""
-        if self._asked is None or not self._can_be_answered:
+    def press(self, key: str) -> None:
+        """Handle a key that answers a question."""
+        if self._question is None or not self._can_be_answered:
             return
         if key in ("escape", "c-c"):
-            self._picked(None)
-        elif picked := self._asked.press(key):
-            self._picked(picked)
+            self._finish_question(None)
+        elif result := self._question.press(key):
+            self._finish_question(result)
 
     @property
     def _can_be_answered(self) -> bool:
-        return time.monotonic() - self._asked_at >= PAUSE
+        return time.monotonic() - self._question_at >= KEY_DELAY_SECONDS
 
     def enter(self) -> None:
-        """Take what was typed."""
+        """Handle Enter."""
         buffer = self._session.default_buffer
         text = buffer.text
-        if self._asked is not None and self._asked.wanted is not None:
-            self._picked(self._asked.said(text))
+        if self._question is not None and self._question.text_option is not None:
+            self._finish_question(self._question.enter_text(text))
         elif buffer.document.text_before_cursor.endswith("\\"):
             buffer.delete_before_cursor()
             buffer.insert_text("\n")
         elif text.strip():
             buffer.append_to_history()
             buffer.reset()
-            self._host.entered(text)
+            self._host.submit(text)
 
-    def stop(self) -> None:
-        """Take Ctrl-C: end what runs, or clear what was typed, or, the second time, leave."""
-        if self._asked is not None:
-            self._picked(None)
-        elif not self._host.interrupted():
+    def ctrl_c(self) -> None:
+        """Interrupt what runs, or clear what was typed, or leave if it is pressed again."""
+        if self._question is not None:
+            self._finish_question(None)
+        elif not self._host.interrupt():
             if self._session.default_buffer.text:
                 self._session.default_buffer.reset()
-            elif time.monotonic() - self._leaving_since < AGAIN:
+            elif time.monotonic() - self._ctrl_c_at < LEAVE_SECONDS:
                 self.leave()
             else:
-                self._leaving_since = time.monotonic()
+                self._ctrl_c_at = time.monotonic()
 
     def escape(self) -> None:
-        """Take Esc: end what runs."""
-        if self._asked is not None:
-            self._picked(None)
+        """Handle Esc: cancel the question, or interrupt what runs."""
+        if self._question is not None:
+            self._finish_question(None)
         else:
-            self._host.interrupted()
+            self._host.interrupt()
 
-    def rewind(self) -> None:
-        """Take Esc Esc."""
-        self._host.rewound()
-
-    def next_mode(self) -> None:
-        """Take shift-tab."""
-        self._host.next_mode()
-
-    def _picked(self, picked: Picked | None) -> None:
+    def _finish_question(self, result: ChoiceResult | None) -> None:
         if self._answer is not None and not self._answer.done():
-            self._answer.set_result(picked)
-
-    def _restore(self, draft: Document) -> None:
-        self._session.default_buffer.document = draft
-        self.show("")  # draws anew, without the rows that the question took
+            self._answer.set_result(result)
 
     # What is drawn
 
     def _flush(self) -> None:
-        text, self._waiting = "".join(self._waiting), []
+        text, self._unshown = "".join(self._unshown), []
         output = self._app.output
+        # The prompt is erased first; otherwise a copy of it would stay in the scrollback.
         if self._app.is_running:
             self._app.renderer.erase()
+        # In raw mode the terminal does not add the carriage return.
         output.write_raw(text.replace("\n", "\r\n"))
         output.flush()
         self._app.invalidate()
 
     async def _tick(self) -> None:
         while True:
-            await asyncio.sleep(TICK)
+            await asyncio.sleep(TICK_SECONDS)
             if self.is_working:
                 self._app.invalidate()
 
-    def message(self) -> StyleAndTextTuples:
-        """Return what stands before the cursor: all that is under way, and the prompt."""
+    def prompt_message(self) -> StyleAndTextTuples:
+        """Return what stands before the cursor: all that is in progress, and the prompt."""
         width, rows = self.width, self._app.output.get_size().rows
-        lines = [("class:tail", line) for line in _last(self.tail(), width, max(rows // 2, 1))]
-        if (status := self._host.status()) and self._asked is None:
-            frame = _SPINNER[int(time.monotonic() / TICK) % len(_SPINNER)]
+        lines = [("class:tail", line) for line in _last_lines(self._host.tail(), width, max(rows // 2, 1))]
+        if (status := self._host.status()) and self._question is None:
+            frame = _SPINNER[int(time.monotonic() / TICK_SECONDS) % len(_SPINNER)]
             lines += [("", ""), ("class:status", f"{frame} {status}")]
-        lines += [("class:queued", f"  ⤷ waits: {clean_line(words)}") for words in self.queued[-3:]]
-        lines += self._question()
-        above = [(style, _fit(line, width) + "\n") for style, line in lines]
-        wanted = self._asked.wanted if self._asked else None
-        return [*above, ("class:prompt", f"{wanted.wants} " if wanted else "> ")]
+        lines += [("class:queued", f"  ⤷ waits: {clean_line(prompt)}") for prompt in self.queued[-3:]]
+        lines += self._question_lines()
+        above = [(style, _cut(line, width) + "\n") for style, line in lines]
+        option = self._question.text_option if self._question else None
+        return [*above, ("class:prompt", f"{option.text_prompt} " if option else "> ")]
 
-    def _question(self) -> list[tuple[str, str]]:
-        asked = self._asked
-        if asked is None:
+    def _question_lines(self) -> list[tuple[str, str]]:
+        question = self._question
+        if question is None:
             return []
-        lines = [("", ""), *(("class:question", line) for line in clean(asked.title).split("\n"))]
-        for place in asked.window():
-            option = asked.options[place]
-            mark = "❯" if place == asked.cursor else " "
-            box = ("☒ " if place in asked.marked else "☐ ") if asked.several else ""
+        lines = [("", ""), *(("class:question", line) for line in clean(question.title).split("\n"))]
+        for index in question.window():
+            option = question.options[index]
+            mark = "❯" if index == question.cursor else " "
+            box = ("☒ " if index in question.marked else "☐ ") if question.multiple else ""
             key = f" ({option.key})" if option.key else ""
             detail = f"  {clean_line(option.detail)}" if option.detail else ""
-            style = "class:cursor" if place == asked.cursor else ""
-            lines.append((style, f"{mark} {box}{place + 1}. {clean_line(option.label)}{key}{detail}"))
-        if len(asked.options) > len(asked.window()):
-            lines.append(("class:tail", f"  {len(asked.options)} in all; ↑ ↓"))
+            style = "class:cursor" if index == question.cursor else ""
+            lines.append((style, f"{mark} {box}{index + 1}. {clean_line(option.label)}{key}{detail}"))
+        if len(question.options) > len(question.window()):
+            lines.append(("class:tail", f"  {len(question.options)} in all; ↑ ↓"))
         return lines
 
     def footer(self) -> str:
-        """Return the line at the bottom."""
-        if time.monotonic() - self._leaving_since < AGAIN:
+        """Return the line below the prompt."""
+        if time.monotonic() - self._ctrl_c_at < LEAVE_SECONDS:
             return "Ctrl-C again leaves"
         if self.is_asking:
             return "↑ ↓ Enter, a letter or a number; Esc: no" if self._can_be_answered else "…"
-        return _fit(clean_line(self._host.footer()), self.width)
+        return _cut(clean_line(self._host.footer()), self.width)
 
 
-def _session(
-    screen: Screen, history: list[str], complete: Callable[[str], list[Candidate]], *, colours: bool
+def _make_session(
+    screen: PromptScreen,
+    host: ScreenHost,
+    history: list[str],
+    complete: Callable[[str], list[CompletionCandidate]],
+    *,
+    colours: bool,
 ) -> PromptSession[str]:
     from prompt_toolkit import PromptSession
     from prompt_toolkit.filters import Condition
@@ -276,19 +277,17 @@ def _session(
     from prompt_toolkit.output import ColorDepth
     from prompt_toolkit.output.vt100 import Vt100_Output
 
-    from unspool.client.ui.completion import completer
-
-    pass
+    from unspool.client.ui.completion import make_completer
 
     output = Vt100_Output.from_pty(sys.stdout)
-    output.enable_cpr = False  # no terminal is asked where its cursor is: some do not answer, and we need not know
-    made: PromptSession[str] = PromptSession(
-        message=screen.message,
+    output.enable_cpr = False  # some terminals do not answer when they are asked for their cursor, and we need not know
+    session: PromptSession[str] = PromptSession(
+        message=screen.prompt_message,
         multiline=True,
         history=InMemoryHistory(history),
-        completer=completer(complete),
-        complete_while_typing=Condition(screen.completes),
-        key_bindings=bindings(screen),
+        completer=make_completer(complete),
+        complete_while_typing=Condition(screen.can_complete),
+        key_bindings=make_key_bindings(screen, host),
         bottom_toolbar=screen.footer,
         prompt_continuation="  ",
         erase_when_done=True,
@@ -298,11 +297,12 @@ def _session(
         color_depth=ColorDepth.DEPTH_4_BIT if colours else ColorDepth.DEPTH_1_BIT,
         output=output,
     )
-    made.app.timeoutlen, made.app.ttimeoutlen = 0.3, 0.05
-    # The line at the bottom is drawn only where the room below is known: there is one row at least.
-    renderer = made.app.renderer
-    made.app.before_render += lambda _: renderer.report_absolute_cursor_row(output.get_size().rows)
-    return made
+    # Esc alone must act soon, and still be the first key of Esc Esc and Alt-Enter.
+    session.app.timeoutlen, session.app.ttimeoutlen = 0.3, 0.05
+    # prompt_toolkit draws the toolbar only when it knows the rows below the cursor, which we do not ask for.
+    renderer = session.app.renderer
+    session.app.before_render += lambda _: renderer.report_absolute_cursor_row(output.get_size().rows)
+    return session
 
 
 def _style() -> Style:
@@ -321,35 +321,36 @@ def _style() -> Style:
     )
 
 
-def _last(text: str, width: int, limit: int) -> list[str]:
-    """Return the last lines of a text, broken where the terminal ends."""
+def _last_lines(text: str, width: int, limit: int) -> list[str]:
+    """Return the last lines of a text, wrapped at the width of the terminal."""
     lines: list[str] = []
+    # Only the end is made safe: this runs ten times a second, and an answer may be long.
     for line in clean(text[-width * limit * 2 :]).split("\n")[-limit:]:
         rest = line.expandtabs(4)
-        while len(part := _fit(rest, width)) < len(rest):
+        while len(part := _cut(rest, width)) < len(rest):
             lines.append(part)
             rest = rest[len(part) :]
         lines.append(rest)
     return [line for line in lines[-limit:] if line or len(lines) > 1]
 
 
-def _fit(line: str, width: int) -> str:
-    """Return as much of a line as there is room for."""
+def _cut(line: str, width: int) -> str:
+    """Return the beginning of a line that fits the width."""
     from prompt_toolkit.utils import get_cwidth
 
-    room = max(width - 1, 1)
-    if get_cwidth(line) <= room:
+    columns = max(width - 1, 1)
+    if get_cwidth(line) <= columns:
         return line
     used = 0
-    for place, character in enumerate(line):
+    for index, character in enumerate(line):
         used += get_cwidth(character)
-        if used > room:
-            return line[: max(place, 1)]
+        if used > columns:
+            return line[: max(index, 1)]
     return line
 
 
-def bindings(screen: Screen) -> KeyBindings:
-    """Return what the keys do."""
+def make_key_bindings(screen: PromptScreen, host: ScreenHost) -> KeyBindings:
+    """Return the key bindings of a screen (see the table in the module's docstring)."""
     from prompt_toolkit.filters import Condition
     from prompt_toolkit.key_binding import KeyBindings
 
@@ -375,34 +376,35 @@ def bindings(screen: Screen) -> KeyBindings:
 
     @keys.add("escape", "escape", filter=idle)
     def _(event: KeyPressEvent) -> None:
-        screen.rewind()
+        host.rewind()
 
     @keys.add("s-tab", filter=~asking)
     def _(event: KeyPressEvent) -> None:
-        screen.next_mode()
+        host.next_mode()
 
     @keys.add("c-c")
     def _(event: KeyPressEvent) -> None:
-        screen.stop()
+        screen.ctrl_c()
 
-    _answering(keys, screen)
+    _add_question_keys(keys, screen)
     return keys
 
 
-def _answering(keys: KeyBindings, screen: Screen) -> None:
-    """Let keys answer a question, and do nothing else while there is one."""
+def _add_question_keys(keys: KeyBindings, screen: PromptScreen) -> None:
+    """Let keys answer a question, and do nothing else while one is open."""
     from prompt_toolkit.filters import Condition
     from prompt_toolkit.keys import Keys
 
     asking = Condition(lambda: screen.is_asking)
     names = {"up": "up", "down": "down", "c-p": "up", "c-n": "down", "enter": "enter", "escape": "escape", " ": "space"}
 
+    # Eager, so that no other binding sees a key that is meant for the question.
     @keys.add(Keys.Any, filter=asking, eager=True)
     def _(event: KeyPressEvent) -> None:
-        screen.pressed(event.data)
+        screen.press(event.data)
 
     for key, name in names.items():
 
         @keys.add(key, filter=asking, eager=True)
         def _(event: KeyPressEvent, name: str = name) -> None:
-            screen.pressed(name)
+            screen.press(name)

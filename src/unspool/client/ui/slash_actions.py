@@ -1,4 +1,4 @@
-"""Commands that need a terminal: what is done about each. A terminal and what stands after the command in."""
+"""Implements the slash commands that need a terminal: what each does with the terminal and the command's arguments."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from unspool.client.config import Start
+from unspool.client.config import SessionStart
 from unspool.client.ui import find_session, slash_commands
-from unspool.client.ui.choice import Option, Picking
+from unspool.client.ui.choice import ChoiceOption, ChoicePrompt
+from unspool.client.ui.open_chat import MODEL_ALIASES, resolve_model
 from unspool.display import units
-from unspool.errors import NothingFound, Usage
-from unspool.paths import absolute
+from unspool.errors import NothingFound, UsageError
+from unspool.paths import absolute_path
 
 if TYPE_CHECKING:
     from unspool.client.ui.terminal import Terminal
@@ -24,164 +25,175 @@ CAVEAT = (
     "respond to these messages or otherwise consider them in your response unless the user explicitly asks you to."
     "</local-command-caveat>"
 )
-"""What the program says before what a person ran."""
-Doing: TypeAlias = Callable[["Terminal", str], Awaitable[None]]
+"""What Claude Code writes to the session before the commands that a user ran."""
+Action: TypeAlias = Callable[["Terminal", str], Awaitable[None]]
 
 
-async def _help(terminal: Terminal, words: str) -> None:
-    known = {**slash_commands.TERMINAL, **slash_commands.customs(terminal.led)}
+async def _help(terminal: Terminal, arguments: str) -> None:
+    known = {**slash_commands.TERMINAL_COMMANDS, **slash_commands.custom_commands(terminal.opened)}
     width = max(map(len, known))
-    lines = [f"/{name:<{width}}  {told}" for name, told in known.items()]
+    lines = [f"/{name:<{width}}  {description}" for name, description in known.items()]
     keys = "!COMMAND runs a shell command · @FILE names a file · Alt-Enter or \\ and Enter: a new line"
     more = "Esc interrupts · Esc Esc goes back · shift-tab: the next mode · Ctrl-C twice or Ctrl-D leaves"
-    terminal.surface.show(terminal.drawing().text("\n".join([*lines, "", keys, more])) + "\n")
+    terminal.surface.show(terminal.renderer().text("\n".join([*lines, "", keys, more])) + "\n")
 
 
-async def _resume(terminal: Terminal, words: str) -> None:
-    opening = terminal.opening
-    if words:
-        await terminal.go(Start(resume=find_session.named(words, opening.config, opening.cwd)))
+async def _resume(terminal: Terminal, arguments: str) -> None:
+    opener = terminal.opener
+    if arguments:
+        await terminal.open(SessionStart(resume=find_session.find_session_file(arguments, opener.config, opener.cwd)))
         return
-    there = await asyncio.to_thread(find_session.listed, opening.config, opening.cwd)
-    found = [one for one in there if one.id != terminal.chat.session_id]
+    sessions = await asyncio.to_thread(find_session.list_sessions, opener.config, opener.cwd)
+    found = [session for session in sessions if session.id != terminal.chat.session_id]
     if not found:
         raise NothingFound("there is no other session in this folder")
-    now = datetime.now(UTC)
     options = [
-        Option(
-            one.title.split("\n")[0][:60],
-            f"{units.ago(datetime.fromtimestamp(one.modified / 1e9, UTC), now)}, {units.amount(one.turns, 'turn')}",
+        ChoiceOption(
+            session.title.split("\n")[0][:60],
+            f"{_ago(session.modified)}, {units.amount(session.turns, 'turn')}",
         )
-        for one in found
+        for session in found
     ]
-    picked = await terminal.surface.pick(Picking("Go on with which session?", options))
+    picked = await terminal.surface.choose(ChoicePrompt("Go on with which session?", options))
     if picked is not None:
-        await terminal.go(Start(resume=found[picked.place].path))
+        await terminal.open(SessionStart(resume=found[picked.first].path))
 
 
-async def _tree(terminal: Terminal, words: str) -> None:
+async def _tree(terminal: Terminal, arguments: str) -> None:
     branches = terminal.chat.tree()
     if not branches:
         raise NothingFound("nothing was said yet")
-    options = [Option(branch.text.split("\n")[0][:60], branch.detail) for branch in branches]
-    picked = await terminal.surface.pick(Picking("Go on from which branch?", options))
+    options = [ChoiceOption(branch.text.split("\n")[0][:60], branch.detail) for branch in branches]
+    picked = await terminal.surface.choose(ChoicePrompt("Go on from which branch?", options))
     if picked is not None:
-        await terminal.go(Start(resume=terminal.chat.path, leaf=branches[picked.place].leaf, force=True))
+        await terminal.open(SessionStart(resume=terminal.chat.path, leaf=branches[picked.first].leaf, force=True))
 
 
-async def _fork(terminal: Terminal, words: str) -> None:
-    _something(terminal)
+async def _fork(terminal: Terminal, arguments: str) -> None:
+    _require_session_file(terminal)
     before = terminal.chat.session_id
-    await terminal.go(Start(resume=terminal.chat.path, fork=True, force=True))
-    terminal.surface.show(terminal.drawing().notice(f"a copy of {before}, which stays as it is") + "\n")
+    await terminal.open(SessionStart(resume=terminal.chat.path, fork=True, force=True))
+    _notify(terminal, f"a copy of {before}, which stays as it is")
 
 
-async def _rewind(terminal: Terminal, words: str) -> None:
+async def _rewind(terminal: Terminal, arguments: str) -> None:
     points = terminal.chat.points()
     if not points:
         raise NothingFound("there is no prompt to go back to")
-    options = [Option(point.text.split("\n")[0][:60], _changed(len(point.files))) for point in points]
-    at = len(options) - 1
-    picked = await terminal.surface.pick(Picking("Go back to before which prompt?", options, at=at))
+    options = [ChoiceOption(point.text.split("\n")[0][:60], _count_files(len(point.files))) for point in points]
+    picked = await terminal.surface.choose(
+        ChoicePrompt("Go back to before which prompt?", options, cursor=len(options) - 1)
+    )
     if picked is None:
         return
-    point = points[picked.place]
+    point = points[picked.first]
     ways = [("Conversation and files", True, True), ("The conversation only", True, False), ("Files only", False, True)]
-    way = await terminal.surface.pick(Picking("What goes back?", [Option(words) for words, _, _ in ways]))
+    way = await terminal.surface.choose(ChoicePrompt("What goes back?", [ChoiceOption(label) for label, _, _ in ways]))
     if way is None:
         return
-    _, conversation, files = ways[way.place]
+    _, conversation, files = ways[way.first]
     restored = terminal.chat.rewind(point.uuid, conversation=conversation, files=files)
-    terminal.surface.show(terminal.drawing().notice(f"went back; {_changed(len(restored))} restored") + "\n")
+    terminal.surface.show(terminal.renderer().notice(f"went back; {_count_files(len(restored))} restored") + "\n")
     if conversation:
         terminal.surface.fill(point.text)
 
 
-async def _clear(terminal: Terminal, words: str) -> None:
-    await terminal.go(Start())
+async def _clear(terminal: Terminal, arguments: str) -> None:
+    await terminal.open(SessionStart())
 
 
-async def _model(terminal: Terminal, words: str) -> None:
-    if not words:
-        names = [*dict.fromkeys([terminal.chat.model, *slash_commands.ALIASES])]
-        picked = await terminal.surface.pick(Picking("Go on with which model?", [Option(name) for name in names]))
+async def _model(terminal: Terminal, arguments: str) -> None:
+    if not arguments:
+        names = [*dict.fromkeys([terminal.chat.model, *MODEL_ALIASES])]
+        picked = await terminal.surface.choose(
+            ChoicePrompt("Go on with which model?", [ChoiceOption(name) for name in names])
+        )
         if picked is None:
             return
-        words = names[picked.place]
-    terminal.chat.set_model(slash_commands.model_name(words))
-    terminal.surface.show(terminal.drawing().notice(f"goes on with {terminal.chat.model}") + "\n")
+        arguments = names[picked.first]
+    terminal.chat.set_model(resolve_model(arguments))
+    _notify(terminal, f"goes on with {terminal.chat.model}")
 
 
-async def _export(terminal: Terminal, words: str) -> None:
-    from unspool.export.markdown import markdown
+async def _export(terminal: Terminal, arguments: str) -> None:
+    from unspool.export import render_markdown
 
-    _something(terminal)
-    session = find_session.read(terminal.chat.path)
-    target = absolute(terminal.opening.cwd / Path(words or f"{terminal.chat.session_id}.md").expanduser())
-    text = markdown(session)
+    _require_session_file(terminal)
+    session = find_session.read_session(terminal.chat.path)
+    target = absolute_path(terminal.opener.cwd / Path(arguments or f"{terminal.chat.session_id}.md").expanduser())
+    text = render_markdown(session)
     try:
+        # Created with O_EXCL: no file that exists is ever overwritten.
         descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     except FileExistsError:
-        raise Usage(f"`{target}` exists", hint="name a file that does not") from None
+        raise UsageError(f"`{target}` exists", hint="name a file that does not") from None
     with os.fdopen(descriptor, "w", errors="replace") as file:
         file.write(text)
-    terminal.surface.show(terminal.drawing().notice(f"written: {target}") + "\n")
+    _notify(terminal, f"written: {target}")
 
 
-async def _rename(terminal: Terminal, words: str) -> None:
-    if not words:
-        raise Usage("a title is missing", hint="`/rename TITLE`")
-    _something(terminal)
-    terminal.chat.rename(words)
-    terminal.surface.show(terminal.drawing().notice(f"the session is now `{words}`") + "\n")
+async def _rename(terminal: Terminal, arguments: str) -> None:
+    if not arguments:
+        raise UsageError("a title is missing", hint="`/rename TITLE`")
+    _require_session_file(terminal)
+    terminal.chat.rename(arguments)
+    _notify(terminal, f"the session is now `{arguments}`")
 
 
-async def _exit(terminal: Terminal, words: str) -> None:
+async def _exit(terminal: Terminal, arguments: str) -> None:
     terminal.surface.leave()
 
 
-async def shell(terminal: Terminal, command: str) -> None:
-    """Run a command of the person's own: no rule is asked. The model is told of it with the next prompt."""
-    from unspool.client.tools.registry import run
-    from unspool.client.tools.shell.bash import Bash
+async def run_shell_command(terminal: Terminal, command: str) -> None:
+    """Run a shell command that the user typed: no rule applies. The model sees it with the next prompt."""
+    from unspool.client.tools.registry import run_tool
+    from unspool.client.tools.shell.bash import BashTool
 
-    terminal.telling.doing = "running"
-    terminal.surface.show(terminal.drawing().prompt(f"!{command}"))
+    terminal.event_renderer.activity = "running"
+    terminal.surface.show(terminal.renderer().prompt(f"!{command}"))
     if not command:
         return
     chat = terminal.chat
-    outcome = await run(Bash(), {"command": command}, chat.desk, f"shell_{chat.world.new_id()}")
+    outcome = await run_tool(BashTool(), {"command": command}, chat.context, f"shell_{chat.runtime.new_id()}")
     said = outcome.content if isinstance(outcome.content, str) else ""
     match outcome.result:
         case {"stdout": str(out), "stderr": str(err)}:
             told = f"<bash-stdout>{out}</bash-stdout><bash-stderr>{err}</bash-stderr>"
         case _:
             told = f"<bash-stdout></bash-stdout><bash-stderr>{said}</bash-stderr>"
-    chat.transcript.meta(CAVEAT)
-    chat.transcript.said(f"<bash-input>{command}</bash-input>")
-    chat.transcript.said(told)
-    terminal.surface.show(terminal.drawing().indented(said.rstrip("\n")) + "\n")
+    chat.transcript.write_meta(CAVEAT)
+    chat.transcript.write_user(f"<bash-input>{command}</bash-input>")
+    chat.transcript.write_user(told)
+    terminal.surface.show(terminal.renderer().indented(said.rstrip("\n")) + "\n")
 
 
-async def _trust(terminal: Terminal, words: str) -> None:
-    if terminal.opening.is_trusted():
+async def _trust(terminal: Terminal, arguments: str) -> None:
+    if terminal.opener.is_trusted():
         raise NothingFound("this folder is trusted")
-    terminal.opening.trust()
+    terminal.opener.trust()
     path = terminal.chat.path
-    await terminal.go(Start(resume=path, force=True) if path.exists() else Start())
-    terminal.surface.show(terminal.drawing().notice("trusted: settings, agents and commands of this folder act") + "\n")
+    await terminal.open(SessionStart(resume=path, force=True) if path.exists() else SessionStart())
+    _notify(terminal, "trusted: settings, agents and commands of this folder act")
 
 
-def _changed(count: int) -> str:
+def _notify(terminal: Terminal, text: str) -> None:
+    terminal.surface.show(terminal.renderer().notice(text) + "\n")
+
+
+def _ago(nanoseconds: int) -> str:
+    return units.ago(datetime.fromtimestamp(nanoseconds / 1e9, UTC), datetime.now(UTC))
+
+
+def _count_files(count: int) -> str:
     return units.amount(count, "file") if count else "no files"
 
 
-def _something(terminal: Terminal) -> None:
+def _require_session_file(terminal: Terminal) -> None:
     if not terminal.chat.path.exists():
         raise NothingFound("nothing was said yet")
 
 
-DOINGS: dict[str, Doing] = {
+ACTIONS: dict[str, Action] = {
     "help": _help,
     "resume": _resume,
     "tree": _tree,

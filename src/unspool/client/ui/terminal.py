@@ -1,8 +1,11 @@
-"""A conversation in a terminal: what is typed in, what happens out. The screen shows it; the chat does it.
+"""Runs chats in a terminal: connects what is typed and shown (`Surface`) with the chat and its slash commands.
 
 Rules
   1. What is typed while a turn runs goes to the model at its next step; a command waits until the turn has ended.
-  2. Whatever becomes of a turn or a command, the prompt goes on. What failed is said in one line with a hint.
+  2. Whatever becomes of a turn or a command, the prompt comes back. What failed is shown in one line with a hint.
+  3. Before the user is asked for permission, all of what the call would do is shown: the whole command, the whole
+     change, made safe for the terminal.
+  4. Only what was chosen is allowed. Esc refuses, and ends the turn.
 """
 
 from __future__ import annotations
@@ -10,129 +13,210 @@ from __future__ import annotations
 import asyncio
 import signal
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import aclosing, suppress
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from unspool.client import events
 from unspool.client.chat import Chat
-from unspool.client.config import Start
-from unspool.client.protocols import Person
+from unspool.client.config import SessionStart
+from unspool.client.protocols import (
+    PermissionAnswer,
+    PermissionRequest,
+    RuleDecision,
+    UserInterface,
+    UserQuestion,
+)
 from unspool.client.ui import find_session, slash_actions, slash_commands, status_text
-from unspool.client.ui.choice import Picked, Picking, Somebody
-from unspool.client.ui.opened_chat import Led
-from unspool.client.ui.render import Drawing, Look, recalled
-from unspool.client.ui.render_events import Telling
-from unspool.errors import UnspoolError, Usage
+from unspool.client.ui.choice import ChoiceOption, ChoicePrompt, ChoiceResult
+from unspool.client.ui.open_chat import OpenedChat
+from unspool.client.ui.render import ChatRenderer, RenderOptions, render_last_turns
+from unspool.client.ui.render_events import EventRenderer
+from unspool.display import clean_line
+from unspool.errors import UnspoolError, UsageError
 
 Json: TypeAlias = dict[str, Any]
-Happening: TypeAlias = AsyncGenerator[events.AnyEvent, None]
-
-Pick: TypeAlias = Callable[[Picking], Awaitable[Picked | None]]
+Choose: TypeAlias = Callable[[ChoicePrompt], Awaitable[ChoiceResult | None]]
 MODES = ("default", "acceptEdits", "plan")
+"""The permission modes that shift-tab goes through."""
+EDIT_TOOLS = ("Edit", "Write", "MultiEdit", "NotebookEdit")
 
 
 class Surface(Protocol):
-    """What shows and reads: `Screen`, or `Plain`."""
+    """Shows text and reads what is typed: `PromptScreen`, or `PlainTerminal`."""
 
-    tail: Callable[[], str]
     queued: list[str]
 
     @property
     def width(self) -> int:
-        """How many columns there are."""
+        """The width in columns."""
 
     async def run(self) -> None:
-        """Read until somebody leaves."""
+        """Read what is typed until the user leaves."""
 
     def leave(self) -> None:
-        """End it."""
+        """End `run`."""
 
     def show(self, text: str) -> None:
-        """Show a text for good."""
+        """Print a text above the prompt."""
 
     def fill(self, text: str) -> None:
-        """Let a text be changed and sent."""
+        """Put a text into the prompt, where it can be changed and sent."""
 
-    async def pick(self, picking: Picking) -> Picked | None:
-        """Ask."""
+    async def choose(self, prompt: ChoicePrompt) -> ChoiceResult | None:
+        """Let the user choose; None if they cancel."""
 
 
-class Opening(NamedTuple):
-    """How the terminal comes to a conversation."""
+class ChatOpener(NamedTuple):
+    """What the terminal needs to open chats in a working folder."""
 
-    start: Start
-    open: Callable[[Start, Person], Awaitable[Led]]
-    ask_trust: Callable[[Pick], Awaitable[bool]]
-    """Ask whether the folder is trusted, if that has to be asked; False: leave."""
+    start: SessionStart
+    open: Callable[[SessionStart, UserInterface], Awaitable[OpenedChat]]
+    ask_trust: Callable[[Choose], Awaitable[bool]]
+    """Asks whether the folder is trusted, if that is necessary; False: leave."""
     is_trusted: Callable[[], bool]
     trust: Callable[[], None]
     cwd: Path
     config: Path
     prompt: str | None = None
-    """Said first."""
+    """The first prompt."""
+
+
+class TerminalUser:
+    """Asks the user at the terminal: implements `UserInterface`."""
+
+    def __init__(
+        self,
+        surface: Surface,
+        renderer: Callable[[], ChatRenderer],
+        interrupt: Callable[[], object],
+        *,
+        is_trusted: bool = False,
+    ) -> None:
+        self._surface, self._renderer, self._interrupt = surface, renderer, interrupt
+        self._is_trusted = is_trusted
+
+    async def ask_permission(self, request: PermissionRequest, decision: RuleDecision) -> PermissionAnswer:
+        """Show what a call would do and ask whether it may run."""
+        self._surface.show(self._renderer().permission_request(request, decision))
+        who = f"the agent {request.agent}" if request.agent else "it"
+        target = self._renderer().target(request.tool, request.input)
+        title = clean_line(f"May {who} do this? {request.tool}({target})")
+        return await self._choose(title, self._permission_answers(request, decision))
+
+    async def ask_questions(self, questions: tuple[UserQuestion, ...]) -> dict[str, str] | None:
+        """Ask one question after the other; None if the user cancels one."""
+        answers = {}
+        for question in questions:
+            options = [ChoiceOption(label, description) for label, description in question.options]
+            other = ChoiceOption("Something else", text_prompt="what?")
+            title = f"{question.header}: {question.question}" if question.header else question.question
+            prompt = ChoicePrompt(title, [*options, other], multiple=question.several)
+            if (chosen := await self._surface.choose(prompt)) is None:
+                return None
+            labels = [options[index].label for index in chosen.indices if index < len(options)]
+            answers[question.question] = ", ".join([*labels, *([chosen.text] if chosen.text else [])])
+        return answers
+
+    async def approve_plan(self, plan: str) -> PermissionAnswer:
+        """Show a plan and ask whether it is approved."""
+        self._surface.show(self._renderer().plan(plan))
+        edits = PermissionAnswer(allowed=True, mode="acceptEdits")
+        no = ChoiceOption("No, go on planning", key="n", text_prompt="what should be different?")
+        answers = [
+            (ChoiceOption("Yes, and make the edits without asking", key="a"), edits),
+            (ChoiceOption("Yes, and ask before each edit", key="y"), PermissionAnswer(allowed=True, mode="default")),
+            (no, PermissionAnswer(allowed=False)),
+        ]
+        return await self._choose("Is this plan good?", answers)
+
+    async def _choose(self, title: str, answers: list[tuple[ChoiceOption, PermissionAnswer]]) -> PermissionAnswer:
+        chosen = await self._surface.choose(ChoicePrompt(title, [option for option, _ in answers]))
+        if chosen is None:
+            self._interrupt()
+            return PermissionAnswer(allowed=False)
+        answer = answers[chosen.first][1]
+        return answer if answer.allowed else PermissionAnswer(allowed=False, words=chosen.text)
+
+    def _permission_answers(
+        self, request: PermissionRequest, decision: RuleDecision
+    ) -> list[tuple[ChoiceOption, PermissionAnswer]]:
+        answers = [(ChoiceOption("Yes", key="y"), PermissionAnswer(allowed=True))]
+        if request.tool in EDIT_TOOLS:
+            edits = ChoiceOption("Yes, and all edits from now on", key="a")
+            answers.append((edits, PermissionAnswer(allowed=True, mode="acceptEdits")))
+        for rule in decision.suggestions[:1] if request.tool not in EDIT_TOOLS else ():
+            session = ChoiceOption(f"Yes, and {rule} from now on in this session", key="s")
+            answers.append((session, PermissionAnswer(allowed=True, rule=rule, keep="session")))
+            # A rule that is kept in a folder which is not trusted would have no effect.
+            if self._is_trusted:
+                always = ChoiceOption(f"Yes, and always {rule} in this folder", key="a")
+                answers.append((always, PermissionAnswer(allowed=True, rule=rule, keep="local")))
+        no = ChoiceOption("No, and say what to do instead", key="n", text_prompt="what instead?")
+        return [*answers, (no, PermissionAnswer(allowed=False))]
 
 
 class Terminal:
-    """The host of a screen."""
+    """Runs one chat after the other in a terminal; the host of its surface."""
 
-    def __init__(self, opening: Opening, look: Look, surface: Callable[[Terminal], Surface]) -> None:
-        self.opening = opening
-        self._look = look
-        self._led: Led | None = None
+    def __init__(self, opener: ChatOpener, options: RenderOptions, surface: Callable[[Terminal], Surface]) -> None:
+        self.opener = opener
+        self._options = options
+        self._opened: OpenedChat | None = None
         self._typed: asyncio.Queue[str] = asyncio.Queue()
         self._since: float | None = None
         self._job: asyncio.Future[None] | None = None
         self._unwanted: list[str] = []
-        """What waited when the turn was interrupted."""
+        """The queue at the time when the turn was interrupted."""
         self._failure: UnspoolError | None = None
         self.surface = surface(self)
-        self.telling = Telling(self.surface.show, self.drawing)
-        self.surface.tail = lambda: self.telling.tail
+        self.event_renderer = EventRenderer(self.surface.show, self.renderer)
 
     @property
-    def led(self) -> Led:
-        """What is led."""
-        assert self._led is not None
-        return self._led
+    def opened(self) -> OpenedChat:
+        """The chat with its permissions and custom commands."""
+        assert self._opened is not None
+        return self._opened
 
     @property
     def chat(self) -> Chat:
-        """The conversation that is led."""
-        return self.led.chat
+        """The chat that is open."""
+        return self.opened.chat
 
-    def drawing(self) -> Drawing:
-        """Return what draws, for the terminal as wide as it is now."""
-        return Drawing(self._look._replace(width=self.surface.width), str(self.opening.cwd))
+    def renderer(self) -> ChatRenderer:
+        """Return a renderer for the terminal's present width."""
+        return ChatRenderer(self._options._replace(width=self.surface.width), str(self.opener.cwd))
 
     async def run(self) -> None:
-        """Lead conversations until somebody leaves."""
+        """Run chats until the user leaves."""
         loop = asyncio.get_running_loop()
+        # Leaving in the ordinary way stops what runs and removes the registration of the session.
         for number in (signal.SIGTERM, signal.SIGHUP):
             loop.add_signal_handler(number, self.surface.leave)
-        loop.add_signal_handler(signal.SIGINT, self._signalled)
+        loop.add_signal_handler(signal.SIGINT, self._handle_sigint)
         working = asyncio.ensure_future(self._work())
         working.add_done_callback(lambda _: self.surface.leave())
         try:
             await self.surface.run()
         finally:
-            if self._led is not None:
+            # Interrupted before it is cancelled, so that the turn writes results for the calls that it leaves open.
+            if self._opened is not None:
                 self.chat.interrupt()
             working.cancel()
             with suppress(asyncio.CancelledError):
                 await working
-            if self._led is not None:
+            if self._opened is not None:
                 await self.chat.close()
         if self._failure is not None:
             raise self._failure
-        if self._led is not None and self.chat.path.exists():
-            self.surface.show(self.drawing().text(f"unspool chat --resume {self.chat.session_id}", "dim"))
+        if self._opened is not None and self.chat.path.exists():
+            self.surface.show(self.renderer().text(f"unspool chat --resume {self.chat.session_id}", "dim"))
 
-    # What the screen asks
+    # What the surface calls
 
-    def entered(self, text: str) -> None:
-        """Take what was typed."""
+    def submit(self, text: str) -> None:
+        """Queue what was typed: for the next step of the turn that runs, or for the next turn."""
         if self._since is None or text.startswith(("/", "!")):
             if self._since is not None:
                 self.surface.queued.append(text)
@@ -141,13 +225,13 @@ class Terminal:
             try:
                 self.chat.steer(text)
             except UnspoolError as error:
-                self.surface.show(self.drawing().error(error.message, error.hint))
+                self.surface.show(self.renderer().error(error.message, error.hint))
             else:
                 self.surface.queued.append(text)
 
-    def interrupted(self) -> bool:
-        """End what runs; tell whether anything did."""
-        if self._since is None or self._led is None:
+    def interrupt(self) -> bool:
+        """End what runs; return whether anything did."""
+        if self._since is None or self._opened is None:
             return False
         if self._job is not None:
             self._job.cancel()
@@ -155,136 +239,143 @@ class Terminal:
         self.chat.interrupt()
         return True
 
-    def rewound(self) -> None:
-        """Somebody wants to go back."""
+    def rewind(self) -> None:
+        """Let the user choose an earlier prompt to go back to."""
         self._typed.put_nowait("/rewind")
 
     def next_mode(self) -> None:
-        """Go on with the next permission mode."""
-        if self._led is not None:
+        """Switch to the next permission mode."""
+        if self._opened is not None:
             modes = (*MODES, "bypassPermissions") if self.chat.settings.mode == "bypassPermissions" else MODES
             place = modes.index(self.chat.mode) if self.chat.mode in modes else -1
             self.chat.set_mode(modes[(place + 1) % len(modes)])
 
     def commands(self) -> dict[str, str]:
-        """Return the commands that can be typed, with what they do."""
-        return {**slash_commands.TERMINAL, **(slash_commands.customs(self._led) if self._led is not None else {})}
+        """Return the commands that can be typed, with their descriptions."""
+        return {
+            **slash_commands.TERMINAL_COMMANDS,
+            **(slash_commands.custom_commands(self._opened) if self._opened is not None else {}),
+        }
 
     def footer(self) -> str:
-        """Return what holds: mode, model, context."""
-        return status_text.footer(self.chat) if self._led is not None else "opening…"
+        """Return the line below the prompt: mode, model, context, cost."""
+        return status_text.footer_text(self.chat) if self._opened is not None else "opening…"
 
     def status(self) -> str | None:
-        """Return what is going on, while something is."""
+        """Return what is running; None if nothing is."""
         if self._since is None:
             return None
-        return f"{self.telling.doing}… ({self._since_words()}{self.telling.tokens_words}, Esc interrupts)"
+        seconds = f"{time.monotonic() - self._since:.0f} s"
+        return f"{self.event_renderer.activity}… ({seconds}{self.event_renderer.token_text}, Esc interrupts)"
 
-    def _since_words(self) -> str:
-        return f"{time.monotonic() - (self._since or 0):.0f} s"
+    def tail(self) -> str:
+        """Return the end of an answer that is still growing, or the output of a call that runs."""
+        return self.event_renderer.tail
 
-    def _signalled(self) -> None:
-        if not self.interrupted():
+    def _handle_sigint(self) -> None:
+        if not self.interrupt():
             self.surface.leave()
 
-    # What is done
+    # What it does
 
     async def _work(self) -> None:
         try:
-            if not await self.opening.ask_trust(self.surface.pick):
+            if not await self.opener.ask_trust(self.surface.choose):
                 self.surface.leave()
                 return
-            await self.go(self.opening.start)
+            await self.open(self.opener.start)
         except UnspoolError as error:
             self._failure = error
             self.surface.leave()
             return
-        if self.opening.prompt:
-            self._typed.put_nowait(self.opening.prompt)
+        if self.opener.prompt:
+            self._typed.put_nowait(self.opener.prompt)
         while True:
-            await self._do(await self._typed.get())
+            await self._handle(await self._typed.get())
 
-    async def go(self, start: Start) -> None:
-        """Lead another conversation."""
-        trusts = self.opening.is_trusted()
-        person = Somebody(self.surface, self.drawing, self.interrupted, trusts=trusts)
-        led = await self.opening.open(start, person)
-        if self._led is not None:
+    async def open(self, start: SessionStart) -> None:
+        """Open another chat and close the one before."""
+        user = TerminalUser(self.surface, self.renderer, self.interrupt, is_trusted=self.opener.is_trusted())
+        opened = await self.opener.open(start, user)
+        # Only now: if the new chat could not be opened, the old one stays.
+        if self._opened is not None:
             await self.chat.close()
-        self._led = led
-        for problem in led.problems:
-            self.surface.show(self.drawing().notice(problem))
-        self.surface.show(status_text.greeting(led.chat, self.drawing()))
+        self._opened = opened
+        for problem in opened.problems:
+            self.surface.show(self.renderer().notice(problem))
+        self.surface.show(status_text.greeting_text(opened.chat, self.renderer()))
         if start.resume is not None:
-            self.surface.show(recalled(find_session.read(led.chat.path), self.drawing()))
+            self.surface.show(render_last_turns(find_session.read_session(opened.chat.path), self.renderer()))
 
-    async def _do(self, text: str) -> None:
-        """Do what was typed, and what waits when it is done."""
+    async def _handle(self, text: str) -> None:
+        """Run what was typed, and then the prompts that were queued meanwhile."""
         try:
             if text in self.surface.queued:
                 self.surface.queued.remove(text)
             if text.startswith("!"):
-                await self._run(slash_actions.shell(self, text[1:].strip()))
-            elif (name := slash_commands.name_of(text)) in slash_actions.DOINGS:
-                self.surface.show(self.drawing().prompt(text))
-                await slash_actions.DOINGS[name](self, text.partition(" ")[2].strip())
-            elif slash_commands.is_mistyped(text, self.commands()):
-                raise Usage(f"no such command: `/{name}`", hint="`/help` tells those there are")
-            elif (said := slash_commands.local(self.led, text)) is not None:
-                self.surface.show(self.drawing().prompt(text) + self.drawing().text(said) + "\n")
+                await self._run_interruptible(slash_actions.run_shell_command(self, text[1:].strip()))
+            elif (name := slash_commands.command_name(text)) in slash_actions.ACTIONS:
+                self.surface.show(self.renderer().prompt(text))
+                await slash_actions.ACTIONS[name](self, slash_commands.command_arguments(text))
+            elif slash_commands.is_unknown_command(text, self.commands()):
+                raise UsageError(f"no such command: `/{name}`", hint="`/help` tells those there are")
+            elif (output := slash_commands.run_local_command(self.opened, text)) is not None:
+                self.surface.show(self.renderer().prompt(text) + self.renderer().text(output) + "\n")
             else:
-                await self._happen(slash_commands.turn(self.led, text))
-            while (waiting := self._next()) is not None:
-                await self._happen(slash_commands.turn(self.led, waiting))
+                await self._run_turn(text)
+            while (queued := self._next_prompt()) is not None:
+                await self._run_turn(queued)
         except UnspoolError as error:
-            self.surface.show(self.drawing().error(error.message, error.hint))
+            self.surface.show(self.renderer().error(error.message, error.hint))
         except OSError as error:
-            self.surface.show(self.drawing().error(f"{(error.strerror or str(error)).lower()}: `{error.filename}`"))
+            self.surface.show(self.renderer().error(f"{(error.strerror or str(error)).lower()}: `{error.filename}`"))
 
-    def _next(self) -> str | None:
-        """Take the words that waited until the turn had ended; none if it was interrupted."""
-        if self.telling.ending == "interrupted":
+    def _next_prompt(self) -> str | None:
+        """Return the next prompt that was queued during the turn; None if it was interrupted."""
+        if self.event_renderer.ending == "interrupted":
             self._take_back()
         return self.chat.next_prompt()
 
     def _take_back(self) -> None:
-        """Put what waited where it can be changed: who interrupts may want something else. What came after is next."""
-        words = self.chat.take_back()
-        self.surface.queued = [one for one in self.surface.queued if one not in words]
-        for later in (one for one in words if one not in self._unwanted):
-            self._typed.put_nowait(later)
-        if back := [one for one in words if one in self._unwanted]:
-            self.surface.fill("\n".join(back))
+        """Put queued prompts back where they can be changed: who interrupts may want something else."""
+        prompts = self.chat.take_back()
+        self.surface.queued = [prompt for prompt in self.surface.queued if prompt not in prompts]
+        # What was typed after the interrupt is meant: it comes next.
+        for prompt in prompts:
+            if prompt not in self._unwanted:
+                self._typed.put_nowait(prompt)
+        if unwanted := [prompt for prompt in prompts if prompt in self._unwanted]:
+            self.surface.fill("\n".join(unwanted))
 
-    async def _run(self, work: Coroutine[Any, Any, None]) -> None:
-        """Let something run that can be interrupted."""
+    async def _run_interruptible(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run something that Esc can interrupt."""
         self._since, self._job = time.monotonic(), asyncio.ensure_future(work)
         try:
             await self._job
         except asyncio.CancelledError:
-            if not self._job.cancelled():  # it is us who are to end
+            if not self._job.cancelled():  # the terminal itself is closing
                 self._job.cancel()
                 raise
-            self.surface.show(self.drawing().notice("interrupted"))
+            self.surface.show(self.renderer().notice("interrupted"))
         finally:
             self._since = self._job = None
 
-    async def _happen(self, happening: Happening) -> None:
+    async def _run_turn(self, prompt: str) -> None:
         self._since = time.monotonic()
         try:
-            async with aclosing(happening) as told:
-                async for event in told:
-                    self._heard(event)
+            async with aclosing(slash_commands.run_turn(self.opened, prompt)) as turn:
+                async for event in turn:
+                    self._show_event(event)
         finally:
             self._since = None
-            self.telling.rest()
+            self.event_renderer.finish()
 
-    def _heard(self, event: events.Event) -> None:
+    def _show_event(self, event: events.ChatEvent) -> None:
         match event:
-            case events.Absorbed(text=text) | events.TurnBegan(text=text) if text in self.surface.queued:
+            case events.InputTaken(text=text) | events.TurnBegan(text=text) if text in self.surface.queued:
                 self.surface.queued.remove(text)
             case _:
                 pass
-        self.telling.tell(event)
+        self.event_renderer.handle(event)
         if type(event) is events.TurnEnded and event.steps:
-            self.surface.show(self.drawing().turn(event, status_text.window(self.chat)) + "\n")
+            self.surface.show(self.renderer().turn_summary(event, self.chat.window_state) + "\n")

@@ -1,1 +1,29 @@
-"""The lake: segments of many devices become Delta tables, each line once, whatever is killed, late or bad."""
+"""The lake: turns the segments of many devices into Delta tables, each line once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from unspool._lazy import lazy_door
+
+# fmt: off
+if TYPE_CHECKING:
+    from unspool.collect.lake import maintenance, run
+    from unspool.collect.lake.lake import create_lake, open_lake, open_source
+    from unspool.collect.lake.run import IngestJob, IngestReport
+    from unspool.collect.lake.sql import engine_setup
+    from unspool.collect.lake.tables import lake_tables
+    from unspool.collect.lake.verify import verify_lake
+
+__all__ = [
+    "IngestJob", "IngestReport", "create_lake", "engine_setup", "lake_tables", "maintenance", "open_lake",
+    "open_source", "run", "verify_lake",
+]
+
+__getattr__ = lazy_door(__name__, {
+    "lake": "create_lake open_lake open_source",
+    "run": "IngestJob IngestReport",
+    "sql": "engine_setup",
+    "tables": "lake_tables",
+    "verify": "verify_lake",
+})

@@ -1,4 +1,4 @@
-"""The transactions that a Delta table has taken: its log in, the last version of each out.
+"""Reads the last version of each transaction from the log of a Delta table.
 
 The library looks up one transaction at a time and reads the whole log for it; a lake has one for each stream.
 
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from unspool.collect.object_store import Place
+from unspool.collect.object_store import SegmentStore
 from unspool.errors import Unreadable
 
 if TYPE_CHECKING:
@@ -42,10 +42,10 @@ class _Action(msgspec.Struct, frozen=True):
 _action = msgspec.json.Decoder(_Action)
 
 
-class Versions:
+class TransactionVersions:
     """What is known of a table's transactions, brought forward commit by commit."""
 
-    def __init__(self, place: Place, table: str) -> None:
+    def __init__(self, place: SegmentStore, table: str) -> None:
         self._place, self._log = place, f"{table}/_delta_log"
         self._found: dict[str, int] = {}
         self._reached = -1

@@ -1,4 +1,4 @@
-"""Segments to tables: a batch of streams in; their lines, and all that follows from them, in the tables, once.
+"""Ingests a batch of streams: adds their lines and derived rows to the tables, once.
 
 Rules
   1. Lines come first. The commit that adds those of a stream takes its transaction (the stream, the number of its last
@@ -10,12 +10,8 @@ Rules
   4. A lock whose number differs between the first and the last table was left by one who was killed, or belongs to
      one who is at work: then every stream may have rows already.
   5. A stream waits behind a gap or a bad segment. It costs no other.
-
-[merged: quarantine.py] Objects that are no segments, or not what they should be: found in, rows of `quarantine` out.
-
-Rules
-  1. An object is named once, with what is wrong with it. One that is in order by now, or gone, is named no longer.
-  2. Two who record at once: one of them does it, and the other the next time.
+  6. An object is named once, with what is wrong with it. One that is in order by now, or gone, is named no longer.
+  7. Two who record at once: one of them does it, and the other the next time.
 """
 
 from __future__ import annotations
@@ -27,16 +23,22 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from unspool.collect.lake.billing import Guard, bill
-from unspool.collect.lake.derive import Derived, Rows, derive
-from unspool.collect.lake.lake import Conflict, Lake, Overtaken, of_devices, of_streams, one_of
-from unspool.collect.lake.streams import Bad, Stream, chain, fetched
-from unspool.collect.lake.tables import DERIVED, LINES, filled_by, tables
-from unspool.collect.object_store import Place
-from unspool.collect.segments import parse_name
-from unspool.errors import PlaceFailed
-from unspool.store.columns.parquet import batch
-from unspool.store.columns.store_rows import LINED
+from unspool.collect.lake.billing import DeviceLock, update_billing
+from unspool.collect.lake.derive import DerivedStream, RowBuffer, derive_stream
+from unspool.collect.lake.lake import (
+    CommitConflict,
+    CommitOvertaken,
+    Lake,
+    any_of_predicate,
+    devices_predicate,
+    streams_predicate,
+)
+from unspool.collect.lake.streams import BadSegment, SegmentChain, fetch_segments, follow_chain
+from unspool.collect.lake.tables import DERIVED, LINES, columns_filled_by, lake_tables
+from unspool.collect.object_store import SegmentStore
+from unspool.collect.segments import parse_segment_name
+from unspool.errors import ObjectStoreFailed
+from unspool.store.columns import LINE_KINDS, to_record_batch
 
 STEPS = ("listed", "read", "lines", "begun", "derived", "answered", "counted", "finished", "quarantined", "done")
 """The places where an ingest may be killed, in order; `read` to `finished` come once for each batch, `derived` once for
@@ -54,7 +56,7 @@ _AT_ONCE = 2
 """Tables that are written at once."""
 
 
-class Wishes(NamedTuple):
+class IngestOptions(NamedTuple):
     """How an ingest is to be done."""
 
     at: Callable[[str], None] = lambda _: None
@@ -65,7 +67,7 @@ class Wishes(NamedTuple):
     """Whether derived rows are to be made anew, even if nothing has come."""
 
 
-class Done(NamedTuple):
+class IngestedBatch(NamedTuple):
     """What became of a batch."""
 
     streams: int = 0
@@ -94,14 +96,14 @@ class _Standing(NamedTuple):
         return {*self.lines, *self.derived}
 
 
-def lane(stream: str) -> int:
+def lane_of_device(stream: str) -> int:
     """Return which part of its device a stream is in."""
     return int(stream[0], 16) % LANES
 
 
-def batches(streams: Sequence[Stream]) -> Iterator[list[Stream]]:
+def split_into_batches(streams: Sequence[SegmentChain]) -> Iterator[list[SegmentChain]]:
     """Yield streams in portions; those of a device follow each other."""
-    held: list[Stream] = []
+    held: list[SegmentChain] = []
     size = 0
     for stream in sorted(streams, key=lambda one: (one.org, one.device, one.id)):
         if held and (size + stream.size > _SIZE or len(held) == _STREAMS):
@@ -113,9 +115,9 @@ def batches(streams: Sequence[Stream]) -> Iterator[list[Stream]]:
         yield held
 
 
-def pending(lake: Lake, streams: Sequence[Stream], *, again: bool = False) -> list[Stream]:
+def find_pending(lake: Lake, streams: Sequence[SegmentChain], *, again: bool = False) -> list[SegmentChain]:
     """Return the streams that have something to be done, going by names and numbers."""
-    there = how_far(lake)
+    there = read_progress(lake)
     derived = _derived(lake, sorted({(one.org, one.device) for one in streams}))
     return [
         one
@@ -124,7 +126,7 @@ def pending(lake: Lake, streams: Sequence[Stream], *, again: bool = False) -> li
     ]
 
 
-def how_far(lake: Lake) -> dict[str, int]:
+def read_progress(lake: Lake) -> dict[str, int]:
     """Return for each stream the last segment whose lines are in the tables."""
     found: dict[str, int] = {}
     for name in LINES:
@@ -133,50 +135,52 @@ def how_far(lake: Lake) -> dict[str, int]:
     return found
 
 
-def ingest(lake: Lake, place: Place, streams: Sequence[Stream], wishes: Wishes, bad: list[Bad]) -> Done:
+def ingest_batch(
+    lake: Lake, place: SegmentStore, streams: Sequence[SegmentChain], wishes: IngestOptions, bad: list[BadSegment]
+) -> IngestedBatch:
     """Bring the tables up to date with some streams. Whoever else does so meanwhile, each line is there once."""
     for attempt in range(_ATTEMPTS):
-        wrong: list[Bad] = []
+        wrong: list[BadSegment] = []
         try:
             done = _Attempt(lake, place, wishes, is_first=attempt == 0).do(streams, wrong)
-        except Conflict:
+        except CommitConflict:
             _wait(attempt)
             continue
         bad += wrong
         return done._replace(conflicts=attempt)
     message = f"others write to the lake at `{lake.url}` faster than this ingest can"
-    raise PlaceFailed(message, hint="nothing is lost; try again, or let fewer ingest at once")
+    raise ObjectStoreFailed(message, hint="nothing is lost; try again, or let fewer ingest at once")
 
 
 class _Attempt:
     """One attempt at a batch."""
 
-    def __init__(self, lake: Lake, place: Place, wishes: Wishes, *, is_first: bool) -> None:
+    def __init__(self, lake: Lake, place: SegmentStore, wishes: IngestOptions, *, is_first: bool) -> None:
         self._lake, self._place, self._wishes, self._is_first = lake, place, wishes, is_first
-        self._rows = Rows()
+        self._rows = RowBuffer()
         self._numbers: dict[str, dict[str, int]] = {}
         """By table: the number of each lock, as it was before anything was read."""
 
-    def do(self, streams: Sequence[Stream], bad: list[Bad]) -> Done:
+    def do(self, streams: Sequence[SegmentChain], bad: list[BadSegment]) -> IngestedBatch:
         """Do what there is to do."""
         standing = self._standing(streams)  # before anything is read: who is slower than another must notice
-        made, segments, objects = [], 0, fetched(self._place, streams)
+        made, segments, objects = [], 0, fetch_segments(self._place, streams)
         for stream in streams:
-            reads = list(chain(objects.get, stream, bad))
+            reads = list(follow_chain(objects.get, stream, bad))
             here, done = standing.lines.get(stream.id, 0), standing.derived.get(stream.id, 0)
             if len(reads) < max(here, done, 1) or (len(reads) == here == done and not self._wishes.again):
                 continue
-            made.append(derive(reads, here, self._rows))
+            made.append(derive_stream(reads, here, self._rows))
             segments += len(reads) - here
         if not made:
-            return Done()
+            return IngestedBatch()
         self._wishes.at("read")
         self._add_lines(made, standing)
         self._wishes.at("lines")
         self._derive(made, standing)
-        return Done(len(made), segments, sum(one.lines for one in made), sum(one.length for one in made))
+        return IngestedBatch(len(made), segments, sum(one.lines for one in made), sum(one.length for one in made))
 
-    def _standing(self, streams: Sequence[Stream]) -> _Standing:
+    def _standing(self, streams: Sequence[SegmentChain]) -> _Standing:
         locks = {_lock(stream.org, stream.device, stream.id) for stream in streams}
         numbers = self._numbers
         for name in (*DERIVED, "answers", _LAST):
@@ -187,27 +191,27 @@ class _Attempt:
         homes = sorted({(one.org, one.device) for one in streams})
         derived = _derived(self._lake, homes)
         top = {lock: max(found[lock] for found in numbers.values()) for lock in locks}
-        return _Standing(how_far(self._lake), derived, top, left)
+        return _Standing(read_progress(self._lake), derived, top, left)
 
-    def _add_lines(self, made: list[Derived], standing: _Standing) -> None:
+    def _add_lines(self, made: list[DerivedStream], standing: _Standing) -> None:
         for name in LINES:
-            kinds = [one for one in made if (one.kind in LINED) == (name == LINES[0])]
+            kinds = [one for one in made if (one.kind in LINE_KINDS) == (name == LINES[0])]
             ours = {one.whose.stream: one.sequence for one in kinds}
             before = {stream: standing.lines.get(stream, 0) for stream in ours}
             marks = {stream: number for stream, number in ours.items() if number > before[stream]}
             if marks:
                 self._commit(name, marks, {stream: before[stream] for stream in marks}, None)
 
-    def _derive(self, made: list[Derived], standing: _Standing) -> None:
+    def _derive(self, made: list[DerivedStream], standing: _Standing) -> None:
         locks = {one.whose.stream: _lock(one.whose.org, one.whose.device, one.whose.stream) for one in made}
         marks = {lock: standing.locks[lock] + 1 for lock in locks.values()}
         known = {stream for stream, lock in locks.items() if stream in standing.met or lock in standing.left}
         todo = {}
         for name in DERIVED:
-            some = [one for one in made if name in filled_by(one.kind)]
+            some = [one for one in made if name in columns_filled_by(one.kind)]
             there = any(one.whose.stream in known for one in some)
             if name == _FIRST or there or self._rows.batches(name):
-                todo[name] = of_streams(name, some) if there else None
+                todo[name] = streams_predicate(name, some) if there else None
         self._commit(_FIRST, marks, self._before(_FIRST, marks), todo.pop(_FIRST))
         self._wishes.at("begun")
         with ThreadPoolExecutor(_AT_ONCE) as pool:  # their order does not matter, and the library does the work
@@ -215,9 +219,9 @@ class _Attempt:
             for one in as_completed(done):
                 one.result()
                 self._wishes.at("derived")
-        guard = Guard(marks, self._before("answers", marks), self._wishes.again or not self._is_first)
-        bill(self._lake, made, known, guard, self._wishes.at)
-        self._commit(_LAST, marks, self._before(_LAST, marks), of_streams(_LAST, made) if known else None)
+        guard = DeviceLock(marks, self._before("answers", marks), self._wishes.again or not self._is_first)
+        update_billing(self._lake, made, known, guard, self._wishes.at)
+        self._commit(_LAST, marks, self._before(_LAST, marks), streams_predicate(_LAST, made) if known else None)
         self._wishes.at("finished")
 
     def _before(self, name: str, marks: Mapping[str, int]) -> dict[str, int]:
@@ -227,18 +231,18 @@ class _Attempt:
         """Write the rows of a table, if nobody has raised what this depends on."""
         for attempt in range(_ATTEMPTS):
             if self._lake.raised(name, before):
-                raise Overtaken(name)
+                raise CommitOvertaken(name)
             try:
                 self._lake.write(name, self._rows.batches(name), marks, where)
-            except Conflict:
+            except CommitConflict:
                 _wait(attempt)
                 continue
             return
-        raise Conflict(name)
+        raise CommitConflict(name)
 
 
 def _lock(org: str, device: str, stream: str) -> str:
-    return f"{org}/{device}/{lane(stream)}"
+    return f"{org}/{device}/{lane_of_device(stream)}"
 
 
 def _derived(lake: Lake, homes: Sequence[tuple[str, str]]) -> dict[str, int]:
@@ -246,7 +250,7 @@ def _derived(lake: Lake, homes: Sequence[tuple[str, str]]) -> dict[str, int]:
     lake.table(_LAST, fresh=True)
     if not homes:
         return {}
-    found: dict[str, int] = dict(lake.rows(_LAST, f"SELECT id, sequence FROM t WHERE {of_devices(homes)}"))
+    found: dict[str, int] = dict(lake.rows(_LAST, f"SELECT id, sequence FROM t WHERE {devices_predicate(homes)}"))
     return found
 
 
@@ -258,7 +262,7 @@ def _wait(attempt: int) -> None:
 _TABLE = "quarantine"
 
 
-def record(lake: Lake, bad: Sequence[Bad], *, is_all: bool) -> None:
+def record_bad_segment(lake: Lake, bad: Sequence[BadSegment], *, is_all: bool) -> None:
     """Record what is bad; with `is_all`, nothing else is."""
     lake.table(_TABLE, fresh=True)
     there: dict[str, str] = dict(lake.rows(_TABLE, "SELECT name, reason FROM t"))
@@ -267,16 +271,16 @@ def record(lake: Lake, bad: Sequence[Bad], *, is_all: bool) -> None:
     gone = [name for name in there if name not in found] if is_all else []
     try:
         if gone:
-            lake.delete(_TABLE, one_of("name", gone))
+            lake.delete(_TABLE, any_of_predicate("name", gone))
         if new:
-            where = one_of("name", (one.name for one in new))
-            lake.write(_TABLE, [batch(tables()[_TABLE], [_row(one) for one in new])], {}, where)
-    except Conflict:
+            where = any_of_predicate("name", (one.name for one in new))
+            lake.write(_TABLE, [to_record_batch(lake_tables()[_TABLE], [_row(one) for one in new])], {}, where)
+    except CommitConflict:
         return
 
 
-def _row(one: Bad) -> tuple[object, ...]:
-    name = parse_name(one.name)
+def _row(one: BadSegment) -> tuple[object, ...]:
+    name = parse_segment_name(one.name)
     place = name[:4] if name else (None, None, None, None)
     now = int(datetime.now(UTC).timestamp() * 1_000_000)
     return (one.name, *place, one.size, one.reason, now)

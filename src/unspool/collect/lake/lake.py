@@ -1,11 +1,9 @@
-"""A lake, opened: a path or URL in; its Delta tables, read and written, out.
+"""Opens a lake and reads and writes its Delta tables.
 
 Rules
   1. Credentials come from the environment, as the store's own tools read them.
   2. A commit that another writer was faster with is a `Conflict`: whoever writes looks again and decides.
-  3. Whatever else a store says is a `PlaceFailed` in one line.
-
-[merged: predicates.py] Which rows are replaced: streams in, predicates out. What narrows the search without deciding anything comes last.
+  3. Whatever else a store says is a `ObjectStoreFailed` in one line.
 """
 
 from __future__ import annotations
@@ -19,13 +17,12 @@ from urllib.parse import unquote, urlsplit
 
 import msgspec
 
-from unspool.collect.lake.delta_transactions import Versions
-from unspool.collect.lake.derive import Derived
-from unspool.collect.lake.tables import bucket, partitions, tables
-from unspool.collect.object_store import Place, is_plain, open_place, seconds
-from unspool.errors import NotFound, PlaceFailed, Refused, Unreadable
-from unspool.store.columns.merge import quoted
-from unspool.store.columns.parquet import schema
+from unspool.collect.lake.delta_transactions import TransactionVersions
+from unspool.collect.lake.derive import DerivedStream
+from unspool.collect.lake.tables import device_bucket, lake_tables, partition_columns
+from unspool.collect.object_store import SegmentStore, is_plain_name, open_object_store, parse_seconds
+from unspool.errors import NotFound, ObjectStoreFailed, Refused, Unreadable
+from unspool.store.columns import arrow_schema, sql_literal
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable, WriterProperties
@@ -40,18 +37,18 @@ _LOG = {"delta.logRetentionDuration": "interval 7 days"}
 _LARGE = frozenset({"entries", "side_files", "messages", "blocks", "tool_calls"})
 
 
-class Mark(msgspec.Struct, frozen=True):
+class StreamMark(msgspec.Struct, frozen=True):
     """What says that a folder is a lake."""
 
     unspool: str = "lake"
     version: int = VERSION
 
 
-class Conflict(Exception):
+class CommitConflict(Exception):
     """Another writer has committed what this commit depends on."""
 
 
-class Overtaken(Conflict):
+class CommitOvertaken(CommitConflict):
     """Another one has done, or is doing, what this one does: all of it is to be looked at again."""
 
 
@@ -59,19 +56,22 @@ class Lake:
     """The tables of a lake."""
 
     def __init__(self, url: str, environment: Mapping[str, str]) -> None:
-        check()
-        self.url = address(url)
-        self.place: Place = open_place(self.url, environment)
-        patience = {"timeout": f"{seconds(environment):g}s", "allow_http": str(is_plain(environment)).lower()}
+        require_team_libraries()
+        self.url = lake_address(url)
+        self.place: SegmentStore = open_object_store(self.url, environment)
+        patience = {
+            "timeout": f"{parse_seconds(environment):g}s",
+            "allow_http": str(is_plain_name(environment)).lower(),
+        }
         self.options = None if self.folder else patience
         """What the library is told of the store, besides what it reads in the environment itself."""
         self._tables: dict[str, DeltaTable] = {}
-        self._versions: dict[str, Versions] = {}
+        self._versions: dict[str, TransactionVersions] = {}
 
     @property
     def folder(self) -> Path | None:
         """The folder it is, if it is one."""
-        return folder_of(self.url)
+        return local_folder(self.url)
 
     def location(self, name: str) -> str:
         """Return where a table is, as the library wants it."""
@@ -81,7 +81,7 @@ class Lake:
         """Return a table, with everything that was committed when it was first asked for, or now."""
         from deltalake import DeltaTable
 
-        with telling(self.url):
+        with translate_lake_errors(self.url):
             if name not in self._tables:
                 self._tables[name] = DeltaTable(self.location(name), storage_options=self.options)
             elif fresh:
@@ -92,7 +92,7 @@ class Lake:
         """Return the transactions that the table, as it was last asked for, has taken: the last version of each."""
         table = self.table(name)
         if name not in self._versions:
-            self._versions[name] = Versions(self.place, name)
+            self._versions[name] = TransactionVersions(self.place, name)
         return self._versions[name].at(table)
 
     def raised(self, name: str, before: Mapping[str, int]) -> bool:
@@ -105,7 +105,7 @@ class Lake:
         """Return the answer to a query about one table, which it calls `t`."""
         from deltalake import QueryBuilder
 
-        with telling(self.url):
+        with translate_lake_errors(self.url):
             found = QueryBuilder().register("t", self.table(name)).execute(query).read_all()
             columns = [column.to_pylist() for column in found.columns]
         return list(zip(*columns, strict=True)) if columns else []
@@ -116,9 +116,9 @@ class Lake:
         from deltalake import CommitProperties, Transaction, write_deltalake
 
         how: Any = {"mode": "overwrite", "predicate": where} if where else {"mode": "append"}
-        data = Table.from_batches(list(batches), schema=schema(tables()[name]))
+        data = Table.from_batches(list(batches), schema=arrow_schema(lake_tables()[name]))
         transactions = [Transaction(app, version) for app, version in marks.items()]
-        with telling(self.url):
+        with translate_lake_errors(self.url):
             write_deltalake(
                 self.table(name),
                 data,
@@ -129,11 +129,11 @@ class Lake:
 
     def delete(self, name: str, where: str) -> None:
         """Take rows out of a table."""
-        with telling(self.url):
+        with translate_lake_errors(self.url):
             self.table(name).delete(where)
 
 
-def create(url: str, environment: Mapping[str, str]) -> Lake:
+def create_lake(url: str, environment: Mapping[str, str]) -> Lake:
     """Make the tables of a lake, those that are missing."""
     from deltalake import DeltaTable
 
@@ -143,25 +143,25 @@ def create(url: str, environment: Mapping[str, str]) -> Lake:
         raise Refused(f"there is something else at `{url}`", hint="name an empty folder, or one that is a lake")
     if found is not None:
         _known(found, url)
-    with telling(lake.url):
-        for name, table in tables().items():
+    with translate_lake_errors(lake.url):
+        for name, table in lake_tables().items():
             DeltaTable.create(
                 lake.location(name),
-                schema(table),
+                arrow_schema(table),
                 mode="ignore",
-                partition_by=partitions(name),
+                partition_by=partition_columns(name),
                 name=name,
                 description=table.comment,
                 configuration={"delta.dataSkippingStatsColumns": _measured(name), **_LOG},
                 storage_options=lake.options,
             )
-    lake.place.put_new(MARK, msgspec.json.encode(Mark()))
+    lake.place.put_new(MARK, msgspec.json.encode(StreamMark()))
     return lake
 
 
 def open_lake(url: str, environment: Mapping[str, str]) -> Lake:
     """Open a lake that is there."""
-    folder = folder_of(address(url))
+    folder = local_folder(lake_address(url))
     lake = Lake(url, environment) if folder is None or folder.is_dir() else None
     found = lake.place.get(MARK) if lake else None
     if lake is None or found is None:
@@ -170,26 +170,26 @@ def open_lake(url: str, environment: Mapping[str, str]) -> Lake:
     return lake
 
 
-def open_source(url: str, environment: Mapping[str, str]) -> Place:
+def open_source(url: str, environment: Mapping[str, str]) -> SegmentStore:
     """Open the store that segments are in. A folder must be there: it is not made by those who only read."""
-    folder = folder_of(address(url))
+    folder = local_folder(lake_address(url))
     if folder is not None and not folder.is_dir():
         raise NotFound(f"no such folder: `{folder}`", hint="collectors make it: unspool collect --to URL")
-    return open_place(address(url), environment)
+    return open_object_store(lake_address(url), environment)
 
 
-def address(url: str) -> str:
+def lake_address(url: str) -> str:
     """Return the URL of a path or URL."""
     return url if "://" in url else Path(url).expanduser().absolute().as_uri()
 
 
-def folder_of(url: str) -> Path | None:
+def local_folder(url: str) -> Path | None:
     """Return the folder that a URL names, if it is one."""
     parts = urlsplit(url)
     return Path(unquote(parts.path)) if parts.scheme == "file" else None
 
 
-def check() -> None:
+def require_team_libraries() -> None:
     """Refuse to go on without the libraries."""
     from importlib.util import find_spec
 
@@ -198,19 +198,21 @@ def check() -> None:
 
 
 @contextmanager
-def telling(url: str) -> Iterator[None]:
+def translate_lake_errors(url: str) -> Iterator[None]:
     """Say in our words what did not work."""
     from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 
     try:
         yield
     except CommitFailedError as error:
-        raise Conflict(str(error)) from None
+        raise CommitConflict(str(error)) from None
     except TableNotFoundError:
         raise Unreadable(f"a table is missing in the lake at `{url}`", hint=f"unspool lake init {url}") from None
     except (DeltaError, OSError) as error:
         words = " ".join(str(error).split())[:300]
-        raise PlaceFailed(f"the lake at `{url}` cannot be used: {words}", hint="nothing is lost; try again") from None
+        raise ObjectStoreFailed(
+            f"the lake at `{url}` cannot be used: {words}", hint="nothing is lost; try again"
+        ) from None
 
 
 def encoding(name: str, level: int | None = None) -> WriterProperties:
@@ -221,7 +223,7 @@ def encoding(name: str, level: int | None = None) -> WriterProperties:
     from deltalake import ColumnProperties, WriterProperties
 
     plain = ColumnProperties(dictionary_enabled=False, statistics_enabled="NONE")
-    long = [one.name for one in tables()[name].columns if one.name in _LONG]
+    long = [one.name for one in lake_tables()[name].columns if one.name in _LONG]
     strong = level is not None or name in _LARGE
     return WriterProperties(
         compression="ZSTD" if strong else "SNAPPY",
@@ -235,56 +237,56 @@ def _measured(name: str) -> str:
     """Return the columns of a table that files tell the range of: what rows are looked up by, and no text."""
     wanted = {"org", "user", "device", "source_id", "stream", "id", "sequence", "generation", "timestamp", "time"}
     wanted |= {"started", "response_id", "session_id", "name", "offset", "model"}
-    apart = partitions(name)
-    return ",".join(one.name for one in tables()[name].columns if one.name in wanted and one.name not in apart)
+    apart = partition_columns(name)
+    return ",".join(one.name for one in lake_tables()[name].columns if one.name in wanted and one.name not in apart)
 
 
 def _known(found: bytes, url: str) -> None:
     try:
-        mark = msgspec.json.decode(found, type=Mark)
+        mark = msgspec.json.decode(found, type=StreamMark)
     except msgspec.DecodeError:
         raise Unreadable(f"not a lake: `{url}`: `{MARK}` cannot be read") from None
     if mark.unspool != "lake" or mark.version > VERSION:
         raise Unreadable(f"the lake at `{url}` was made by a newer unspool", hint="upgrade unspool")
 
 
-def of_streams(table: str, made: Sequence[Derived]) -> str:
+def streams_predicate(table: str, made: Sequence[DerivedStream]) -> str:
     """Return what names all rows of some streams in a table."""
     whose = [one.whose for one in made]
-    where = one_of("id" if table == "sources" else "source_id", (one.stream for one in whose))
+    where = any_of_predicate("id" if table == "sources" else "source_id", (one.stream for one in whose))
     for column in ("org", "device"):
-        where += f" AND {one_of(column, (getattr(one, column) for one in whose))}"
-    if "bucket" in partitions(table):
-        return f"{where} AND {in_buckets((one.org, one.device) for one in whose)}"
+        where += f" AND {any_of_predicate(column, (getattr(one, column) for one in whose))}"
+    if "bucket" in partition_columns(table):
+        return f"{where} AND {buckets_predicate((one.org, one.device) for one in whose)}"
     if all(one.days for one in made):
         first, last = min(min(one.days) for one in made), max(max(one.days) for one in made)
-        where += f" AND day >= '{day(first)}' AND day <= '{day(last)}'"
+        where += f" AND day >= '{sql_day(first)}' AND day <= '{sql_day(last)}'"
     return where
 
 
-def of_devices(homes: Iterable[tuple[str, str]]) -> str:
+def devices_predicate(homes: Iterable[tuple[str, str]]) -> str:
     """Return what names all rows of some devices in a table that is partitioned by bucket."""
     every = sorted(set(homes))
-    whose = " OR ".join(f"(org = {text(org)} AND device = {text(device)})" for org, device in every)
-    return f"({whose}) AND {in_buckets(every)}"
+    whose = " OR ".join(f"(org = {sql_text(org)} AND device = {sql_text(device)})" for org, device in every)
+    return f"({whose}) AND {buckets_predicate(every)}"
 
 
-def in_buckets(homes: Iterable[tuple[str, str]]) -> str:
+def buckets_predicate(homes: Iterable[tuple[str, str]]) -> str:
     """Return what names the buckets of some devices."""
-    found = sorted({bucket(org, device) for org, device in homes})
+    found = sorted({device_bucket(org, device) for org, device in homes})
     return f"bucket IN ({', '.join(map(str, found))})"
 
 
-def one_of(column: str, values: Iterable[str]) -> str:
+def any_of_predicate(column: str, values: Iterable[str]) -> str:
     """Return what a column is one of."""
-    return f"{column} IN ({', '.join(text(value) for value in sorted(set(values)))})"
+    return f"{column} IN ({', '.join(sql_text(value) for value in sorted(set(values)))})"
 
 
-def text(value: str) -> str:
+def sql_text(value: str) -> str:
     """Return a text as a statement has it."""
-    return f"'{quoted(value)}'"
+    return sql_literal(value)
 
 
-def day(number: int) -> str:
+def sql_day(number: int) -> str:
     """Return a day as it is written."""
     return (date(1970, 1, 1) + timedelta(days=number)).isoformat()

@@ -1,4 +1,4 @@
-"""Rounds of an ingest: what there is is looked at, done and told. A job in, reports out.
+"""Runs ingests: once or continuously, in one process or several.
 
 Rules
   1. Nothing is remembered from round to round but to save work.
@@ -6,12 +6,8 @@ Rules
      changed: a manifest is a hint, and may come late.
   3. A long session is derived anew for every line that comes. So that it does not take all the time there is, it rests
      for a while after that: the longer, the longer it is, up to half a minute.
-
-[merged: running.py] Ingests that run: once or for good, in one process or several. A job in, reports out.
-
-Rules
-  1. Workers share nothing but the tables. They end when the one who started them ends.
-  2. Who follows and meets a store that does not answer says so, and tries again.
+  4. Workers share nothing but the tables. They end when the process that started them ends.
+  5. A continuous run that meets a store that does not answer reports it and tries again.
 """
 
 from __future__ import annotations
@@ -24,11 +20,19 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 from unspool.collect import manifest
 from unspool.collect.lake import ingest as quarantine
-from unspool.collect.lake.ingest import LANES, Done, Wishes, batches, ingest, lane, pending
+from unspool.collect.lake.ingest import (
+    LANES,
+    IngestedBatch,
+    IngestOptions,
+    find_pending,
+    ingest_batch,
+    lane_of_device,
+    split_into_batches,
+)
 from unspool.collect.lake.lake import Lake, open_lake, open_source
-from unspool.collect.lake.streams import Bad, Stream, listed
-from unspool.collect.object_store import Place
-from unspool.errors import PlaceFailed, Unreadable, UnspoolError
+from unspool.collect.lake.streams import BadSegment, SegmentChain, list_streams
+from unspool.collect.object_store import SegmentStore
+from unspool.errors import ObjectStoreFailed, Unreadable, UnspoolError
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -42,7 +46,7 @@ _REST, _LONGEST = 100_000, 30.0
 Environment = Mapping[str, str]
 
 
-class Report(NamedTuple):
+class IngestReport(NamedTuple):
     """What was done."""
 
     streams: int = 0
@@ -55,10 +59,10 @@ class Report(NamedTuple):
     """How often another writer was faster."""
     waiting: int = 0
     """Streams that wait behind a gap."""
-    bad: tuple[Bad, ...] = ()
+    bad: tuple[BadSegment, ...] = ()
     seconds: float = 0.0
 
-    def plus(self, done: Done | Report) -> Report:
+    def plus(self, done: IngestedBatch | IngestReport) -> IngestReport:
         """Return the sum."""
         return self._replace(
             streams=self.streams + done.streams,
@@ -68,7 +72,7 @@ class Report(NamedTuple):
             conflicts=self.conflicts + done.conflicts,
         )
 
-    def joined(self, other: Report) -> Report:
+    def joined(self, other: IngestReport) -> IngestReport:
         """Return what two have done at the same time."""
         return self.plus(other)._replace(
             waiting=self.waiting + other.waiting,
@@ -77,7 +81,7 @@ class Report(NamedTuple):
         )
 
 
-class Job(NamedTuple):
+class IngestJob(NamedTuple):
     """What is to be ingested, and where to."""
 
     source: str
@@ -91,42 +95,42 @@ class Job(NamedTuple):
 class Ingester:
     """One worker."""
 
-    def __init__(self, job: Job, environment: Environment, number: int = 0) -> None:
+    def __init__(self, job: IngestJob, environment: Environment, number: int = 0) -> None:
         lanes = tuple(one for one in range(LANES) if one % job.workers == number)
         at = job.fault(environment) if job.fault else lambda _: None
-        self._wishes = Wishes(at, lanes, job.again)
+        self._wishes = IngestOptions(at, lanes, job.again)
         self._is_first = number == 0
         self._lake: Lake = open_lake(job.lake, environment)
-        self._place: Place = open_source(job.source, environment)
-        self._stuck: dict[str, tuple[int, list[Bad]]] = {}
+        self._place: SegmentStore = open_source(job.source, environment)
+        self._stuck: dict[str, tuple[int, list[BadSegment]]] = {}
         """Streams with a bad segment, and what all their objects weighed then: until that changes there is no use."""
-        self._told: tuple[Bad, ...] = ()
+        self._told: tuple[BadSegment, ...] = ()
         self._hints: dict[str, object] = {}
         self._rests: dict[str, float] = {}
         """By stream: until when it rests."""
         self._next_all = float("-inf")
         """When all devices are listed again."""
 
-    def round(self) -> Report:
+    def round(self) -> IngestReport:
         """Do what there is to do."""
         began, hints = time.monotonic(), self._manifests()
         homes = (
             None if began >= self._next_all else [home for home, hint in hints.items() if self._hints.get(home) != hint]
         )
-        found = listed(self._place, homes)
+        found = list_streams(self._place, homes)
         if homes is None:
             self._next_all = time.monotonic() + min(_SHARE * (time.monotonic() - began), _ALL)
         self._wishes.at("listed")
         bad = list(found.strays) if self._is_first else []
-        mine = [one for one in found.streams.values() if lane(one.id) in self._wishes.lanes]
+        mine = [one for one in found.streams.values() if lane_of_device(one.id) in self._wishes.lanes]
         owed = [one for one in self._pending(mine) if not self._is_stuck(one)]
         todo = [one for one in owed if self._rests.get(one.id, 0.0) < began]
-        report = Report(waiting=sum(one.last < max(one.segments) for one in mine))
-        portions = list(batches(todo))
+        report = IngestReport(waiting=sum(one.last < max(one.segments) for one in mine))
+        portions = list(split_into_batches(todo))
         random.shuffle(portions)  # others may be at it too
         for portion in portions:
-            wrong: list[Bad] = []
-            report = report.plus(ingest(self._lake, self._place, portion, self._wishes, wrong))
+            wrong: list[BadSegment] = []
+            report = report.plus(ingest_batch(self._lake, self._place, portion, self._wishes, wrong))
             self._remember(portion, wrong)
         done = {one.id for one in todo}
         resting = {one.home for one in owed if one.id not in done}
@@ -135,16 +139,18 @@ class Ingester:
         }  # those are to be looked at again
         self._rests = {id: until for id, until in self._rests.items() if until > began}
         bad += [one for _, some in self._stuck.values() for one in some]
-        quarantine.record(self._lake, bad, is_all=homes is None and self._wishes.lanes == tuple(range(LANES)))
+        quarantine.record_bad_segment(
+            self._lake, bad, is_all=homes is None and self._wishes.lanes == tuple(range(LANES))
+        )
         self._wishes.at("quarantined")
         self._wishes.at("done")
         return report._replace(bad=tuple(bad), seconds=round(time.monotonic() - began, 6))
 
-    def news(self) -> Iterator[Report | PlaceFailed]:
+    def news(self) -> Iterator[IngestReport | ObjectStoreFailed]:
         """Do a round; yield what it did, if it did anything or found what the one before it had not."""
         try:
             report = self.round()
-        except PlaceFailed as error:
+        except ObjectStoreFailed as error:
             if error.is_final:
                 raise
             yield error
@@ -160,17 +166,17 @@ class Ingester:
         names = {one.name.removeprefix(f"{manifest.FOLDER}/").removesuffix(".json"): one for one in found}
         return {home: (one.size, one.modified) for home, one in names.items()}
 
-    def _pending(self, streams: list[Stream]) -> Iterator[Stream]:
+    def _pending(self, streams: list[SegmentChain]) -> Iterator[SegmentChain]:
         """Yield the streams that have something to be done, or that somebody put another segment into."""
-        found = {one.id for one in pending(self._lake, streams, again=self._wishes.again)}
+        found = {one.id for one in find_pending(self._lake, streams, again=self._wishes.again)}
         for one in streams:
             if one.id in found or any(len(some) > 1 for some in one.segments.values()):
                 yield one
 
-    def _is_stuck(self, stream: Stream) -> bool:
+    def _is_stuck(self, stream: SegmentChain) -> bool:
         return stream.id in self._stuck and self._stuck[stream.id][0] == stream.size
 
-    def _remember(self, portion: list[Stream], wrong: list[Bad]) -> None:
+    def _remember(self, portion: list[SegmentChain], wrong: list[BadSegment]) -> None:
         by_name = {one.name: one for one in wrong}
         for stream in portion:
             names = [found.name for some in stream.segments.values() for found in some]
@@ -184,18 +190,20 @@ EVERY = 10.0
 """Seconds between rounds."""
 
 
-def once(job: Job, environment: Environment) -> Report:
+def run_once(job: IngestJob, environment: Environment) -> IngestReport:
     """Ingest what there is."""
     if job.workers == 1:
         return Ingester(job, environment).round()
-    report = Report()
+    report = IngestReport()
     for part in _by_workers(job, follow=None):
-        assert isinstance(part, Report)
+        assert isinstance(part, IngestReport)
         report = report.joined(part)
     return report
 
 
-def follow(job: Job, environment: Environment, every: float = EVERY) -> Iterator[Report | PlaceFailed]:
+def run_forever(
+    job: IngestJob, environment: Environment, every: float = EVERY
+) -> Iterator[IngestReport | ObjectStoreFailed]:
     """Ingest what there is and what comes, and yield what each round did that did anything, or why it could not."""
     if job.workers > 1:
         yield from _by_workers(job, follow=every)
@@ -207,7 +215,7 @@ def follow(job: Job, environment: Environment, every: float = EVERY) -> Iterator
         time.sleep(max(every - (time.monotonic() - began), 0.0))
 
 
-def _by_workers(job: Job, follow: float | None) -> Iterator[Report | PlaceFailed]:
+def _by_workers(job: IngestJob, follow: float | None) -> Iterator[IngestReport | ObjectStoreFailed]:
     """Run workers in processes of their own. They start afresh: the libraries' threads do not survive a fork."""
     import multiprocessing
 
@@ -223,7 +231,7 @@ def _by_workers(job: Job, follow: float | None) -> Iterator[Report | PlaceFailed
     try:
         for said in _told(ends):
             match said:
-                case PlaceFailed(is_final=False) if follow is not None:
+                case ObjectStoreFailed(is_final=False) if follow is not None:
                     yield said
                 case UnspoolError():
                     raise said
@@ -239,7 +247,7 @@ def _by_workers(job: Job, follow: float | None) -> Iterator[Report | PlaceFailed
         raise Unreadable("a worker was ended from outside", hint=hint)
 
 
-def _told(ends: list[Connection]) -> Iterator[Report | UnspoolError]:
+def _told(ends: list[Connection]) -> Iterator[IngestReport | UnspoolError]:
     """Yield what workers say until all have ended."""
     from multiprocessing.connection import wait
 
@@ -252,7 +260,7 @@ def _told(ends: list[Connection]) -> Iterator[Report | UnspoolError]:
                 ends.remove(end)
 
 
-def _work(end: Connection, job: Job, number: int, follow: float | None) -> None:
+def _work(end: Connection, job: IngestJob, number: int, follow: float | None) -> None:
     """Do a worker's part; with `follow`, until nobody listens any more."""
     try:
         ingester = Ingester(job, os.environ, number)

@@ -1,4 +1,4 @@
-"""A lake asked in SQL: its tables in, what a DuckDB connection must run over them out.
+"""Prepares SQL over a lake: the statements that a DuckDB connection runs first.
 
 Rules
   1. Only files that the tables' own logs name are read; a folder is never searched for files.
@@ -17,13 +17,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote
 
-from unspool.collect.lake.lake import Lake, telling
-from unspool.collect.lake.tables import partitions, tables
+from unspool.collect.lake.lake import Lake, translate_lake_errors
+from unspool.collect.lake.tables import lake_tables, partition_columns
 from unspool.errors import Refused
-from unspool.store.columns.merge import quoted
-from unspool.store.columns.store_rows import price_rows
-from unspool.store.columns.tables import Table, parts
-from unspool.store.sql.views import Setup, columns_of
+from unspool.store.columns import Table, part_tables, price_rows, sql_literal
+from unspool.store.sql import EngineSetup, column_definitions
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -33,23 +31,23 @@ _WORD = re.compile(r"\w+")
 _HIVE = "hive_partitioning = true, hive_types_autocast = false"
 
 
-def setup(lake: Lake, cache: Path, query: str | None = None) -> tuple[Setup, Path]:
+def engine_setup(lake: Lake, cache: Path, query: str | None = None) -> tuple[EngineSetup, Path]:
     """Return what makes every table, and the folder that the files are in. `query` is what will be asked, if known."""
     folder = lake.folder or _cached(lake, cache)
     if any(mark in str(folder) for mark in _PATTERN):
         message = f"DuckDB would take the name of the folder for a pattern: `{folder}`"
         raise Refused(message, hint="let it be a folder without any of * ? [ ] { } in its path")
-    wanted = set(tables()) if lake.folder or query is None else _spoken_of(query)
+    wanted = set(lake_tables()) if lake.folder or query is None else _spoken_of(query)
     statements, files = ["CREATE SCHEMA parts"], list[str]()
-    for name, table in tables().items():
+    for name, table in lake_tables().items():
         found = _files(lake, folder, name) if name in wanted else []
         files += found
         statements.append(_part(table, found))
     statements += [_prices(), *_views()]
-    return Setup(statements, files), folder
+    return EngineSetup(statements, files), folder
 
 
-def paths(table: DeltaTable) -> list[str]:
+def table_paths(table: DeltaTable) -> list[str]:
     """Return the files of a table, as its log names them."""
     column: Any = table.get_add_actions(flatten=True).column("path")
     return [str(path) for path in column.to_pylist()]
@@ -57,8 +55,8 @@ def paths(table: DeltaTable) -> list[str]:
 
 def _files(lake: Lake, folder: Path, name: str) -> list[str]:
     """Return where the files of a table are; those of a lake elsewhere are fetched."""
-    with telling(lake.url):
-        found = [_decoded(path) for path in paths(lake.table(name, fresh=True))]
+    with translate_lake_errors(lake.url):
+        found = [_decoded(path) for path in table_paths(lake.table(name, fresh=True))]
     if not lake.folder:
         _fetch(lake, folder, name, found)
     return sorted(str(folder / name / path) for path in found)
@@ -70,14 +68,14 @@ def _decoded(path: str) -> str:
 
 def _part(table: Table, files: list[str]) -> str:
     if not files:
-        columns = columns_of(Table("", "", tuple(one._replace(type=_plain(one.type)) for one in table.columns)))
+        columns = column_definitions(Table("", "", tuple(one._replace(type=_plain(one.type)) for one in table.columns)))
         return f"CREATE TABLE parts.{table.name} ({columns})"
     times = [one.name for one in table.columns if one.type == "TIMESTAMPTZ"]
     casts = ", ".join(f"CAST({name} AS TIMESTAMP) AS {name}" for name in times)
     star = f"* REPLACE ({casts})" if casts else "*"
-    types = {name: "DATE" if name == "day" else "INTEGER" for name in partitions(table.name)}
+    types = {name: "DATE" if name == "day" else "INTEGER" for name in partition_columns(table.name)}
     told = f", {_HIVE}, hive_types = {types}" if types else ""
-    names = ", ".join(f"'{quoted(file)}'" for file in files)
+    names = ", ".join(sql_literal(file) for file in files)
     return f"CREATE VIEW parts.{table.name} AS SELECT {star} FROM read_parquet([{names}]{told})"
 
 
@@ -93,7 +91,7 @@ def _views() -> list[str]:
 
 def _prices() -> str:
     """Return what makes the price list."""
-    table = parts()["prices"]
+    table = part_tables()["prices"]
     rows = ", ".join(f"({', '.join(map(_literal, row))})" for row in price_rows(()))
     names = ", ".join(f'"{name}"' for name in table.names)
     casts = ", ".join(
@@ -110,7 +108,7 @@ def _literal(value: object) -> str:
         case None:
             return "NULL"
         case str():
-            return f"'{quoted(value)}'"
+            return sql_literal(value)
         case _:
             return str(value).upper() if isinstance(value, bool) else str(value)
 
@@ -120,7 +118,7 @@ def _spoken_of(query: str) -> set[str]:
     made = {statement.split()[2]: set(_WORD.findall(statement)) for statement in _views()}
     words = {word.lower() for word in _WORD.findall(query)}
     needed = {table for view, told in made.items() if view in words for table in told}
-    return {table for table in tables() if table in needed or table in words}
+    return {table for table in lake_tables() if table in needed or table in words}
 
 
 def _cached(lake: Lake, cache: Path) -> Path:

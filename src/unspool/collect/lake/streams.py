@@ -1,4 +1,4 @@
-"""Which segments there are: a listing of an object store in; by stream, the chain of its segments out.
+"""Lists the segments in an object store and follows the chain of each stream.
 
 Rules
   1. A stream is read in the order of its numbers, from 1 on. Behind a gap, or a segment that cannot be read, it waits.
@@ -12,15 +12,23 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
-from unspool.collect.object_store import Found, Place
-from unspool.collect.segments import FIRST, FOLDER, Name, Segment, digest, parse_name, unpack
+from unspool.collect.object_store import ListedObject, SegmentStore
+from unspool.collect.segments import (
+    FIRST,
+    FOLDER,
+    Segment,
+    SegmentName,
+    parse_segment_name,
+    segment_digest,
+    unpack_segment,
+)
 from unspool.errors import Unreadable
 
 _AT_ONCE = 8
 """Objects that are fetched at once: a store far away takes its time for each."""
 
 
-class Bad(NamedTuple):
+class BadSegment(NamedTuple):
     """An object that is no segment of its stream."""
 
     name: str
@@ -28,13 +36,13 @@ class Bad(NamedTuple):
     reason: str
 
 
-class Stream(NamedTuple):
+class SegmentChain(NamedTuple):
     """The segments of a stream, as far as their names tell."""
 
     org: str
     device: str
     id: str
-    segments: dict[int, list[Found]]
+    segments: dict[int, list[ListedObject]]
     """By number. There is one of each, unless somebody put another."""
 
     @property
@@ -56,15 +64,15 @@ class Stream(NamedTuple):
         return sum(one.size for found in self.segments.values() for one in found)
 
 
-class Listing(NamedTuple):
+class SegmentListing(NamedTuple):
     """What was found under the name of segments."""
 
-    streams: dict[str, Stream]
-    strays: list[Bad]
+    streams: dict[str, SegmentChain]
+    strays: list[BadSegment]
     """Objects whose names are none of a segment."""
 
 
-class Read(NamedTuple):
+class ReadSegment(NamedTuple):
     """A segment that is what it should be."""
 
     segment: Segment
@@ -72,44 +80,48 @@ class Read(NamedTuple):
     size: int
 
 
-def listed(place: Place, homes: Iterable[str] | None = None) -> Listing:
+def list_streams(place: SegmentStore, homes: Iterable[str] | None = None) -> SegmentListing:
     """Return the streams of some devices (`org/device`), or of all."""
-    streams: dict[str, Stream] = {}
-    strays: list[Bad] = []
+    streams: dict[str, SegmentChain] = {}
+    strays: list[BadSegment] = []
     folders = [FOLDER] if homes is None else [f"{FOLDER}/{home}" for home in homes]
     for folder in folders:
         for found in place.names(folder):
-            name = parse_name(found.name)
+            name = parse_segment_name(found.name)
             if name is None:
-                strays.append(Bad(found.name, found.size, "its name is not that of a segment"))
+                strays.append(BadSegment(found.name, found.size, "its name is not that of a segment"))
                 continue
             stream = streams.get(name.stream)
             if stream is None:
-                stream = streams[name.stream] = Stream(name.org, name.device, name.stream, {})
+                stream = streams[name.stream] = SegmentChain(name.org, name.device, name.stream, {})
             if (stream.org, stream.device) != name[:2]:
-                strays.append(Bad(found.name, found.size, f"its stream is that of another device: `{stream.home}`"))
+                strays.append(
+                    BadSegment(found.name, found.size, f"its stream is that of another device: `{stream.home}`")
+                )
             else:
                 stream.segments.setdefault(name.sequence, []).append(found)
-    return Listing(streams, strays)
+    return SegmentListing(streams, strays)
 
 
-def fetched(place: Place, streams: Iterable[Stream]) -> dict[str, bytes]:
+def fetch_segments(place: SegmentStore, streams: Iterable[SegmentChain]) -> dict[str, bytes]:
     """Return the objects of streams by name, several of them fetched at once. One that has gone is left out."""
     names = [found.name for stream in streams for some in stream.segments.values() for found in some]
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         return {name: data for name, data in zip(names, pool.map(place.get, names), strict=True) if data is not None}
 
 
-def chain(get: Callable[[str], bytes | None], stream: Stream, bad: list[Bad]) -> Iterator[Read]:
+def follow_chain(
+    get: Callable[[str], bytes | None], stream: SegmentChain, bad: list[BadSegment]
+) -> Iterator[ReadSegment]:
     """Yield the segments of a stream in order, as far as they can be read; what is wrong is added to a list."""
     before = FIRST
     for number in range(1, stream.last + 1):
         read = None
         for found in stream.segments[number]:
-            name = parse_name(found.name)
+            name = parse_segment_name(found.name)
             assert name is not None
             if name.previous != before[:16]:
-                bad.append(Bad(found.name, found.size, "it does not follow the segment before it"))
+                bad.append(BadSegment(found.name, found.size, "it does not follow the segment before it"))
             elif read is None:
                 read = _read(get(found.name), found, name, before, bad)
         if read is None:
@@ -118,16 +130,18 @@ def chain(get: Callable[[str], bytes | None], stream: Stream, bad: list[Bad]) ->
         before = read.digest
 
 
-def _read(data: bytes | None, found: Found, name: Name, before: str, bad: list[Bad]) -> Read | None:
+def _read(
+    data: bytes | None, found: ListedObject, name: SegmentName, before: str, bad: list[BadSegment]
+) -> ReadSegment | None:
     if data is None:
         return None
     try:
-        segment = unpack(data)
+        segment = unpack_segment(data)
     except Unreadable as error:
-        bad.append(Bad(found.name, found.size, error.message))
+        bad.append(BadSegment(found.name, found.size, error.message))
         return None
     header = segment.header
     if (header.org, header.device, header.stream, header.sequence, header.previous) != (*name[:4], before):
-        bad.append(Bad(found.name, found.size, "its header is that of another segment"))
+        bad.append(BadSegment(found.name, found.size, "its header is that of another segment"))
         return None
-    return Read(segment, digest(data), len(data))
+    return ReadSegment(segment, segment_digest(data), len(data))

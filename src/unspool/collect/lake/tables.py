@@ -1,4 +1,4 @@
-"""Which tables a lake has, and what their columns are: scripts in, declarations out.
+"""Declares the tables of a lake: their columns and partitions, read from SQL scripts.
 
 Rules
   1. Every table has `org`, `user` and `device`. A file is known by its stream, which `source_id` is here.
@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Final
 from zlib import crc32
 
-from unspool.store.columns.store_rows import LINED
-from unspool.store.columns.tables import Column, Table, declared, parts, public
+from unspool.store.columns import LINE_KINDS, Table, TableColumn, parse_tables, part_tables, public_tables
 
 WHOSE: Final = ("org", "user", "device")
 LINES: Final = ("entries", "side_files")
@@ -67,41 +66,45 @@ _BY_BUCKET = frozenset(
 
 
 @cache
-def tables() -> dict[str, Table]:
+def lake_tables() -> dict[str, Table]:
     """Return every table by name."""
-    own = declared((Path(__file__).parent / "tables.sql").read_text("utf-8"))
-    return own | {name: _derived(parts()[name]) for name in DERIVED}
+    own = parse_tables((Path(__file__).parent / "tables.sql").read_text("utf-8"))
+    return own | {name: _derived(part_tables()[name]) for name in DERIVED}
 
 
-def partitions(name: str) -> list[str]:
+def partition_columns(name: str) -> list[str]:
     """Return the columns that a table is partitioned by."""
     if name == "quarantine":
         return []
     return ["bucket"] if name in _BY_BUCKET else ["day"]
 
 
-def bucket(org: str, device: str) -> int:
+def device_bucket(org: str, device: str) -> int:
     """Return which bucket a device is in."""
     return crc32(f"{org}/{device}".encode()) % BUCKETS
 
 
-def filled_by(kind: str) -> frozenset[str]:
+def columns_filled_by(kind: str) -> frozenset[str]:
     """Return the derived tables that may have rows of a kind of file."""
     beside = {table for names in _BESIDE.values() for table in names}
-    own = _BESIDE.get(kind, ()) if kind not in LINED else (name for name in DERIVED if name not in beside)
+    own = _BESIDE.get(kind, ()) if kind not in LINE_KINDS else (name for name in DERIVED if name not in beside)
     return frozenset({*own, "bad_lines"})
 
 
 def _derived(table: Table) -> Table:
     """Return a table of the column files as a lake has it."""
-    said = public().get(table.name)
+    said = public_tables().get(table.name)
     words = {column.name: column.comment for column in said.columns} if said else {}
-    whose = [Column(name, "VARCHAR") for name in (*WHOSE, "source_id")]
+    whose = [TableColumn(name, "VARCHAR") for name in (*WHOSE, "source_id")]
     own = [
-        Column(one.name, one.type.replace("TIMESTAMP", "TIMESTAMPTZ"), words.get(one.name, ""))
+        TableColumn(one.name, one.type.replace("TIMESTAMP", "TIMESTAMPTZ"), words.get(one.name, ""))
         for one in table.columns
         if one.name not in ("revision", "source_id")
     ]
     comment = said.comment if said else table.comment
-    last = Column("bucket", "INTEGER", "of the device") if table.name in _BY_BUCKET else Column("day", "DATE", "in UTC")
+    last = (
+        TableColumn("bucket", "INTEGER", "of the device")
+        if table.name in _BY_BUCKET
+        else TableColumn("day", "DATE", "in UTC")
+    )
     return Table(table.name, comment, (*whose, *own, last))

@@ -1,4 +1,4 @@
-"""Manifests, segments and tables compared: a lake and an object store in, what is wrong out.
+"""Compares manifests, segments and tables of a lake and reports what is wrong.
 
 Rules
   1. What a device says it sent must be there as segments, without gap, and in the tables, line by line.
@@ -14,14 +14,14 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from unspool.collect.lake.lake import Lake
-from unspool.collect.lake.streams import Bad, Stream, chain, listed
+from unspool.collect.lake.streams import BadSegment, SegmentChain, follow_chain, list_streams
 from unspool.collect.lake.tables import DERIVED, LINES
-from unspool.collect.manifest import FOLDER, Manifest, Sent, decode
-from unspool.collect.object_store import Place
+from unspool.collect.manifest import FOLDER, DeviceManifest, SentStream, decode_manifest
+from unspool.collect.object_store import SegmentStore
 from unspool.errors import Unreadable
 
 
-class Problem(NamedTuple):
+class LakeProblem(NamedTuple):
     """Something that is not as it should be."""
 
     what: str
@@ -29,7 +29,7 @@ class Problem(NamedTuple):
     words: str
 
 
-class Verified(NamedTuple):
+class LakeVerification(NamedTuple):
     """What was compared, and what is wrong."""
 
     devices: int
@@ -37,7 +37,7 @@ class Verified(NamedTuple):
     segments: int
     lines: int
     responses: int
-    problems: tuple[Problem, ...]
+    problems: tuple[LakeProblem, ...]
 
 
 class _Known(NamedTuple):
@@ -56,15 +56,15 @@ class _Rows(NamedTuple):
     """Rows that are of different places."""
 
 
-def verify(lake: Lake, place: Place) -> Verified:
+def verify_lake(lake: Lake, place: SegmentStore) -> LakeVerification:
     """Compare everything."""
-    problems: list[Problem] = []
+    problems: list[LakeProblem] = []
     for name in (*LINES, *DERIVED, "answers", "responses", "sources"):
         lake.table(name, fresh=True)  # the tables first: what comes meanwhile is in the listing, and is looked at again
     comparing = _Comparing(lake)
     manifests = list(_manifests(place, problems))
-    found = listed(place)
-    problems += [Problem("not a segment", bad.name, bad.reason) for bad in found.strays]
+    found = list_streams(place)
+    problems += [LakeProblem("not a segment", bad.name, bad.reason) for bad in found.strays]
     for manifest in manifests:
         problems += _promised(manifest, found.streams)
     segments = 0
@@ -77,7 +77,9 @@ def verify(lake: Lake, place: Place) -> Verified:
     problems += comparing.derived()
     lines = sum(one.rows for some in comparing.by_segment.values() for one in some.values())
     devices = len({one.home for one in found.streams.values()})
-    return Verified(devices, len(found.streams), segments, lines, comparing.responses(problems), tuple(problems))
+    return LakeVerification(
+        devices, len(found.streams), segments, lines, comparing.responses(problems), tuple(problems)
+    )
 
 
 class _Comparing:
@@ -96,56 +98,58 @@ class _Comparing:
             for stream, sequence, rows, places in lake.rows(name, query):
                 self.by_segment.setdefault(stream, {})[sequence] = _Rows(rows, places)
 
-    def stream(self, place: Place, stream: Stream) -> Iterator[Problem]:
+    def stream(self, place: SegmentStore, stream: SegmentChain) -> Iterator[LakeProblem]:
         """Yield what is wrong with a stream whose segments are there."""
         taken, known = self._taken.get(stream.id, 0), self._known.get(stream.id)
         highest = max(stream.segments)
         if stream.last < highest:
-            yield Problem("gap", _place(stream), f"segment {stream.last + 1:,} is missing, {highest:,} is there")
+            yield LakeProblem("gap", _place(stream), f"segment {stream.last + 1:,} is missing, {highest:,} is there")
         if stream.last > taken or any(len(some) > 1 for some in stream.segments.values()):
-            bad: list[Bad] = []
-            readable = sum(1 for _ in chain(place.get, stream, bad))
-            yield from (Problem("bad segment", one.name, one.reason) for one in bad)
+            bad: list[BadSegment] = []
+            readable = sum(1 for _ in follow_chain(place.get, stream, bad))
+            yield from (LakeProblem("bad segment", one.name, one.reason) for one in bad)
             if readable > taken:
-                yield Problem("not in the tables", _place(stream), f"segments {taken + 1:,} to {readable:,}")
+                yield LakeProblem("not in the tables", _place(stream), f"segments {taken + 1:,} to {readable:,}")
         if stream.last < taken:
             words = f"{taken:,} are in the tables, {stream.last:,} in the store"
-            yield Problem("segments have gone", _place(stream), words)
+            yield LakeProblem("segments have gone", _place(stream), words)
         if taken and (known is None or known.sequence < taken):
-            yield Problem("not derived", _place(stream), f"its lines are there up to segment {taken:,}, no other rows")
+            yield LakeProblem(
+                "not derived", _place(stream), f"its lines are there up to segment {taken:,}, no other rows"
+            )
 
-    def digests(self, sent: dict[str, Sent]) -> Iterator[Problem]:
+    def digests(self, sent: dict[str, SentStream]) -> Iterator[LakeProblem]:
         """Yield where manifests and tables do not agree."""
         for id, one in sent.items():
             known = self._known.get(id)
             if known is not None and known.sequence == one.sequence:
                 if known.digest != one.digest:
-                    yield Problem("digest", id, "the last segment is not the one that the device sent")
+                    yield LakeProblem("digest", id, "the last segment is not the one that the device sent")
                 if known.lines != one.lines:
-                    yield Problem("lines", id, f"the device sent {one.lines:,}, the segments have {known.lines:,}")
+                    yield LakeProblem("lines", id, f"the device sent {one.lines:,}, the segments have {known.lines:,}")
 
-    def rows(self, streams: dict[str, Stream]) -> Iterator[Problem]:
+    def rows(self, streams: dict[str, SegmentChain]) -> Iterator[LakeProblem]:
         """Yield what is wrong with rows of lines."""
         for id, segments in self.by_segment.items():
             there = streams[id].segments if id in streams else {}
             for sequence, found in segments.items():
                 if sequence not in there:
-                    yield Problem("rows without a segment", f"{id}/{sequence}", f"{found.rows:,}")
+                    yield LakeProblem("rows without a segment", f"{id}/{sequence}", f"{found.rows:,}")
                 if found.rows != found.places:
-                    yield Problem("double rows", f"{id}/{sequence}", f"{found.rows - found.places:,}")
+                    yield LakeProblem("double rows", f"{id}/{sequence}", f"{found.rows - found.places:,}")
         for id, known in self._known.items():
             rows = sum(found.rows for number, found in self.by_segment.get(id, {}).items() if number <= known.sequence)
             if rows != known.lines:
-                yield Problem("lines", id, f"the segments have {known.lines:,}, the tables {rows:,}")
+                yield LakeProblem("lines", id, f"the segments have {known.lines:,}, the tables {rows:,}")
 
-    def derived(self) -> Iterator[Problem]:
+    def derived(self) -> Iterator[LakeProblem]:
         """Yield rows whose stream is not known."""
         for name in (*DERIVED, "answers", "responses"):
             ids = {id for (id,) in self._lake.rows(name, "SELECT DISTINCT source_id FROM t")}
             for id in sorted(ids - self._known.keys() - self._taken.keys()):
-                yield Problem("rows without a stream", f"{name}/{id}", "no segment of it was ever ingested")
+                yield LakeProblem("rows without a stream", f"{name}/{id}", "no segment of it was ever ingested")
 
-    def responses(self, problems: list[Problem]) -> int:
+    def responses(self, problems: list[LakeProblem]) -> int:
         """Return how many responses count; each does so once, and none is missing."""
         query = "SELECT org, device, count(*), count(DISTINCT response_id) FROM t GROUP BY org, device"
         counted = {(org, device): (rows, ids) for org, device, rows, ids in self._lake.rows("responses", query)}
@@ -153,33 +157,33 @@ class _Comparing:
         for home in sorted({*counted, *said}):
             rows, ids = counted.get(home, (0, 0))
             if rows != ids:
-                problems.append(Problem("double responses", "/".join(home), f"{rows - ids:,}"))
+                problems.append(LakeProblem("double responses", "/".join(home), f"{rows - ids:,}"))
             if ids != said.get(home, 0):
                 words = f"{said.get(home, 0):,} were billed, {ids:,} count"
-                problems.append(Problem("responses", "/".join(home), words))
+                problems.append(LakeProblem("responses", "/".join(home), words))
         return sum(rows for rows, _ in counted.values())
 
 
-def _manifests(place: Place, problems: list[Problem]) -> Iterator[Manifest]:
+def _manifests(place: SegmentStore, problems: list[LakeProblem]) -> Iterator[DeviceManifest]:
     for found in place.names(FOLDER):
         data = place.get(found.name)
         if data is None or not found.name.endswith(".json"):
             continue
         try:
-            yield decode(data, found.name)
+            yield decode_manifest(data, found.name)
         except Unreadable as error:
-            problems.append(Problem("manifest", found.name, error.message))
+            problems.append(LakeProblem("manifest", found.name, error.message))
 
 
-def _promised(manifest: Manifest, streams: dict[str, Stream]) -> Iterator[Problem]:
+def _promised(manifest: DeviceManifest, streams: dict[str, SegmentChain]) -> Iterator[LakeProblem]:
     """Yield what a device says it sent and is not there."""
     for id, sent in manifest.streams.items():
         there = streams[id].segments if id in streams else {}
         missing = [number for number in range(1, sent.sequence + 1) if number not in there]
         if missing:
             words = ", ".join(map(str, missing[:10])) + (" …" if len(missing) > 10 else "")
-            yield Problem("missing segments", f"{manifest.org}/{manifest.device}/{id}", words)
+            yield LakeProblem("missing segments", f"{manifest.org}/{manifest.device}/{id}", words)
 
 
-def _place(stream: Stream) -> str:
+def _place(stream: SegmentChain) -> str:
     return f"{stream.home}/{stream.id}"

@@ -1,1 +1,17 @@
-"""apply."""
+"""Applies planned edits to files, all or nothing, and takes them back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from unspool._lazy import lazy_door
+
+# fmt: off
+if TYPE_CHECKING:
+    from unspool.edit.apply.journal import Journal
+
+__all__ = ["Journal"]
+
+__getattr__ = lazy_door(__name__, {
+    "journal": "Journal",
+})

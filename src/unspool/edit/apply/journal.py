@@ -1,4 +1,4 @@
-"""The journal of edits, in unspool's own data folder: what was done to which file, and the bytes that were there.
+"""Keeps the journal of edits in unspool's own data folder: what was done to which file, and the bytes before it.
 
     edits/lock                 held while an edit is applied or undone
     edits/<id>/journal.json    what is done, and how far it got
@@ -6,8 +6,8 @@
 
 Rules
   1. The journal is written before the first file is touched, whole or not at all.
-  2. One action decides (`decides`): before it has happened the edit has not, after it the edit has. Whatever a process
-     that was killed left undone, the next one takes back or finishes (`transaction.recover`).
+  2. One action decides (`decides`): before it has happened the edit has not, after it the edit has. Whatever a killed
+     process left undone, the next one takes back or finishes (`transaction.recover`).
   3. No name in here ends like a session's: nobody takes a backup for one.
 """
 
@@ -27,22 +27,22 @@ VERSION = 1
 
 
 class Action(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Something done to one file."""
+    """What is done to one file."""
 
     kind: str
     """`create`, `replace`, `remove` or `move`."""
     path: str
     before: str | None = None
-    """A hash of what was there."""
+    """A hash of the content before."""
     after: str | None = None
-    """A hash of what is there then."""
+    """A hash of the content after."""
     backup: str | None = None
-    """The name of the file with the bytes that were there."""
+    """The name of the backup with the bytes before."""
     target: str | None = None
     """Where a file is moved to."""
     mode: int = 0o600
     modified: int | None = None
-    """When what was there had been changed last, in nanoseconds since 1970."""
+    """When the content before had been changed last, in nanoseconds since 1970."""
     decides: bool = False
 
 
@@ -62,7 +62,7 @@ class Journal(msgspec.Struct, frozen=True):
     """Folders that were made, outermost first."""
     within: str = ""
     report: dict[str, Any] = {}
-    """What was said of it when it was applied."""
+    """What was reported when it was applied."""
     number: int = 0
     """Edits are numbered in the order they were applied."""
     version: int = VERSION
@@ -73,21 +73,22 @@ class Journal(msgspec.Struct, frozen=True):
         return next(action for action in self.actions if action.decides)
 
 
-def place(folder: Path) -> Path:
+def edits_folder(folder: Path) -> Path:
     """Return where edits are kept in a data folder."""
     return folder / "edits"
 
 
 @contextmanager
-def locked(folder: Path) -> Iterator[None]:
+def hold_lock(folder: Path) -> Iterator[None]:
     """Hold the lock of edits; whoever comes second is refused."""
     import fcntl
 
+    edits = edits_folder(folder)
     try:
-        place(folder).mkdir(mode=0o700, parents=True, exist_ok=True)
-        descriptor = os.open(place(folder) / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        edits.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor = os.open(edits / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
-        raise Unwritable(f"cannot write to `{place(folder)}`: {(error.strerror or '').lower()}") from None
+        raise Unwritable(f"cannot write to `{edits}`: {(error.strerror or '').lower()}") from None
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -98,53 +99,43 @@ def locked(folder: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def write(folder: Path, journal: Journal) -> None:
+def write_journal(folder: Path, journal: Journal) -> None:
     """Write a journal, whole or not at all."""
-    own = place(folder) / journal.id
+    _write_own(folder, journal.id, "journal.json", msgspec.json.encode(journal), failure="cannot write the journal")
+
+
+def write_backup(folder: Path, id: str, name: str, data: bytes) -> None:
+    """Keep the bytes of a file as they are before an edit."""
+    _write_own(folder, id, name, data, failure="cannot keep a backup")
+
+
+def read_backup(folder: Path, id: str, name: str) -> bytes:
+    """Return the bytes of a backup."""
     try:
-        own.mkdir(mode=0o700, parents=True, exist_ok=True)
-        put(own / "journal.json", msgspec.json.encode(journal))
-    except OSError as error:
-        raise Unwritable(f"cannot write the journal: {(error.strerror or '').lower()}") from None
-
-
-def keep(folder: Path, id: str, name: str, data: bytes) -> None:
-    """Keep the bytes of a file as they are."""
-    own = place(folder) / id
-    try:
-        own.mkdir(mode=0o700, parents=True, exist_ok=True)
-        put(own / name, data)
-    except OSError as error:
-        raise Unwritable(f"cannot keep a backup: {(error.strerror or '').lower()}") from None
-
-
-def kept(folder: Path, id: str, name: str) -> bytes:
-    """Return bytes that were kept."""
-    try:
-        return (place(folder) / id / name).read_bytes()
+        return (edits_folder(folder) / id / name).read_bytes()
     except OSError:
         raise Unreadable(f"the backup of edit `{id}` cannot be read", hint="nothing was changed") from None
 
 
-def drop(folder: Path, id: str) -> None:
-    """Forget an edit that never happened."""
+def discard(folder: Path, id: str) -> None:
+    """Delete the journal and backups of an edit that never happened."""
     import shutil
 
-    shutil.rmtree(place(folder) / id, ignore_errors=True)
+    shutil.rmtree(edits_folder(folder) / id, ignore_errors=True)
 
 
-def journals(folder: Path) -> list[Journal]:
+def read_journals(folder: Path) -> list[Journal]:
     """Return all edits, oldest first; one that cannot be read is left out."""
     found = []
-    for path in place(folder).glob("*/journal.json"):
+    for path in edits_folder(folder).glob("*/journal.json"):
         with suppress(OSError, msgspec.MsgspecError, UnicodeDecodeError):
             found.append(msgspec.json.decode(path.read_bytes(), type=Journal))
     return sorted(found, key=lambda journal: (journal.number, journal.when))
 
 
-def chosen(folder: Path, id: str | None) -> Journal:
-    """Return the edit a person means: by the beginning of its id, or the last one that stands."""
-    found = journals(folder)
+def find_journal(folder: Path, id: str | None) -> Journal:
+    """Return the edit that a person names: by the beginning of its id, or the last one that stands."""
+    found = read_journals(folder)
     if id is None:
         standing = [journal for journal in found if journal.state == "done"]
         if not standing:
@@ -157,15 +148,27 @@ def chosen(folder: Path, id: str | None) -> Journal:
     return fitting[0]
 
 
-def put(path: Path, data: bytes) -> None:
-    """Write a file of our own: flushed, then given its name."""
-    beside = path.with_name(f".{path.name}.tmp")
-    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+def write_flushed(path: Path, data: bytes, mode: int) -> None:
+    """Write a file and flush it to the disk."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     try:
         view = memoryview(data)
         while view:
             view = view[os.write(descriptor, view) :]
+        os.fchmod(descriptor, mode)
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-    beside.replace(path)
+
+
+def _write_own(folder: Path, id: str, name: str, data: bytes, *, failure: str) -> None:
+    """Write a file of an edit: flushed, then given its name."""
+    path = edits_folder(folder) / id / name
+    try:
+        # Backups hold conversations: they are for the user alone.
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        beside = path.with_name(f".{name}.tmp")
+        write_flushed(beside, data, 0o600)
+        beside.replace(path)
+    except OSError as error:
+        raise Unwritable(f"{failure}: {(error.strerror or '').lower()}") from None

@@ -1,11 +1,11 @@
-"""Files changed all together or not at all: actions in, done; or taken back, today or after a crash.
+"""Changes several files all together or not at all, and takes the changes back, at once or after a crash.
 
 Rules
-  1. New side files first, then the session's own file, which decides, then what goes. Until then nobody sees a session
-     that is not whole. Undoing goes the other way round.
+  1. New side files first, then the session's own file, which decides, then what is removed. Until then nobody sees a
+     session that is not whole. Undoing goes the other way round.
   2. A file is replaced by one rename; one that is there is never written over by a new one.
-  3. What was appended to a session while its new content was made is kept: noticed before the rename, and once more
-     after it. If its beginning has changed, nothing is done.
+  3. Lines that were appended to a session while its new content was made are kept: noticed before the rename, and once
+     more after it. If its beginning has changed, nothing is done.
   4. `STEPS` names the places where a process may be killed. After each of them there is the old state or the new.
 """
 
@@ -15,37 +15,26 @@ import hashlib
 import os
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from msgspec.structs import replace
 
 from unspool.edit.apply import journal as journals
 from unspool.edit.apply.journal import Action, Journal
 from unspool.errors import Refused, UnspoolError
-from unspool.files.atomic import write_new
-from unspool.files.open import pieces_of
+from unspool.files import read_pieces, write_new
 
 STEPS = (
-    "kept",
-    "journalled",
-    "placed",
-    "deciding",
-    "decided",
-    "recorded",
-    "undoing",
-    "taken back",
-    "restored",
-    "undone",
-)
+    "kept", "journalled", "placed", "deciding", "decided", "recorded", "undoing", "taken back", "restored", "undone",
+)  # fmt: skip
 """Places where a process may be killed, in the order they are passed."""
 
-Telling = Callable[[str], None]
+StepHook: TypeAlias = Callable[[str], None]
 
 
-class Wanted(NamedTuple):
-    """What a file is to become."""
+class FileChange(NamedTuple):
+    """What is to be done to a file."""
 
     kind: str
     path: Path
@@ -53,148 +42,149 @@ class Wanted(NamedTuple):
     """The new content; None: that of `source`."""
     source: Path | None = None
     target: Path | None = None
-    read: bytes | None = None
-    """What was there when the edit was planned; what came after it is kept."""
-    late: Callable[[bytes], bytes] = bytes
+    base: bytes | None = None
+    """The content when the edit was planned; what was appended after it is kept."""
+    adapt_appended: Callable[[bytes], bytes] = bytes
     """Makes what was appended meanwhile fit the new content."""
     decides: bool = False
 
 
-def apply(folder: Path, about: Journal, wanted: Iterable[Wanted], at: Telling) -> Journal:
-    """Do what is wanted and return the journal of it."""
-    wants = sorted(wanted, key=_turn)
-    journal = _prepared(folder, about, wants, at)
-    journals.write(folder, journal)
+def apply(folder: Path, journal: Journal, changes: Iterable[FileChange], at: StepHook) -> Journal:
+    """Make all changes and return the journal of them; if one fails, all are taken back."""
+    # New files first, then the one that decides, then removals (rule 1).
+    ordered = sorted(changes, key=lambda change: 1 if change.decides else (2 if change.kind == "remove" else 0))
+    journal = _write_backups(folder, journal, ordered, at)
+    journals.write_journal(folder, journal)
     at("journalled")
     try:
-        for want, action in zip(wants, journal.actions, strict=True):
-            at("deciding" if want.decides else "placed")
-            done = _do(want, action, Path(journal.within), partial(_note, folder, journal))
-            journal = _note(folder, journal, done)
+        for change, action in zip(ordered, journal.actions, strict=True):
+            at("deciding" if change.decides else "placed")
+            journal = _make_change(folder, journal, change, action)
         at("decided")
     except (UnspoolError, OSError):
-        _take_back(folder, journal)
+        _roll_back(folder, journal)
         raise
     journal = replace(journal, state="done")
-    journals.write(folder, journal)
+    journals.write_journal(folder, journal)
     at("recorded")
     return journal
 
 
-def undo(folder: Path, journal: Journal, at: Telling) -> Journal:
+def undo(folder: Path, journal: Journal, at: StepHook) -> Journal:
     """Take an edit back: every file as it was, byte for byte."""
     if journal.state == "undone":
         raise Refused(f"edit `{journal.id}` was undone already", hint="`unspool edit log` lists what stands")
     _check_untouched(folder, journal)
-    journals.write(folder, replace(journal, state="undoing"))
+    journals.write_journal(folder, replace(journal, state="undoing"))
     at("undoing")
-    return _undone(folder, journal, at)
+    return _reverse_all(folder, journal, at)
 
 
-def recover(folder: Path) -> list[Journal]:
-    """Finish or take back what killed processes left; return what was looked after."""
-    found = [one for one in journals.journals(folder) if one.state in ("applying", "undoing")]
-    for journal in found:
+def recover(folder: Path) -> None:
+    """Finish or take back the edits that killed processes left unfinished."""
+    for journal in journals.read_journals(folder):
+        if journal.state not in ("applying", "undoing"):
+            continue
         deciding = journal.deciding
+        has_happened = _holds(Path(deciding.target or deciding.path), deciding.after)
         if journal.state == "undoing":
-            if _stands(deciding) or _is_back(deciding):
-                _undone(folder, journal, lambda _: None)
-            else:  # somebody went on with it: it stays
-                journals.write(folder, replace(journal, state="done"))
-        elif _stands(deciding):
-            _finished(folder, journal)
+            if has_happened or _is_reversed(deciding):
+                _reverse_all(folder, journal, lambda _: None)
+            else:  # somebody continued the session: it stays
+                journals.write_journal(folder, replace(journal, state="done"))
+        elif has_happened:
+            _finish(folder, journal)
         else:
-            _take_back(folder, journal)
-    return found
+            _roll_back(folder, journal)
 
 
-def digest(pieces: Iterable[bytes]) -> str:
-    """Return a hash of some bytes."""
-    made = hashlib.blake2b(digest_size=20)
+def _hash(pieces: Iterable[bytes]) -> str:
+    digest = hashlib.blake2b(digest_size=20)
     for piece in pieces:
-        made.update(piece)
-    return made.hexdigest()
+        digest.update(piece)
+    return digest.hexdigest()
 
 
-def _turn(want: Wanted) -> int:
-    """Return when something is done: what is new first, then what decides, then what goes."""
-    return 1 if want.decides else (2 if want.kind == "remove" else 0)
-
-
-def _prepared(folder: Path, about: Journal, wants: list[Wanted], at: Telling) -> Journal:
-    """Keep what will be changed, and write down what will be done."""
+def _write_backups(folder: Path, journal: Journal, changes: list[FileChange], at: StepHook) -> Journal:
+    """Back up what will be changed, and return the journal with what will be done."""
     actions = []
-    for number, want in enumerate(wants):
-        new = [want.data] if want.data is not None else (pieces_of(want.source) if want.source else [])
-        action = Action(want.kind, str(want.path), after=digest(new), decides=want.decides)
-        if want.kind == "create" and os.path.lexists(want.path):
-            raise Refused(f"`{want.path}` is there already", hint="nothing was written")
-        if want.kind in ("replace", "remove", "move"):
-            data = b"".join(pieces_of(want.path))
-            status = want.path.stat()
-            journals.keep(folder, about.id, str(number), data)
+    for number, change in enumerate(changes):
+        new = [change.data] if change.data is not None else (read_pieces(change.source) if change.source else [])
+        action = Action(change.kind, str(change.path), after=_hash(new), decides=change.decides)
+        if change.kind == "create" and os.path.lexists(change.path):
+            raise Refused(f"`{change.path}` is there already", hint="nothing was written")
+        if change.kind in ("replace", "remove", "move"):
+            data = b"".join(read_pieces(change.path))
+            status = change.path.stat()
+            journals.write_backup(folder, journal.id, str(number), data)
             at("kept")
-            target = str(want.target) if want.target else None
             action = replace(
-                action, before=digest([data]), backup=str(number), mode=status.st_mode & 0o777, target=target,
+                action,
+                before=_hash([data]),
+                backup=str(number),
+                mode=status.st_mode & 0o777,
+                target=str(change.target) if change.target else None,
                 modified=status.st_mtime_ns,
-            )  # fmt: skip
+            )
         actions.append(action)
-    made = sorted({folder for want in wants for folder in _new_folders(want)}, key=lambda path: len(path.parts))
-    number = max((one.number for one in journals.journals(folder)), default=0) + 1
-    return replace(about, actions=tuple(actions), folders=tuple(map(str, made)), state="applying", number=number)
+    made = {above for change in changes for above in (change.target or change.path).parents if not above.exists()}
+    outermost_first = sorted(made, key=lambda path: len(path.parts))
+    number = max((known.number for known in journals.read_journals(folder)), default=0) + 1
+    return replace(
+        journal, actions=tuple(actions), folders=tuple(map(str, outermost_first)), state="applying", number=number
+    )
 
 
-def _new_folders(want: Wanted) -> list[Path]:
-    path = want.target or want.path
-    return [above for above in path.parents if not above.exists()]
-
-
-def _do(want: Wanted, action: Action, within: Path, note: Callable[[Action], object]) -> Action:
-    """Do one thing; return the action as it came out."""
-    match want.kind:
+def _make_change(folder: Path, journal: Journal, change: FileChange, action: Action) -> Journal:
+    """Make one change; return the journal with how it came out."""
+    match change.kind:
         case "create":
-            pieces = [want.data] if want.data is not None else pieces_of(want.source or want.path)
-            write_new(want.path, pieces, within=within)
+            pieces = [change.data] if change.data is not None else read_pieces(change.source or change.path)
+            write_new(change.path, pieces, within=Path(journal.within))
         case "replace":
-            return _replaced(want, action, note)
+            action = _replace_content(folder, journal, change, action)
         case "move":
-            assert want.target is not None
-            action = _replaced(want, action, note) if want.data is not None else replace(action, after=action.before)
-            note(action)
-            if os.path.lexists(want.target):
-                raise Refused(f"`{want.target}` is there already", hint="nothing was moved")
-            want.target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            want.path.rename(want.target)
+            assert change.target is not None
+            if change.data is not None:
+                action = _replace_content(folder, journal, change, action)
+            else:
+                action = replace(action, after=action.before)
+            # Written down before the rename: after a crash the hash tells whether the move has happened.
+            _record(folder, journal, action)
+            if os.path.lexists(change.target):
+                raise Refused(f"`{change.target}` is there already", hint="nothing was moved")
+            change.target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            change.path.rename(change.target)
         case _:
-            want.path.unlink()
-    return action
+            change.path.unlink()
+    return _record(folder, journal, action)
 
 
-def _replaced(want: Wanted, action: Action, note: Callable[[Action], object]) -> Action:
+def _replace_content(folder: Path, journal: Journal, change: FileChange, action: Action) -> Action:
     """Give a file new content by one rename, with whatever was appended to it meanwhile (rule 3)."""
-    assert want.data is not None
-    read = want.read if want.read is not None else b"".join(pieces_of(want.path))
-    descriptor = os.open(want.path, os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0))
+    assert change.data is not None
+    base = change.base if change.base is not None else b"".join(read_pieces(change.path))
+    descriptor = os.open(change.path, os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0))
     try:
-        beside = want.path.with_name(f".{want.path.name}.unspool.tmp")
-        known, data = len(read), want.data
-        if _read(descriptor, 0, known) != read:
-            raise Refused(f"`{want.path}` has changed meanwhile", hint="nothing was written; plan the edit again")
+        beside = _temporary_path(change.path)
+        known, data = len(base), change.data
+        if _read_range(descriptor, 0, known) != base:
+            raise Refused(f"`{change.path}` has changed meanwhile", hint="nothing was written; plan the edit again")
         while True:
-            late = _read(descriptor, known, None)
-            known, data = known + len(late), data + (want.late(late) if late else b"")
-            action = replace(action, after=digest([data]))
-            note(action)
-            _write(beside, data, action.mode)
+            appended = _read_range(descriptor, known, None)
+            known, data = known + len(appended), data + (change.adapt_appended(appended) if appended else b"")
+            action = replace(action, after=_hash([data]))
+            _record(folder, journal, action)
+            journals.write_flushed(beside, data, action.mode)
             if os.fstat(descriptor).st_size == known:
                 break
-        beside.replace(want.path)
-        late = _read(descriptor, known, None)
-        if late:  # written to the old file by a process that had it open
-            _append(want.path, want.late(late))
-            action = replace(action, after=digest(pieces_of(want.path)))
-        _flush(want.path.parent)
+        beside.replace(change.path)
+        # The descriptor still reads the old file: a process that had it open may have written to it after the rename.
+        appended = _read_range(descriptor, known, None)
+        if appended:
+            _append(change.path, change.adapt_appended(appended))
+            action = replace(action, after=_hash(read_pieces(change.path)))
+        _flush_folder(change.path.parent)
         return action
     finally:
         with suppress(FileNotFoundError):
@@ -202,36 +192,36 @@ def _replaced(want: Wanted, action: Action, note: Callable[[Action], object]) ->
         os.close(descriptor)
 
 
-def _undone(folder: Path, journal: Journal, at: Telling) -> Journal:
+def _reverse_all(folder: Path, journal: Journal, at: StepHook) -> Journal:
     for action in reversed(journal.actions):
         _reverse(folder, journal, action)
         at("taken back" if action.decides else "restored")
     _remove_folders(journal)
     journal = replace(journal, state="undone")
-    journals.write(folder, journal)
+    journals.write_journal(folder, journal)
     at("undone")
     return journal
 
 
-def _finished(folder: Path, journal: Journal) -> None:
-    """Do what is left of an edit that was decided: files that go."""
+def _finish(folder: Path, journal: Journal) -> None:
+    """Do what is left of an edit that was decided: removals."""
     for action in journal.actions:
         if action.kind == "remove" and _holds(Path(action.path), action.before):
             Path(action.path).unlink()
-    journals.write(folder, replace(journal, state="done"))
+    journals.write_journal(folder, replace(journal, state="done"))
 
 
-def _take_back(folder: Path, journal: Journal) -> None:
+def _roll_back(folder: Path, journal: Journal) -> None:
     """Make it as if an edit had never begun."""
     for action in reversed(journal.actions):
         with suppress(FileNotFoundError, Refused):
             _reverse(folder, journal, action)
     _remove_folders(journal)
-    journals.drop(folder, journal.id)
+    journals.discard(folder, journal.id)
 
 
 def _reverse(folder: Path, journal: Journal, action: Action) -> None:
-    """Take one thing back, if it was done."""
+    """Take one change back, if it was made."""
     path = Path(action.path)
     if action.kind == "create":
         if _holds(path, action.after):
@@ -246,14 +236,14 @@ def _reverse(folder: Path, journal: Journal, action: Action) -> None:
         return
     if os.path.lexists(path) and not _holds(path, action.after):
         raise Refused(f"`{path}` has changed since", hint="it was left as it is")
-    data = journals.kept(folder, journal.id, action.backup)
+    data = journals.read_backup(folder, journal.id, action.backup)
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.unspool.tmp")
-    _write(beside, data, action.mode)
+    beside = _temporary_path(path)
+    journals.write_flushed(beside, data, action.mode)
     if action.modified is not None:
         os.utime(beside, ns=(action.modified, action.modified))
     beside.replace(path)
-    _flush(path.parent)
+    _flush_folder(path.parent)
 
 
 def _check_untouched(folder: Path, journal: Journal) -> None:
@@ -262,35 +252,33 @@ def _check_untouched(folder: Path, journal: Journal) -> None:
             continue
         path = Path(action.target or action.path)
         if not _holds(path, action.after):
-            later = [one for one in journals.journals(folder) if one.number > journal.number and one.state == "done"]
-            on_top = next((one.id for one in later if any(act.path == action.path for act in one.actions)), None)
+            later = [
+                known
+                for known in journals.read_journals(folder)
+                if known.number > journal.number and known.state == "done"
+            ]
+            on_top = next((known.id for known in later if any(act.path == action.path for act in known.actions)), None)
             hint = f"undo `{on_top}` first" if on_top else "what was written since would be lost; it was left as it is"
             raise Refused(f"`{path}` has changed since edit `{journal.id}`", hint=hint)
 
 
-def _stands(action: Action) -> bool:
-    """Tell whether what decides has happened."""
-    return _holds(Path(action.target or action.path), action.after)
-
-
-def _is_back(action: Action) -> bool:
-    """Tell whether what decides has been taken back."""
+def _is_reversed(action: Action) -> bool:
     path = Path(action.path)
     return not os.path.lexists(path) if action.kind == "create" else _holds(path, action.before)
 
 
-def _holds(path: Path, wanted: str | None) -> bool:
+def _holds(path: Path, digest: str | None) -> bool:
     if not path.is_file() or path.is_symlink():
         return False
-    return digest(pieces_of(path)) == wanted
+    return _hash(read_pieces(path)) == digest
 
 
-def _note(folder: Path, journal: Journal, action: Action) -> Journal:
-    """Write down how an action came out, if that is news."""
-    actions = tuple(action if one.path == action.path else one for one in journal.actions)
+def _record(folder: Path, journal: Journal, action: Action) -> Journal:
+    """Write down how an action came out, if that is new."""
+    actions = tuple(action if known.path == action.path else known for known in journal.actions)
     if actions != journal.actions:
         journal = replace(journal, actions=actions)
-        journals.write(folder, journal)
+        journals.write_journal(folder, journal)
     return journal
 
 
@@ -300,7 +288,11 @@ def _remove_folders(journal: Journal) -> None:
             Path(name).rmdir()
 
 
-def _read(descriptor: int, start: int, length: int | None) -> bytes:
+def _temporary_path(path: Path) -> Path:
+    return path.with_name(f".{path.name}.unspool.tmp")
+
+
+def _read_range(descriptor: int, start: int, length: int | None) -> bytes:
     pieces = []
     while data := os.pread(descriptor, 1 << 20 if length is None else min(1 << 20, length), start):
         pieces.append(data)
@@ -309,18 +301,6 @@ def _read(descriptor: int, start: int, length: int | None) -> bytes:
         if length == 0:
             break
     return b"".join(pieces)
-
-
-def _write(path: Path, data: bytes, mode: int) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    try:
-        view = memoryview(data)
-        while view:
-            view = view[os.write(descriptor, view) :]
-        os.fchmod(descriptor, mode)
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _append(path: Path, data: bytes) -> None:
@@ -332,7 +312,8 @@ def _append(path: Path, data: bytes) -> None:
         os.close(descriptor)
 
 
-def _flush(folder: Path) -> None:
+def _flush_folder(folder: Path) -> None:
+    """Make a rename as durable as the bytes, where a folder can be opened."""
     with suppress(PermissionError):
         descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
         try:

@@ -1,1 +1,17 @@
-"""rules."""
+"""Checks a session against the rules that Claude Code and the Messages API hold it to; pure functions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from unspool._lazy import lazy_door
+
+# fmt: off
+if TYPE_CHECKING:
+    from unspool.edit.rules.violation import RULES, Violation
+
+__all__ = ["RULES", "Violation"]
+
+__getattr__ = lazy_door(__name__, {
+    "violation": "RULES Violation",
+})

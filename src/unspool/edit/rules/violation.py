@@ -1,12 +1,48 @@
-"""Something that a rule does not allow, and where it is."""
+"""Names the rules that a session file must keep, and compares the violations of two states of a session.
+
+| level      | rules     | where they are checked                                                       |
+|------------|-----------|------------------------------------------------------------------------------|
+| file       | F1        | `check.py`: whole lines, a line end after the last                           |
+| graph      | G1 – G6   | `graph.py`: ids, pointers, leaf, blocks of a message, metadata               |
+| API        | A1 – A7   | `api.py`, on the messages that would be sent                                 |
+| accounting | C1        | `graph.py`: usage is recorded                                                |
+| side files | S1, S2    | `side_files.py`: agents, overflow of results, backups, the project's folder  |
+
+Genuine files break some of these rules themselves. An edit may therefore keep what was wrong, and adds nothing
+(`new_violations`). Rules that compare two states (F2, F3, G3's "same leaf", A5, C2) are checked where both are at hand:
+`edit/verify/verify.py`.
+
+A violation is identified by its rule and its subject, the id of a line or call: offsets move when a file is edited.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
+
+RULES = {
+    "F1": "every line is one whole JSON object, and the last one ends with a line end",
+    "G1": "ids of lines are unique, and every line names the session it lies in",
+    "G2": "every pointer leads to a line of the file, no way up comes back on itself, there is one root",
+    "G3": "there is a message to go on from",
+    "G4": "blocks of a message stand in order, and a result hangs on its own call",
+    "G5": "titles and last prompt lie where lists look for them; a compaction has its summary",
+    "G6": "what a compaction preserves is there",
+    "A1": "the first message is the user's; no message is empty, no text blank",
+    "A2": "each call has exactly one result in the next message, at its beginning; no result is without a call",
+    "A3": "what a tool is given is an object",
+    "A4": "thinking has its signature",
+    "A7": "calls that the API itself runs have their results beside them",
+    "C1": "what an answer used is written down",
+    "S1": "side files that lines speak of are there, and belong to this session",
+    "S2": "the folder is named as the program names it",
+}
+"""The text of each rule, as `unspool doctor` shows it."""
 
 
 class Violation(NamedTuple):
-    """A rule that is broken. Together, file and offset say where; the subject says by whom."""
+    """A broken rule: file and offset say where, the subject says which line or call."""
 
     rule: str
     offset: int
@@ -14,3 +50,22 @@ class Violation(NamedTuple):
     subject: str = ""
     """The id of the line or call, or what else tells this violation from others of its rule."""
     file: str = ""
+
+
+def sort_violations(violations: Iterable[Violation], file: str) -> list[Violation]:
+    """Return violations with the file they are in, in order of place."""
+    return sorted((violation._replace(file=file) for violation in violations), key=lambda one: (one.offset, one.rule))
+
+
+def new_violations(
+    after: Sequence[Violation], before: Sequence[Violation], source_subject: Callable[[str], str] = str
+) -> list[Violation]:
+    """Return the violations that the source did not have; `source_subject` translates a subject to the source's ids."""
+    had = Counter((violation.rule, violation.subject) for violation in before)
+    new: list[Violation] = []
+    for violation in after:
+        key = (violation.rule, source_subject(violation.subject))
+        if had[key] <= 0:
+            new.append(violation)
+        had[key] -= 1
+    return new

@@ -1,28 +1,29 @@
-"""A session in, what is wrong with it out: its own file and what lies beside it, against every rule."""
+"""Checks a session on disk against every rule: its own file, and the files beside it."""
 
 from __future__ import annotations
 
-from unspool.edit.rules import side_files
-from unspool.edit.rules.check import check
+from unspool.edit.rules.check import check_rules
+from unspool.edit.rules.side_files import SideFileNames, check_side_files
 from unspool.edit.rules.violation import Violation
-from unspool.edit.session_view import Manuscript, read
-from unspool.edit.side_files import beside, content, surroundings
+from unspool.edit.side_files import SessionFiles, find_session_files, read_agent_lines, read_session_text
 from unspool.home import Session
 
 
 def violations(session: Session) -> list[Violation]:
     """Return every rule that a session breaks, with file and offset."""
-    manuscript = manuscript_of(session)
-    found = check(manuscript, str(session.path)).violations
-    around = surroundings(session, slugs(manuscript))
-    return found + side_files.check(manuscript, beside(session, around), str(session.path))
+    text = read_session_text(session)
+    found = check_rules(text, str(session.path)).violations
+    names = _side_file_names(session, find_session_files(session, text))
+    return found + check_side_files(text, names, str(session.path))
 
 
-def manuscript_of(session: Session) -> Manuscript:
-    """Read a session's own file."""
-    return read(session.path.stem, content(session.path))
-
-
-def slugs(manuscript: Manuscript) -> tuple[str, ...]:
-    """Return the names of a session's plans."""
-    return tuple(dict.fromkeys(entry.record.slug for entry in manuscript.entries if entry.record.slug))
+def _side_file_names(session: Session, files: SessionFiles) -> SideFileNames:
+    agents = [(str(file.path), read_agent_lines(file.path, session.id)) for file in files.with_role("agent")]
+    if files.config is None:  # a session file outside of a config folder: what should lie beside it cannot be known
+        return SideFileNames(agents=agents)
+    return SideFileNames(
+        project=files.path.parent.name,
+        results=frozenset(file.path.name for file in files.with_role("result")),
+        backups=frozenset(file.path.name for file in files.with_role("backup")),
+        agents=agents,
+    )

@@ -1,9 +1,9 @@
-"""An installed Claude Code as the judge: it resumes a planned session, and what it sends is compared with ours.
+"""Lets an installed Claude Code resume a planned session, and compares what it sends with what we predict.
 
 Rules
   1. It sees nothing of this machine: a folder of its own for home, config and work, an address on loopback, no key.
-  2. Nothing of the session's own folder is touched; what it writes goes with its folder.
-  3. Versions before 2.1.100 read a session otherwise (`readers.py`); what they send is compared with that.
+  2. Nothing in the session's own folder is touched; what Claude Code writes is deleted with its folder.
+  3. Versions before 2.1.100 read a session differently (`versions.py`); what they send is compared with that.
 """
 
 from __future__ import annotations
@@ -15,33 +15,35 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from unspool.api.scripted.server import scripted
-from unspool.edit.planner import Prepared
-from unspool.edit.verify.request_diff import difference
-from unspool.edit.verify.versions import predicted, without_surroundings
+from unspool.api.scripted import serve_script
+from unspool.edit.planning.planner import PreparedEdit
+from unspool.edit.verify.request_diff import find_difference
+from unspool.edit.verify.versions import predict_messages, strip_unrecorded_text
 from unspool.errors import NotFound, Refused
 from unspool.paths import project_key
 
-MARKER = "What have we done so far?"
-_SECONDS = 120
+RESUME_PROMPT = "What have we done so far?"
+_TIMEOUT_SECONDS = 120
 
 
-def judged(prepared: Prepared, command: str) -> str | None:
+def compare_with_claude_code(prepared: PreparedEdit, command: str) -> str | None:
     """Let an installed Claude Code resume a planned session; return where it differs from what we predict."""
-    version, sent = resumed(command, prepared.result.id, prepared.plan.data)
-    return difference(without_surroundings(sent, version), predicted(prepared.result.entries, version), MARKER)
+    version, sent = resume_with_claude_code(command, prepared.result.id, prepared.plan.data)
+    return find_difference(
+        strip_unrecorded_text(sent, version), predict_messages(prepared.result.entries, version), RESUME_PROMPT
+    )
 
 
-def resumed(command: str, id: str, data: bytes) -> tuple[tuple[int, ...], list[Any]]:
+def resume_with_claude_code(command: str, id: str, data: bytes) -> tuple[tuple[int, ...], list[Any]]:
     """Let an installed Claude Code resume a session; return its version and the messages that it sends."""
-    program = _program(command)
+    program = _resolve_command(command)
     with tempfile.TemporaryDirectory(prefix="unspool-") as folder:
         place = Path(folder).resolve()
-        return _version(program, place), _sent(program, place, id, data)
+        return _read_version(program, place), _record_resume(program, place, id, data)
 
 
-def _program(command: str) -> list[str]:
-    """Return how a program is started: one on the path, a file, or a script for node."""
+def _resolve_command(command: str) -> list[str]:
+    """Return the command line of a program: one on the path, a file, or a script for node."""
     named = os.path.expanduser(command)  # noqa: PTH111 - a name on the path is no path
     node = shutil.which("node") if named.endswith(".js") and Path(named).is_file() else None
     found = named if node else shutil.which(named)
@@ -50,8 +52,8 @@ def _program(command: str) -> list[str]:
     return [*([node] if node else []), str(Path(found).absolute())]
 
 
-def environment(place: Path, url: str) -> dict[str, str]:
-    """Return all that the program may see."""
+def isolated_environment(place: Path, url: str) -> dict[str, str]:
+    """Return the whole environment that Claude Code is run with."""
     return {
         "PATH": os.environ.get("PATH", "/usr/bin:/bin"),
         "HOME": str(place),
@@ -68,30 +70,34 @@ def environment(place: Path, url: str) -> dict[str, str]:
     }
 
 
-def _version(program: list[str], place: Path) -> tuple[int, ...]:
-    done = _run([*program, "--version"], place, "http://127.0.0.1:9")
-    words = done.stdout.split()
+def _read_version(program: list[str], place: Path) -> tuple[int, ...]:
+    # An address where nothing listens: telling its version needs no API.
+    run = _run([*program, "--version"], place, "http://127.0.0.1:9")
+    words = run.stdout.split()
     numbers = tuple(int(part) for part in (words[0] if words else "").split(".") if part.isdigit())
     if not numbers:
         raise Refused(f"`{program[-1]}` does not say which version it is", hint="is it Claude Code?")
     return numbers
 
 
-def _sent(program: list[str], place: Path, id: str, data: bytes) -> list[Any]:
-    """Return the messages of the request that resuming makes."""
+def _record_resume(program: list[str], place: Path, id: str, data: bytes) -> list[Any]:
+    """Return the messages of the request that Claude Code makes when it resumes."""
     work = place / "work"
     work.mkdir()
     session = place / "config" / "projects" / project_key(str(work)) / f"{id}.jsonl"
     session.parent.mkdir(parents=True)
     session.write_bytes(data)
-    answers = {"steps": [], "default": {"content": "Much."}}
-    with scripted(answers, strict=False) as api:
-        done = _run([*program, "-p", "--resume", session.stem, "--output-format", "json", "--", MARKER], place, api.url)
-        asked = [body for body in api.bodies if body.get("tools") and MARKER in str(body.get("messages"))]
-    if not asked:
-        words = " ".join((done.stdout + done.stderr).split())[:200]
+    # Not strict: an old version may send what today's API refuses, and only the messages matter here.
+    with serve_script({"steps": [], "default": {"content": "Much."}}, strict=False) as api:
+        run = _run(
+            [*program, "-p", "--resume", session.stem, "--output-format", "json", "--", RESUME_PROMPT], place, api.url
+        )
+        # Requests without tools are Claude Code's own, for a title and the like.
+        requests = [body for body in api.bodies if body.get("tools") and RESUME_PROMPT in str(body.get("messages"))]
+    if not requests:
+        words = " ".join((run.stdout + run.stderr).split())[:200]
         raise Refused(f"Claude Code did not resume it: {words}", hint="nothing was written")
-    return list(asked[0]["messages"])
+    return list(requests[0]["messages"])
 
 
 def _run(command: list[str], place: Path, url: str) -> subprocess.CompletedProcess[str]:
@@ -100,11 +106,11 @@ def _run(command: list[str], place: Path, url: str) -> subprocess.CompletedProce
         return subprocess.run(
             command,
             cwd=work if work.is_dir() else place,
-            env=environment(place, url),
+            env=isolated_environment(place, url),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=_SECONDS,
+            timeout=_TIMEOUT_SECONDS,
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:

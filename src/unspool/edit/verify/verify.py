@@ -1,10 +1,9 @@
-"""Whether a planned session is as good as its source: the rules, and a strict API that is sent the result.
+"""Verifies a planned edit: no rule is broken that the source keeps, and the Messages API would take the result.
 
 Rules
-  1. An edit adds no violation that its source did not have, and no problem that the API would have had with it.
-  2. Compared besides: the line to go on from, calls of one answer (all or none), thinking in an open tool loop, and
-     in place what answers used.
-  3. Only where something is found is the source looked at too: most sessions have nothing.
+  1. An edit adds no violation that its source did not have, and no problem that the API would not have had with it.
+  2. Compared besides: the line to continue from, calls of one message (all or none), and in place what was billed.
+  3. Only where something is found is the source checked too: most sessions have nothing.
 """
 
 from __future__ import annotations
@@ -12,20 +11,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from unspool.api.rules.validate import Memory, Problem, problems
-from unspool.edit.ids import known_as
-from unspool.edit.planner import Prepared
-from unspool.edit.rules.check import added, check
-from unspool.edit.session_view import Manuscript
-from unspool.format.records import Assistant
-from unspool.graph.context import model_rules
-from unspool.graph.context.pairing import ContextMessage
+from unspool.api.rules import ThinkingMemory, find_problems
+from unspool.edit.planning.ids import source_subject
+from unspool.edit.planning.planner import PreparedEdit
+from unspool.edit.rules.check import check_rules
+from unspool.edit.rules.violation import new_violations
+from unspool.edit.session_text import SessionText
+from unspool.format import Assistant
+from unspool.graph.context import ContextMessage, model_rules
 
-GO_ON = "Go on."
+CONTINUE_PROMPT = "Go on."
+_MEDIA_PROBLEMS = ("Invalid base64 data", "Could not process image")
 
 
-class Verified(NamedTuple):
-    """What came of the looking."""
+class Verification(NamedTuple):
+    """Whether the result keeps the rules, whether the API would take it, and what is wrong."""
 
     invariants: bool
     replay: bool
@@ -33,51 +33,54 @@ class Verified(NamedTuple):
     """What is wrong, in words."""
 
 
-def verified(prepared: Prepared) -> Verified:
-    """Look at a planned session."""
-    broken = [*_rules(prepared), *_compared(prepared)]
-    refused = [*_replayed(prepared)]
-    return Verified(not broken, not refused, (*broken, *refused))
+def verify_edit(prepared: PreparedEdit) -> Verification:
+    """Verify a planned edit."""
+    broken = [*_find_violations(prepared), *_compare_sessions(prepared)]
+    refused = [*_find_api_problems(prepared)]
+    return Verification(not broken, not refused, (*broken, *refused))
 
 
-def request(messages: Sequence[ContextMessage]) -> dict[str, Any]:
-    """Return the request that goes on with a conversation."""
-    said = [message.json for message in messages]
-    prompt = {"type": "text", "text": GO_ON}
-    if said and said[-1]["role"] == "user":
-        said[-1] = {**said[-1], "content": [*said[-1]["content"], prompt]}
-    else:
-        said.append({"role": "user", "content": [prompt]})
-    return {"model": model_rules.DEFAULT, "max_tokens": 1024, "messages": said}
+def append_prompt(messages: Sequence[dict[str, Any]], prompt: str) -> list[dict[str, Any]]:
+    """Return messages with a prompt at the end: in the user's last message, or in a new one."""
+    block = {"type": "text", "text": prompt}
+    if messages and messages[-1]["role"] == "user":
+        return [*messages[:-1], {**messages[-1], "content": [*messages[-1]["content"], block]}]
+    return [*messages, {"role": "user", "content": [block]}]
 
 
-def _rules(prepared: Prepared) -> Iterator[str]:
+def _resume_request(messages: Sequence[ContextMessage]) -> dict[str, Any]:
+    """Return the request that continues a conversation."""
+    sent = append_prompt([message.json for message in messages], CONTINUE_PROMPT)
+    return {"model": model_rules.DEFAULT_MODEL, "max_tokens": 1024, "messages": sent}
+
+
+def _find_violations(prepared: PreparedEdit) -> Iterator[str]:
     after = prepared.checked.violations
     if not after:
         return
-    new = prepared.plan.identity
+    id_map = prepared.plan.id_map
     levels = {violation.rule[0] for violation in after}
-    before = check(prepared.source, seen=prepared.seen, levels=levels).violations
-    for violation in added(after, before, known_as(new) if new and not new.keeps_ids else str):
+    before = check_rules(prepared.source, context=prepared.context, levels=levels).violations
+    to_source = source_subject(id_map) if id_map and not id_map.keeps_ids else str
+    for violation in new_violations(after, before, to_source):
         yield f"{violation.rule}: {violation.message} (at {violation.offset})"
 
 
-def _compared(prepared: Prepared) -> Iterator[str]:
-    plan = prepared.plan
-    found = prepared.checked.leaf
-    if found != plan.leaf:
-        yield f"G3: it would go on from `{found}`, not from `{plan.leaf}`"
-    asked, left = _calls(prepared.before), _calls(prepared.checked.messages)
-    for answer, calls in left.items():
-        if answer in asked and calls != asked[answer]:
-            yield f"A5: only some calls of one answer are left: `{answer}`"
+def _compare_sessions(prepared: PreparedEdit) -> Iterator[str]:
+    plan, leaf = prepared.plan, prepared.checked.leaf
+    if leaf != plan.leaf:
+        yield f"G3: it would go on from `{leaf}`, not from `{plan.leaf}`"
+    before, after = _calls_by_message(prepared.context.messages), _calls_by_message(prepared.checked.messages)
+    for message_id, calls in after.items():
+        if message_id in before and calls != before[message_id]:
+            yield f"A5: only some calls of one answer are left: `{message_id}`"
     if plan.in_place:
-        gone = _used(prepared.source) - _used(prepared.result)
-        if gone:
-            yield f"C1: what {len(gone)} answers used would be lost"
+        lost = _billed_messages(prepared.source) - _billed_messages(prepared.result)
+        if lost:
+            yield f"C1: what {len(lost)} answers used would be lost"
 
 
-def _calls(messages: Sequence[ContextMessage]) -> dict[str, set[str]]:
+def _calls_by_message(messages: Sequence[ContextMessage]) -> dict[str, set[str]]:
     found: dict[str, set[str]] = {}
     for message in messages:
         for block in message.blocks:
@@ -87,27 +90,26 @@ def _calls(messages: Sequence[ContextMessage]) -> dict[str, set[str]]:
     return found
 
 
-def _used(manuscript: Manuscript) -> set[str]:
+def _billed_messages(text: SessionText) -> set[str]:
     return {
         entry.record.message.id
-        for entry in manuscript.entries
+        for entry in text.entries
         if isinstance(entry.record, Assistant) and entry.record.message.id and entry.record.message.usage
     }
 
 
-def _is_media(problem: Problem) -> bool:
-    return any(words in problem.message for words in ("Invalid base64 data", "Could not process image"))
-
-
-def _replayed(prepared: Prepared) -> Iterator[str]:
-    memory = Memory()
-    for message in prepared.before:
+def _find_api_problems(prepared: PreparedEdit) -> Iterator[str]:
+    """Check the request that the result would send by the API's rules."""
+    before = prepared.context.messages
+    # The source's thinking counts as sent by the API: what an edit changed of it would be refused.
+    memory = ThinkingMemory()
+    for message in before:
         if message.role == "assistant" and any(block.kind.endswith("thinking") for block in message.blocks):
             memory.keep(message.json)
-    found = problems(request(prepared.checked.messages), memory)
-    if not found or all(_is_media(problem) for problem in found):
-        return  # pictures are never changed: one that the API cannot see was like that before
-    had = {problem.message.removeprefix(problem.path) for problem in problems(request(prepared.before), memory)}
-    for problem in found:
+    problems = find_problems(_resume_request(prepared.checked.messages), memory)
+    if all(any(words in problem.message for words in _MEDIA_PROBLEMS) for problem in problems):
+        return  # images are never changed: one that the API cannot see was like that before
+    had = {problem.message.removeprefix(problem.path) for problem in find_problems(_resume_request(before), memory)}
+    for problem in problems:
         if problem.message.removeprefix(problem.path) not in had:
             yield f"the API would refuse it: {problem.message}"

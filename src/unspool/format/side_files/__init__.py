@@ -1,1 +1,23 @@
-"""side_files."""
+"""Side files: what Claude Code keeps beside the sessions, as JSON and Markdown. One document in, one struct out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from unspool._lazy import lazy_door
+
+# fmt: off
+if TYPE_CHECKING:
+    from unspool.format.side_files import json, markdown, settings
+    from unspool.format.side_files.json import AgentMeta, HistoryEntry, ProcessEntry, parse_agent_meta, parse_process
+    from unspool.format.side_files.settings import ClaudeCodeSettings, parse_settings
+
+__all__ = [
+    "AgentMeta", "ClaudeCodeSettings", "HistoryEntry", "ProcessEntry", "json", "markdown", "parse_agent_meta",
+    "parse_process", "parse_settings", "settings",
+]
+
+__getattr__ = lazy_door(__name__, {
+    "json": "AgentMeta HistoryEntry ProcessEntry parse_agent_meta parse_process",
+    "settings": "ClaudeCodeSettings parse_settings",
+})

@@ -1,13 +1,12 @@
-"""Side files: what Claude Code keeps beside the sessions, as JSON. One document or line in, one struct out.
+"""Parses the JSON files that Claude Code keeps beside the sessions: history, index, todos, tasks, registry, statistics.
 
-Settings are in `settings.py`, plans and memory in `prose.py`.
+Settings are in `settings.py`, plans and memory in `markdown.py`.
 
 Rules
   1. Only a document that is not JSON at all, or not an object (a list for todos), is refused: with
-     `msgspec.DecodeError`, of which `msgspec.ValidationError` is one kind. A field or an item inside it that
-     does not fit is left out, and what is around it stays.
+     `msgspec.DecodeError`, of which `msgspec.ValidationError` is one kind. A field or an item inside it that does not
+     fit is left out, and what is around it stays.
   2. Nobody may rely on these files being there, complete or up to date: the session files are.
-  3. `sessions/<pid>.<hash>.key` holds a token of the program's own. It is nowhere here, on purpose.
 """
 
 from typing import Any, NamedTuple, TypeVar
@@ -15,16 +14,16 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 from msgspec import field
 
-from unspool.format import recover
 from unspool.format.base import CamelShape
-from unspool.format.tools.plans import Task, Todo
+from unspool.format.recover import convert_struct
+from unspool.format.tools.plans import TaskItem, Todo
 
 S = TypeVar("S", bound=msgspec.Struct)
 T = TypeVar("T")
 
 
 class IndexEntry(CamelShape, frozen=True):
-    """A session in the index, as it was when the index was last brought up to date."""
+    """A session in the index, as it was when the index was last updated."""
 
     session_id: str = ""
     full_path: str | None = None
@@ -41,6 +40,7 @@ class IndexEntry(CamelShape, frozen=True):
     is_sidechain: bool | None = None
 
 
+# Of 1,072 session files beside indexes 347 were not listed, and an index may lag by four weeks: walk instead.
 class SessionsIndex(CamelShape, frozen=True):
     """`projects/<project>/sessions-index.json` (gone by 2.1.50). A third of the sessions are not in it."""
 
@@ -51,7 +51,7 @@ class SessionsIndex(CamelShape, frozen=True):
 
 def parse_sessions_index(document: bytes | str) -> SessionsIndex:
     """Return the index of a project's sessions."""
-    return read(document, SessionsIndex)
+    return parse_object(document, SessionsIndex)
 
 
 class Pasted(CamelShape, frozen=True):
@@ -78,18 +78,18 @@ class HistoryEntry(CamelShape, frozen=True):
 
 def parse_history(line: bytes | str) -> HistoryEntry:
     """Return a line of `history.jsonl`."""
-    return read(line, HistoryEntry)
+    return parse_object(line, HistoryEntry)
 
 
 class TodoOwner(NamedTuple):
-    """Whose todo list a file is; the same id twice for the session itself."""
+    """The owner of a todo list; the same id twice for the session itself."""
 
     session_id: str
     agent_id: str
 
 
 def todo_owner(name: str) -> TodoOwner | None:
-    """Return whose list `todos/<name>` is, None for another file."""
+    """Return the owner of `todos/<name>`, None for another file."""
     session, agent, owner = name.removesuffix(".json").partition("-agent-")
     return TodoOwner(session, owner) if session and agent and owner else None
 
@@ -97,14 +97,15 @@ def todo_owner(name: str) -> TodoOwner | None:
 def parse_todos(document: bytes | str) -> tuple[Todo, ...]:
     """Return a todo list (gone by 2.1.70); most are empty."""
     items = _decode(document, list[Any])
-    return tuple(recover.shaped(item, Todo)[0] for item in items if isinstance(item, dict))
+    return tuple(convert_struct(item, Todo)[0] for item in items if isinstance(item, dict))
 
 
-def parse_task(document: bytes | str) -> Task:
+def parse_task(document: bytes | str) -> TaskItem:
     """Return `tasks/<session>/<n>.json` (seen from 2.1.150 on)."""
-    return read(document, Task)
+    return parse_object(document, TaskItem)
 
 
+# The surest link from an agent to its call, where it is there; older agents are linked by results and prompts.
 class AgentMeta(CamelShape, frozen=True):
     """`agent-<id>.meta.json` beside an agent's own file (from 2.1.70 on). All but the type may be missing."""
 
@@ -123,11 +124,12 @@ class AgentMeta(CamelShape, frozen=True):
 
 
 def parse_agent_meta(document: bytes | str) -> AgentMeta:
-    """Return what is known of an agent."""
-    return read(document, AgentMeta)
+    """Return the metadata of an agent."""
+    return parse_object(document, AgentMeta)
 
 
-class Process(CamelShape, frozen=True):
+# `sessions/<pid>.<hash>.key` beside it holds a token of Claude Code. There is no struct for it, on purpose.
+class ProcessEntry(CamelShape, frozen=True):
     """`sessions/<pid>.json`: a running Claude Code. A killed one leaves it, so look at `proc_start` too."""
 
     pid: int | None = None
@@ -135,7 +137,7 @@ class Process(CamelShape, frozen=True):
     cwd: str | None = None
     started_at: int | float | None = None
     proc_start: str | None = None
-    """When the process started, in clock ticks since boot: pids come again."""
+    """When the process started, in clock ticks since boot: pids are reused."""
     version: str | None = None
     kind: str | None = None
     entrypoint: str | None = None
@@ -153,24 +155,24 @@ class Process(CamelShape, frozen=True):
     messaging_socket_path: str | None = None
 
 
-def parse_process(document: bytes | str) -> Process:
+def parse_process(document: bytes | str) -> ProcessEntry:
     """Return an entry of the process registry."""
-    return read(document, Process)
+    return parse_object(document, ProcessEntry)
 
 
-class CustomTitle(CamelShape, frozen=True):
-    """`<session>/custom-title.json` (2.1.325): the name that a person gave the session."""
+class CustomTitleFile(CamelShape, frozen=True):
+    """`<session>/custom-title.json` (2.1.325): the title that the user gave the session."""
 
     custom_title: str | None = None
 
 
 def parse_custom_title(document: bytes | str) -> str | None:
-    """Return the name of a session."""
-    return read(document, CustomTitle).custom_title
+    """Return the title of a session."""
+    return parse_object(document, CustomTitleFile).custom_title
 
 
 class DailyActivity(CamelShape, frozen=True):
-    """What was done on a day."""
+    """Counts of a day."""
 
     date: str = ""
     message_count: int = 0
@@ -186,7 +188,7 @@ class DailyTokens(CamelShape, frozen=True):
 
 
 class ModelUsage(CamelShape, frozen=True):
-    """Tokens of a model. Claude Code adds them up per line, so they are too many."""
+    """Tokens of a model. Claude Code adds them up per line, so they are too high."""
 
     input_tokens: int = 0
     output_tokens: int = 0
@@ -225,11 +227,11 @@ class StatsCache(CamelShape, frozen=True):
 
 def parse_stats(document: bytes | str) -> StatsCache:
     """Return Claude Code's own statistics."""
-    return read(document, StatsCache)
+    return parse_object(document, StatsCache)
 
 
 class WorkflowPhase(CamelShape, frozen=True):
-    """A part of a workflow."""
+    """A phase of a workflow."""
 
     title: str = ""
     detail: str | None = None
@@ -255,7 +257,7 @@ class WorkflowStep(CamelShape, frozen=True):
 
 
 class Workflow(CamelShape, frozen=True):
-    """`<session>/workflows/<run id>.json`: how a workflow went."""
+    """`<session>/workflows/<run id>.json`: the progress and result of a workflow."""
 
     run_id: str = ""
     task_id: str | None = None
@@ -274,8 +276,8 @@ class Workflow(CamelShape, frozen=True):
 
 
 def parse_workflow(document: bytes | str) -> Workflow:
-    """Return how a workflow went."""
-    return read(document, Workflow)
+    """Return the progress and result of a workflow."""
+    return parse_object(document, Workflow)
 
 
 class JournalEntry(CamelShape, frozen=True):
@@ -289,19 +291,20 @@ class JournalEntry(CamelShape, frozen=True):
 
 def parse_journal(line: bytes | str) -> JournalEntry:
     """Return a line of a workflow's journal."""
-    return read(line, JournalEntry)
+    return parse_object(line, JournalEntry)
 
 
-def read(document: bytes | str, shape: type[S]) -> S:
-    """Return a JSON object as `shape`, without what does not fit."""
+def parse_object(document: bytes | str, struct: type[S]) -> S:
+    """Parse a JSON object as a struct, leaving out the fields that do not fit."""
     try:
-        return _decode(document, shape)
+        return _decode(document, struct)
     except msgspec.ValidationError:
-        return recover.shaped(_decode(document, dict[str, Any]), shape)[0]
+        return convert_struct(_decode(document, dict[str, Any]), struct)[0]
 
 
 def _decode(document: bytes | str, kind: type[T]) -> T:
     try:
         return msgspec.json.decode(document, type=kind)
+    # One type of error for every unreadable document: callers catch `msgspec.DecodeError`.
     except (UnicodeError, RecursionError) as error:
         raise msgspec.DecodeError(f"not readable as JSON: {error}") from error

@@ -1,10 +1,10 @@
-"""Side files in Markdown: plans and memory. A text in, its headings, tasks and links out, each with its line.
+"""Parses plans and memory files, which are Markdown: headings, tasks and links, each with its line.
 
 Rules
   1. Nothing raises: any text is a plan, if an empty one. Bytes that are not UTF-8 become `\\ufffd`.
   2. Lines count from 1 and end at `\\n` alone, as in editors.
-  3. In a code fence `#` begins a comment, not a heading. A task there is kept all the same: one fence left
-     open must not swallow the rest of a plan.
+  3. In a code fence `#` begins a comment, not a heading. A task there is kept all the same: one fence left open must
+     not swallow the rest of a plan.
 """
 
 import re
@@ -16,6 +16,7 @@ from msgspec import field
 from unspool.format.base import Shape
 
 _HEADING = re.compile(r" {0,3}(#{1,6})[ \t]+(.*)")
+# Possessive quantifiers, so that any line takes linear time.
 _TASK = re.compile(r"[ \t]*+(?:[-*+]|\d{1,9}[.)])[ \t]++\[([ xX])\](?:[ \t](.*))?$")
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
 _LINK = re.compile(r"\[\[([^\[\]]++)\]\]|(?<!!)\[([^\[\]]*+)\]\(([^()\s]*+)[^()]*+\)")
@@ -31,7 +32,7 @@ class Heading(Shape, frozen=True):
 
 
 class PlanTask(Shape, frozen=True):
-    """A `- [ ]` line, with the section and the phase it stands in."""
+    """A `- [ ]` line, with the section and the phase that it belongs to."""
 
     text: str = ""
     done: bool = False
@@ -40,8 +41,8 @@ class PlanTask(Shape, frozen=True):
     phase: str | None = None
 
 
-class Plan(Shape, frozen=True):
-    """`plans/<name>.md`: what ExitPlanMode handed in."""
+class PlanDocument(Shape, frozen=True):
+    """`plans/<name>.md`: a plan that ExitPlanMode submitted."""
 
     title: Heading | None = None
     """The first heading of the first level, else the first of any."""
@@ -52,14 +53,14 @@ class Plan(Shape, frozen=True):
     tasks: tuple[PlanTask, ...] = ()
 
 
-def parse_plan(text: bytes | str) -> Plan:
-    """Return what is in a plan."""
+def parse_plan(text: bytes | str) -> PlanDocument:
+    """Parse a plan."""
     headings: list[Heading] = []
     above: list[Heading] = []
     tasks: list[PlanTask] = []
     for line in _lines(text):
         if heading := _heading(line):
-            above = [one for one in above if one.level < heading.level] + [heading]
+            above = [outer for outer in above if outer.level < heading.level] + [heading]
             headings.append(heading)
         elif match := _TASK.match(line.text):
             tasks.append(
@@ -67,14 +68,14 @@ def parse_plan(text: bytes | str) -> Plan:
                     text=(match[2] or "").strip(),
                     done=match[1] != " ",
                     line=line.number,
-                    section=next((one.text for one in above if one.level == 2), None),
-                    phase=next((one.text for one in above if _is_phase(one)), None),
+                    section=next((outer.text for outer in above if outer.level == 2), None),
+                    phase=next((outer.text for outer in above if _is_phase(outer)), None),
                 )
             )
-    return Plan(
-        title=next((one for one in headings if one.level == 1), headings[0] if headings else None),
-        sections=tuple(one for one in headings if one.level == 2),
-        phases=tuple(one for one in headings if _is_phase(one)),
+    return PlanDocument(
+        title=next((heading for heading in headings if heading.level == 1), headings[0] if headings else None),
+        sections=tuple(heading for heading in headings if heading.level == 2),
+        phases=tuple(heading for heading in headings if _is_phase(heading)),
         tasks=tuple(tasks),
     )
 
@@ -87,8 +88,8 @@ class Link(Shape, frozen=True):
     line: int = 1
 
 
-class Memory(Shape, frozen=True):
-    """`memory/MEMORY.md`, the index of a project's memory, or one of the files that it points to."""
+class MemoryDocument(Shape, frozen=True):
+    """`memory/MEMORY.md`, the index of a project's memory, or a file that it links to."""
 
     front_matter: dict[str, str] = field(default_factory=dict)
     """Only in the files; a key below another is written with a dot, as `metadata.type`."""
@@ -96,12 +97,12 @@ class Memory(Shape, frozen=True):
     links: tuple[Link, ...] = ()
 
 
-def parse_memory(text: bytes | str) -> Memory:
-    """Return what is in a memory file."""
+def parse_memory(text: bytes | str) -> MemoryDocument:
+    """Parse a memory file."""
     lines = list(_lines(text))
     front = _front_matter(lines)
     body = [line for line in lines[len(front) :] if not line.fenced]
-    return Memory(
+    return MemoryDocument(
         front_matter=dict(_pairs(front)),
         headings=tuple(heading for line in body if (heading := _heading(line))),
         links=tuple(

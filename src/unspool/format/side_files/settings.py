@@ -1,7 +1,7 @@
-"""`settings.json` and `settings.local.json`: permissions, hooks, environment and preferences.
+"""Parses `settings.json` and `settings.local.json` of Claude Code, and masks their secrets.
 
-People write these files by hand, so rule 1 of `sidecars.py` matters here: one wrong value costs only itself.
-Keys are what is known of 2.1.x; the file may hold more.
+People write these files by hand, so one wrong value costs only itself. Keys are what is known of 2.1.x; the file may
+hold more.
 """
 
 from typing import Any, Final
@@ -10,9 +10,10 @@ import msgspec
 from msgspec import field
 
 from unspool.format.base import CamelShape
-from unspool.format.side_files.json import read
+from unspool.format.side_files.json import parse_object
 
 MASK: Final = "***"
+# Commands that print credentials, and tables whose values may be tokens.
 _HELPERS: Final = (
     "api_key_helper",
     "aws_auth_refresh",
@@ -23,8 +24,8 @@ _HELPERS: Final = (
 _TABLES: Final = ("env", "extra_known_marketplaces")
 
 
-class Permissions(CamelShape, frozen=True):
-    """Rules like `Bash(git diff:*)`: deny goes before ask, ask before allow."""
+class PermissionSettings(CamelShape, frozen=True):
+    """Permission rules like `Bash(git diff:*)`: deny goes before ask, ask before allow."""
 
     allow: tuple[str, ...] = ()
     ask: tuple[str, ...] = ()
@@ -34,8 +35,8 @@ class Permissions(CamelShape, frozen=True):
     disable_bypass_permissions_mode: str | None = None
 
 
-class Hook(CamelShape, frozen=True):
-    """One thing to do: a `command`, a `prompt` or `agent`, an `http` request, an `mcp_tool`."""
+class HookSettings(CamelShape, frozen=True):
+    """One hook: a `command`, a `prompt` or `agent`, an `http` request, an `mcp_tool`."""
 
     type: str | None = None
     command: str | None = None
@@ -63,7 +64,7 @@ class HookMatcher(CamelShape, frozen=True):
     """The hooks for what `matcher` matches; no matcher is any."""
 
     matcher: str | None = None
-    hooks: tuple[Hook, ...] = ()
+    hooks: tuple[HookSettings, ...] = ()
 
 
 class StatusLine(CamelShape, frozen=True):
@@ -76,7 +77,7 @@ class StatusLine(CamelShape, frozen=True):
 
 
 class SandboxNetwork(CamelShape, frozen=True):
-    """What a command in the sandbox may reach."""
+    """What a sandboxed command may connect to."""
 
     allowed_domains: tuple[str, ...] = ()
     denied_domains: tuple[str, ...] = ()
@@ -88,7 +89,7 @@ class SandboxNetwork(CamelShape, frozen=True):
 
 
 class SandboxFilesystem(CamelShape, frozen=True):
-    """What a command in the sandbox may read and write."""
+    """What a sandboxed command may read and write."""
 
     allow_read: tuple[str, ...] = ()
     deny_read: tuple[str, ...] = ()
@@ -97,7 +98,7 @@ class SandboxFilesystem(CamelShape, frozen=True):
 
 
 class Sandbox(CamelShape, frozen=True):
-    """Whether and how commands are fenced in."""
+    """Whether and how commands are sandboxed."""
 
     enabled: bool | None = None
     auto_allow_bash_if_sandboxed: bool | None = None
@@ -108,16 +109,16 @@ class Sandbox(CamelShape, frozen=True):
 
 
 class Attribution(CamelShape, frozen=True):
-    """What is put under commits and pull requests."""
+    """The signature of commits and pull requests."""
 
     commit: str | None = None
     pr: str | None = None
 
 
-class Settings(CamelShape, frozen=True):
+class ClaudeCodeSettings(CamelShape, frozen=True):
     """A settings file. It holds secrets: show `masked()`, never this. Its `repr` is masked already."""
 
-    permissions: Permissions = Permissions()
+    permissions: PermissionSettings = PermissionSettings()
     hooks: dict[str, tuple[HookMatcher, ...]] = field(default_factory=dict)
     """By event: `PreToolUse`, `Stop`, …"""
     disable_all_hooks: bool | None = None
@@ -151,14 +152,14 @@ class Settings(CamelShape, frozen=True):
     respect_gitignore: bool | None = None
     claude_md_excludes: tuple[str, ...] = ()
 
-    def masked(self) -> "Settings":
+    def masked(self) -> "ClaudeCodeSettings":
         """Return a copy that is safer to show: what may hold a secret keeps its name and loses its value.
 
         Commands of hooks and of the status line stay readable: a secret inside one is for `redact` to find.
         """
         changes: dict[str, Any] = {name: MASK for name in _HELPERS if getattr(self, name) is not None}
         changes |= {name: dict.fromkeys(getattr(self, name), MASK) for name in _TABLES}
-        changes["hooks"] = {event: tuple(map(_masked, found)) for event, found in self.hooks.items()}
+        changes["hooks"] = {event: tuple(map(_mask_hooks, matchers)) for event, matchers in self.hooks.items()}
         return msgspec.structs.replace(self, **changes)
 
     def __repr__(self) -> str:
@@ -166,12 +167,12 @@ class Settings(CamelShape, frozen=True):
         return f"Settings({', '.join(f'{name}={value!r}' for name, value in shown.items() if value)})"
 
 
-def parse_settings(document: bytes | str) -> Settings:
-    """Return a settings file; refuses as `sidecars.read` does."""
-    return read(document, Settings)
+def parse_settings(document: bytes | str) -> ClaudeCodeSettings:
+    """Parse a settings file; raises `msgspec.DecodeError` for what is not a JSON object."""
+    return parse_object(document, ClaudeCodeSettings)
 
 
-def _masked(matcher: HookMatcher) -> HookMatcher:
+def _mask_hooks(matcher: HookMatcher) -> HookMatcher:
     hooks = (
         msgspec.structs.replace(
             hook,

@@ -1,1 +1,30 @@
-"""tools."""
+"""Tools of Claude Code: the structs of their inputs and structured results, and how to parse them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from unspool._lazy import lazy_door
+
+# fmt: off
+if TYPE_CHECKING:
+    from unspool.format.tools import agents, files, parse, plans, shell, web
+    from unspool.format.tools.agents import AgentInput
+    from unspool.format.tools.files import EditResult, Hunk, ReadImage, ReadParts, ReadText, WriteResult
+    from unspool.format.tools.parse import INPUT_TYPES, AnyResult, OtherInput, parse_input, parse_result
+    from unspool.format.tools.plans import TodoWriteResult
+    from unspool.format.tools.shell import BashResult
+
+__all__ = [
+    "INPUT_TYPES", "AgentInput", "AnyResult", "BashResult", "EditResult", "Hunk", "OtherInput", "ReadImage",
+    "ReadParts", "ReadText", "TodoWriteResult", "WriteResult", "agents", "files", "parse", "parse_input",
+    "parse_result", "plans", "shell", "web",
+]
+
+__getattr__ = lazy_door(__name__, {
+    "agents": "AgentInput",
+    "files": "EditResult Hunk ReadImage ReadParts ReadText WriteResult",
+    "parse": "INPUT_TYPES AnyResult OtherInput parse_input parse_result",
+    "plans": "TodoWriteResult",
+    "shell": "BashResult",
+})

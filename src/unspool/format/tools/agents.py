@@ -1,4 +1,4 @@
-"""Agents: inputs and results of the tools that start agents, talk to them, and give them skills and tools."""
+"""Inputs and results of the tools that start agents, send them messages, run workflows and load skills."""
 
 from typing import Any, TypeAlias
 
@@ -16,7 +16,7 @@ class AgentInput(Shape, frozen=True):
     model: str | None = None
     effort: str | None = None
     resume: str | None = None
-    """The agent to go on with."""
+    """The agent to resume."""
     run_in_background: bool | None = None
     max_turns: int | None = None
     isolation: str | None = None
@@ -26,7 +26,7 @@ class AgentInput(Shape, frozen=True):
 
 
 class ToolStats(CamelShape, frozen=True):
-    """What an agent did (from 2.1.98)."""
+    """Counts of what an agent did (from 2.1.98)."""
 
     read_count: int = 0
     search_count: int = 0
@@ -39,7 +39,7 @@ class ToolStats(CamelShape, frozen=True):
 
 
 class AgentCompleted(CamelShape, frozen=True, tag_field="status", tag="completed"):
-    """An agent has answered. 1.0.x wrote neither the status nor the agent's id."""
+    """An agent returned its answer. 1.0.x wrote neither the status nor the agent's id."""
 
     agent_id: str | None = None
     agent_type: str | None = None
@@ -49,7 +49,7 @@ class AgentCompleted(CamelShape, frozen=True, tag_field="status", tag="completed
     total_tokens: int | None = None
     total_tool_use_count: int | None = None
     usage: Usage | None = None
-    """Of the last reply alone; `total_tokens` is its sum."""
+    """Of the last response alone; `total_tokens` is its sum."""
     tool_stats: ToolStats | None = None
     tools_used: tuple[str, ...] | None = None
     resolved_model: str | None = None
@@ -103,14 +103,14 @@ class TeammateSpawned(Shape, frozen=True, tag_field="status", tag="teammate_spaw
 
 
 class ListAgentsInput(Shape, frozen=True):
-    """List the agents that can be written to (2.1.325)."""
+    """List the agents that can receive messages (2.1.325)."""
 
     channel: str | None = None
     q: str | None = None
 
 
 class SendMessageInput(Shape, frozen=True):
-    """Write to an agent: `recipient` and `content` at first, `to` and `message` in newer versions."""
+    """Send a message to an agent: `recipient` and `content` at first, `to` and `message` in newer versions."""
 
     to: str | None = None
     message: str | dict[str, Any] | None = None
@@ -124,7 +124,7 @@ class SendMessageInput(Shape, frozen=True):
 
 
 class Routing(CamelShape, frozen=True):
-    """From whom to whom a message went."""
+    """The sender and the target of a message."""
 
     sender: str | None = None
     target: str | None = None
@@ -133,7 +133,7 @@ class Routing(CamelShape, frozen=True):
 
 
 class SendMessageResult(Shape, frozen=True):
-    """A message was left for an agent."""
+    """A message was sent to an agent."""
 
     success: bool = False
     message: str = ""
@@ -185,7 +185,7 @@ class WorkflowInput(CamelShape, frozen=True):
 
 
 class WorkflowResult(CamelShape, frozen=True):
-    """A workflow was started; its course is in `workflows/<run id>.json`."""
+    """A workflow was started; its progress is in `workflows/<run id>.json`."""
 
     status: str | None = None
     is_async: bool | None = None
@@ -202,7 +202,7 @@ class WorkflowResult(CamelShape, frozen=True):
 
 
 class StructuredOutputInput(Shape, frozen=True):
-    """The answer in the form that the caller asked for: any object."""
+    """The answer in the schema that the caller required: any object."""
 
     value: dict[str, Any] = field(default_factory=dict)
 

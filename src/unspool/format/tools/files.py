@@ -1,4 +1,4 @@
-"""Files: inputs and results of the tools that read, write and search them."""
+"""Inputs and results of the tools that read, write, edit and search files."""
 
 from typing import Any, TypeAlias
 
@@ -18,14 +18,14 @@ class ReadInput(Shape, frozen=True):
 
 
 class NotebookReadInput(Shape, frozen=True):
-    """Read a notebook (1.0.x); Read does it since."""
+    """Read a notebook (1.0.x); the tool Read does it since."""
 
     notebook_path: str = ""
     cell_id: str | None = None
 
 
 class TextFile(CamelShape, frozen=True):
-    """Some lines of a text file."""
+    """Lines of a text file."""
 
     file_path: str = ""
     content: str = ""
@@ -43,7 +43,7 @@ class ReadText(CamelShape, frozen=True, tag_field="type", tag="text"):
 
 
 class Dimensions(CamelShape, frozen=True):
-    """Size of a picture in pixels, in the file and as it was sent."""
+    """The size of an image in pixels, in the file and as it was sent."""
 
     original_width: int | float | None = None
     original_height: int | float | None = None
@@ -52,7 +52,7 @@ class Dimensions(CamelShape, frozen=True):
 
 
 class ImageFile(CamelShape, frozen=True):
-    """A picture; its path is only in the input."""
+    """An image; its path is only in the input."""
 
     base64: str = ""
     type: str | None = None
@@ -61,7 +61,7 @@ class ImageFile(CamelShape, frozen=True):
 
 
 class ReadImage(CamelShape, frozen=True, tag_field="type", tag="image"):
-    """A picture was read."""
+    """An image was read."""
 
     file: ImageFile = ImageFile()
 
@@ -89,8 +89,8 @@ class PartsFile(CamelShape, frozen=True):
     output_dir: str | None = None
 
 
-class Page(CamelShape, frozen=True):
-    """A page of a PDF as a picture."""
+class PdfPage(CamelShape, frozen=True):
+    """A page of a PDF as an image."""
 
     base64: str = ""
     media_type: str | None = None
@@ -98,11 +98,11 @@ class Page(CamelShape, frozen=True):
 
 
 class ReadParts(CamelShape, frozen=True, tag_field="type", tag="parts"):
-    """Pages of a PDF were read as pictures."""
+    """Pages of a PDF were read as images."""
 
     file: PartsFile = PartsFile()
     first_page: int | None = None
-    pages: tuple[Page, ...] | None = None
+    pages: tuple[PdfPage, ...] | None = None
 
 
 class NotebookFile(CamelShape, frozen=True):
@@ -119,20 +119,20 @@ class ReadNotebook(CamelShape, frozen=True, tag_field="type", tag="notebook"):
 
 
 class UnchangedFile(CamelShape, frozen=True):
-    """A file that the model has seen as it still is."""
+    """A file that the model has already read in its current state."""
 
     file_path: str = ""
 
 
 class ReadUnchanged(CamelShape, frozen=True, tag_field="type", tag="file_unchanged"):
-    """A file was asked for again and had not changed, so nothing was sent."""
+    """A file was read again and had not changed, so nothing was sent."""
 
     file: UnchangedFile = UnchangedFile()
     source: str | None = None
 
 
 class Hunk(CamelShape, frozen=True):
-    """A piece of a patch; each line begins with a space, `+`, `-` or `\\`."""
+    """A hunk of a patch; each line begins with a space, `+`, `-` or `\\`."""
 
     old_start: int = 0
     old_lines: int = 0
@@ -142,7 +142,7 @@ class Hunk(CamelShape, frozen=True):
 
 
 class GitDiff(CamelShape, frozen=True):
-    """What a change looks like to git, in sessions that run in the cloud."""
+    """A change as git shows it, in sessions that run in the cloud."""
 
     filename: str = ""
     status: str | None = None
@@ -176,7 +176,7 @@ class WriteResult(CamelShape, frozen=True):
     staged: bool | None = None
 
 
-class Replacement(Shape, frozen=True):
+class EditReplacement(Shape, frozen=True):
     """One of the changes of a MultiEdit."""
 
     old_string: str = ""
@@ -185,7 +185,7 @@ class Replacement(Shape, frozen=True):
 
 
 class EditInput(Shape, frozen=True):
-    """Replace a piece of a file."""
+    """Replace a string in a file."""
 
     file_path: str = ""
     old_string: str = ""
@@ -194,7 +194,7 @@ class EditInput(Shape, frozen=True):
 
 
 class EditResult(CamelShape, frozen=True):
-    """A piece of a file was replaced."""
+    """A string in a file was replaced."""
 
     file_path: str = ""
     old_string: str = ""
@@ -211,17 +211,17 @@ class EditResult(CamelShape, frozen=True):
 
 
 class MultiEditInput(Shape, frozen=True):
-    """Replace several pieces of a file (1.0.x)."""
+    """Replace several strings in a file (1.0.x)."""
 
     file_path: str = ""
-    edits: tuple[Replacement, ...] = ()
+    edits: tuple[EditReplacement, ...] = ()
 
 
 class MultiEditResult(CamelShape, frozen=True):
-    """Several pieces of a file were replaced (1.0.x)."""
+    """Several strings in a file were replaced (1.0.x)."""
 
     file_path: str = ""
-    edits: tuple[Replacement, ...] = ()
+    edits: tuple[EditReplacement, ...] = ()
     original_file_contents: str | None = None
     structured_patch: tuple[Hunk, ...] = ()
     user_modified: bool | None = None
@@ -262,7 +262,7 @@ class GlobInput(Shape, frozen=True):
 
 
 class GlobResult(CamelShape, frozen=True):
-    """Files were looked for by name."""
+    """Files were searched by name."""
 
     filenames: tuple[str, ...] = ()
     num_files: int = 0
@@ -320,7 +320,7 @@ class LSInput(Shape, frozen=True):
 
 
 class LSPInput(CamelShape, frozen=True):
-    """Ask a language server about a place in a file."""
+    """Query a language server about a position in a file."""
 
     operation: str = ""
     file_path: str = ""

@@ -1,22 +1,14 @@
-"""What a tool gave back besides the text for the model: the bytes of a `toolUseResult` in, a struct out.
+"""Gives tool inputs and structured tool results the struct of their tool.
 
-The structs are with the inputs of the same tools in `shell_tools`, `file_tools`, `agent_tools`, `plan_tools`
-and `web_tools`.
-
-Rules
-  1. Nothing raises. What does not fit its tool is an `OtherResult` with its value; what cannot be decoded at
-     all (malformed, too deep) is an `OtherResult` without one. Text that is no text is mended first.
-  2. An object is its tool's struct even if it shares no field with it: versions add and drop fields.
-  3. A result whose call is not in the file is known by its fields where no other tool writes them.
-
-[merged: inputs.py] What a tool was called with: a decoded `tool_use.input` in, the struct of its tool out.
-
-The structs are with the results of the same tools in `shell_tools`, `file_tools`, `agent_tools`, `plan_tools`
-and `web_tools`.
+The structs are in `shell.py`, `files.py`, `agents.py`, `plans.py` and `web.py`.
 
 Rules
-  1. Nothing raises: the input of a tool we do not know, and one that does not fit, is an `OtherInput`.
-  2. Models write `"10"` for 10 and `"true"` for true, and newer versions let them. So do we.
+  1. Nothing raises. The input of an unknown tool, and one that does not fit its tool, is an `OtherInput`. A result that
+     does not fit is an `OtherResult` with its value; one that cannot be decoded at all (malformed, too deep) is an
+     `OtherResult` without one. Invalid characters are repaired first.
+  2. Models write `"10"` for 10 and `"true"` for true, and newer versions of Claude Code accept that. So do we.
+  3. A result object gets its tool's struct even if it shares no field with it: versions add and drop fields.
+  4. A result whose call is not in the file is recognised by its fields where no other tool writes them.
 """
 
 from collections.abc import Mapping
@@ -26,52 +18,13 @@ from typing import Any, Final, TypeAlias, Union, get_args
 
 import msgspec
 
-from unspool.format.base import Shape
-from unspool.format.repair_text import mend
-from unspool.format.tools.agents import (
-    AgentCompleted,
-    AgentInput,
-    AgentLaunched,
-    AgentResult,
-    AgentToolInput,
-    AgentToolResult,
-    SkillResult,
-    StructuredOutputInput,
-    TeammateSpawned,
-)
-from unspool.format.tools.files import (
-    EditResult,
-    FileInput,
-    FileResult,
-    GlobResult,
-    GrepResult,
-    MultiEditResult,
-    ReadResult,
-    WriteResult,
-)
-from unspool.format.tools.plans import (
-    AskUserQuestionResult,
-    ExitPlanModeInput,
-    ExitPlanModeResult,
-    PlanInput,
-    PlanResult,
-    TodoWriteResult,
-)
-from unspool.format.tools.shell import (
-    BashInput,
-    BashOutputResult,
-    BashResult,
-    KillShellInput,
-    KillShellResult,
-    ShellInput,
-    ShellResult,
-    TaskOutputInput,
-)
-from unspool.format.tools.web import WebFetchResult, WebInput, WebResult, WebSearchResult
+from unspool.format.base import DECODE_ERRORS, Buffer, Shape
+from unspool.format.json_edit import repair_text
+from unspool.format.tools import agents, files, plans, shell, web
 
 
 class TextResult(Shape, frozen=True):
-    """A string: an error, a refusal, an interruption, and all that LS ever gave."""
+    """A string: an error, a refusal, an interruption, or a result of LS."""
 
     text: str = ""
 
@@ -88,9 +41,12 @@ class OtherResult(Shape, frozen=True):
     value: Any = None
 
 
-KnownResult: TypeAlias = ShellResult | FileResult | AgentToolResult | PlanResult | WebResult
+KnownResult: TypeAlias = (
+    shell.ShellResult | files.FileResult | agents.AgentToolResult | plans.PlanResult | web.WebResult
+)
 AnyResult: TypeAlias = KnownResult | TextResult | ListResult | OtherResult
 
+# Most structs are named after their tool; the others are listed below.
 _BY_NAME: Final = {
     shape.__name__.removesuffix("Result"): (shape,)
     for shape in get_args(KnownResult)
@@ -98,48 +54,49 @@ _BY_NAME: Final = {
 }
 RESULT_TYPES: Final[Mapping[str, tuple[type[KnownResult], ...]]] = {
     **_BY_NAME,
-    "Agent": get_args(AgentResult),
-    "Task": get_args(AgentResult),
-    "Read": get_args(ReadResult),
-    "PowerShell": (BashResult,),
-    "KillBash": (KillShellResult,),
-    "SlashCommand": (SkillResult,),
-    "exit_plan_mode": (ExitPlanModeResult,),
+    "Agent": get_args(agents.AgentResult),
+    "Task": get_args(agents.AgentResult),
+    "Read": get_args(files.ReadResult),
+    "PowerShell": (shell.BashResult,),
+    "KillBash": (shell.KillShellResult,),
+    "SlashCommand": (agents.SkillResult,),
+    "exit_plan_mode": (plans.ExitPlanModeResult,),
 }
-"""The structs for the results of each tool; where there are several, their tag tells which."""
+"""The structs of each tool's results; where there are several, their tag says which."""
 
-_SIGNS: Final[tuple[tuple[frozenset[str], Any], ...]] = tuple(
+_RECOGNISED_BY: Final[tuple[tuple[frozenset[str], Any], ...]] = tuple(
     (frozenset(keys.split()), shape)
     for keys, shape in (
-        ("file type", ReadResult),
-        ("stdout stderr interrupted", BashResult),
-        ("shellId command stdout", BashOutputResult),
-        ("shell_id message", KillShellResult),
-        ("filePath oldString newString", EditResult),
-        ("filePath edits", MultiEditResult),
-        ("filePath content structuredPatch", WriteResult),
-        ("filenames numFiles mode", GrepResult),
-        ("filenames numFiles durationMs truncated", GlobResult),
-        ("totalDurationMs totalToolUseCount", AgentCompleted),
-        ("agentId isAsync", AgentLaunched),
-        ("teammate_id agent_id", TeammateSpawned),
-        ("oldTodos newTodos", TodoWriteResult),
-        ("questions answers", AskUserQuestionResult),
-        ("plan", ExitPlanModeResult),
-        ("url code codeText", WebFetchResult),
-        ("query results durationSeconds", WebSearchResult),
+        ("file type", files.ReadResult),
+        ("stdout stderr interrupted", shell.BashResult),
+        ("shellId command stdout", shell.BashOutputResult),
+        ("shell_id message", shell.KillShellResult),
+        ("filePath oldString newString", files.EditResult),
+        ("filePath edits", files.MultiEditResult),
+        ("filePath content structuredPatch", files.WriteResult),
+        ("filenames numFiles mode", files.GrepResult),
+        ("filenames numFiles durationMs truncated", files.GlobResult),
+        ("totalDurationMs totalToolUseCount", agents.AgentCompleted),
+        ("agentId isAsync", agents.AgentLaunched),
+        ("teammate_id agent_id", agents.TeammateSpawned),
+        ("oldTodos newTodos", plans.TodoWriteResult),
+        ("questions answers", plans.AskUserQuestionResult),
+        ("plan", plans.ExitPlanModeResult),
+        ("url code codeText", web.WebFetchResult),
+        ("query results durationSeconds", web.WebSearchResult),
     )
 )
 
 
-def parse_result(tool: str | None, raw: msgspec.Raw | bytes | memoryview | None) -> AnyResult | None:
-    """Return the result of a call to `tool`: None where there is none, as in many lines of agents."""
+def parse_result(tool: str | None, raw: msgspec.Raw | Buffer | None) -> AnyResult | None:
+    """Parse the `toolUseResult` of a call to `tool`; None where there is none, as in many lines of agents."""
     if raw is None or not memoryview(raw).nbytes:
         return None
     try:
         value: Any = _decode(RESULT_TYPES.get(tool or "", ()), raw)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        text, flaws = mend(bytes(raw))
+    except DECODE_ERRORS:
+        # Ends after one step: repaired text has no flaws.
+        text, flaws = repair_text(bytes(raw))
         return parse_result(tool, text) if flaws else OtherResult()
     match value:
         case None:
@@ -149,7 +106,7 @@ def parse_result(tool: str | None, raw: msgspec.Raw | bytes | memoryview | None)
         case list():
             return ListResult(items=tuple(value))
         case dict():
-            return _recognised(tool or "", value)
+            return _recognise(tool or "", value)
         case int() | float():
             return OtherResult(value=value)
         case _:
@@ -157,23 +114,23 @@ def parse_result(tool: str | None, raw: msgspec.Raw | bytes | memoryview | None)
             return known
 
 
-def _decode(shapes: tuple[type[KnownResult], ...], raw: msgspec.Raw | bytes | memoryview) -> Any:
+def _decode(shapes: tuple[type[KnownResult], ...], raw: msgspec.Raw | Buffer) -> Any:
     try:
         return _decoder(shapes).decode(raw)
     except msgspec.ValidationError:
         return msgspec.json.decode(raw)
 
 
-@cache
+@cache  # building a decoder takes longer than using it
 def _decoder(shapes: tuple[type[KnownResult], ...]) -> msgspec.json.Decoder[Any]:
     return msgspec.json.Decoder(Union[(*shapes, str, list[Any], None)])
 
 
-def _recognised(tool: str, value: dict[str, Any]) -> AnyResult:
-    """Return an object by its fields: its call is missing, or an old version wrote it without a tag."""
+def _recognise(tool: str, value: dict[str, Any]) -> AnyResult:
+    """Find the struct of a result by its fields: its call is missing, or an old version wrote it without a tag."""
     shapes = RESULT_TYPES.get(tool)
     if not tool.startswith("mcp__"):  # a server's objects may have any fields
-        for keys, shape in _SIGNS:
+        for keys, shape in _RECOGNISED_BY:
             if keys <= value.keys() and (shapes is None or shape in shapes):
                 with suppress(msgspec.ValidationError, RecursionError):
                     known: KnownResult = msgspec.convert(value, shape)
@@ -188,27 +145,27 @@ class OtherInput(Shape, frozen=True):
     value: Any = None
 
 
-KnownInput: TypeAlias = ShellInput | FileInput | AgentToolInput | PlanInput | WebInput
+KnownInput: TypeAlias = shell.ShellInput | files.FileInput | agents.AgentToolInput | plans.PlanInput | web.WebInput
 AnyInput: TypeAlias = KnownInput | OtherInput
 
 INPUT_TYPES: Final[Mapping[str, type[KnownInput]]] = {
     **{shape.__name__.removesuffix("Input"): shape for shape in get_args(KnownInput)},
-    "PowerShell": BashInput,
-    "KillBash": KillShellInput,
-    "Task": AgentInput,
-    "AgentOutputTool": TaskOutputInput,
-    "exit_plan_mode": ExitPlanModeInput,
+    "PowerShell": shell.BashInput,
+    "KillBash": shell.KillShellInput,
+    "Task": agents.AgentInput,
+    "AgentOutputTool": shell.TaskOutputInput,
+    "exit_plan_mode": plans.ExitPlanModeInput,
 }
-"""The struct for the input of each tool."""
+"""The struct of each tool's input."""
 
 
 def parse_input(tool: str, value: object) -> AnyInput:
-    """Return an input as the struct of its tool."""
+    """Convert a decoded `tool_use.input` to the struct of its tool."""
     shape = INPUT_TYPES.get(tool)
     if shape is None or not isinstance(value, dict):
         return OtherInput(tool=tool, value=value)
-    if shape is StructuredOutputInput:
-        return StructuredOutputInput(value=value)
+    if shape is agents.StructuredOutputInput:  # its fields are whatever schema the caller gave
+        return agents.StructuredOutputInput(value=value)
     try:
         return msgspec.convert(value, shape, strict=False)
     except (msgspec.ValidationError, RecursionError):

@@ -1,4 +1,4 @@
-"""Plans: inputs and results of the tools that keep lists, hand in plans, ask, and wait for a time."""
+"""Inputs and results of the tools for todo lists, tasks, plans, questions, reviews and schedules."""
 
 from typing import Any, TypeAlias
 
@@ -35,7 +35,7 @@ class TodoWriteResult(CamelShape, frozen=True):
     verification_nudge_needed: bool | None = None
 
 
-class Task(CamelShape, frozen=True):
+class TaskItem(CamelShape, frozen=True):
     """One item of the list that came after the todo list: in results, and in `tasks/<session>/N.json`."""
 
     id: str = ""
@@ -61,7 +61,7 @@ class TaskCreateInput(CamelShape, frozen=True):
 class TaskCreateResult(CamelShape, frozen=True):
     """A task was added."""
 
-    task: Task | None = None
+    task: TaskItem | None = None
 
 
 class TaskUpdateInput(CamelShape, frozen=True):
@@ -103,7 +103,7 @@ class TaskListInput(Shape, frozen=True):
 class TaskListResult(CamelShape, frozen=True):
     """The tasks were listed."""
 
-    tasks: tuple[Task, ...] = ()
+    tasks: tuple[TaskItem, ...] = ()
 
 
 class TaskGetInput(CamelShape, frozen=True):
@@ -115,11 +115,11 @@ class TaskGetInput(CamelShape, frozen=True):
 class TaskGetResult(CamelShape, frozen=True):
     """A task was read; null when there is none of that id."""
 
-    task: Task | None = None
+    task: TaskItem | None = None
 
 
 class EnterPlanModeInput(Shape, frozen=True):
-    """Ask to plan first."""
+    """Enter plan mode."""
 
 
 class EnterPlanModeResult(CamelShape, frozen=True):
@@ -129,14 +129,14 @@ class EnterPlanModeResult(CamelShape, frozen=True):
 
 
 class AllowedPrompt(Shape, frozen=True):
-    """A permission that is asked for with the plan."""
+    """A permission that is requested with the plan."""
 
     tool: str = ""
     prompt: str = ""
 
 
 class ExitPlanModeInput(CamelShape, frozen=True):
-    """Hand in a plan; `exit_plan_mode` at first. From 2.0.55 on the plan is in a file."""
+    """Submit a plan; the tool was `exit_plan_mode` at first. From 2.0.55 on the plan is in a file."""
 
     plan: str | None = None
     plan_file_path: str | None = None
@@ -159,25 +159,25 @@ class ExitPlanModeResult(CamelShape, frozen=True):
     request_id: str | None = None
 
 
-class Option(Shape, frozen=True):
-    """An answer on offer."""
+class QuestionOption(Shape, frozen=True):
+    """An answer that the user can choose."""
 
     label: str = ""
     description: str | None = None
     preview: str | None = None
 
 
-class Question(CamelShape, frozen=True):
+class QuestionItem(CamelShape, frozen=True):
     """A question to the user."""
 
     question: str = ""
     header: str | None = None
-    options: tuple[Option, ...] = ()
+    options: tuple[QuestionOption, ...] = ()
     multi_select: bool | None = None
 
 
 class Annotation(CamelShape, frozen=True):
-    """What the user added to an answer (from 2.1.45)."""
+    """A note of the user on an answer (from 2.1.45)."""
 
     preview: str | None = None
     notes: str | None = None
@@ -185,9 +185,9 @@ class Annotation(CamelShape, frozen=True):
 
 
 class AskUserQuestionInput(Shape, frozen=True):
-    """Ask the user."""
+    """Ask the user questions."""
 
-    questions: tuple[Question, ...] = ()
+    questions: tuple[QuestionItem, ...] = ()
     question: str | None = None
     answers: dict[str, Any] | None = None
     annotations: dict[str, Any] | None = None
@@ -195,17 +195,17 @@ class AskUserQuestionInput(Shape, frozen=True):
 
 
 class AskUserQuestionResult(CamelShape, frozen=True):
-    """The user has answered: `answers` and `annotations` by the text of the question."""
+    """The user's answers: `answers` and `annotations` by the text of the question."""
 
-    questions: tuple[Question, ...] = ()
+    questions: tuple[QuestionItem, ...] = ()
     answers: dict[str, str] = field(default_factory=dict)
     annotations: dict[str, Annotation] | None = None
     response: str | None = None
     afk_timeout_ms: int | float | None = None
 
 
-class Finding(Shape, frozen=True):
-    """A fault found in a review."""
+class ReviewFinding(Shape, frozen=True):
+    """A finding of a code review."""
 
     file: str = ""
     line: int | None = None
@@ -218,22 +218,22 @@ class Finding(Shape, frozen=True):
 
 
 class ReportFindingsInput(Shape, frozen=True):
-    """Hand in a review."""
+    """Submit a code review."""
 
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[ReviewFinding, ...] = ()
     level: str | None = None
 
 
 class ReportFindingsResult(Shape, frozen=True):
-    """A review was handed in."""
+    """A code review was submitted."""
 
     count: int | None = None
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[ReviewFinding, ...] = ()
     level: str | None = None
 
 
 class ScheduleWakeupInput(CamelShape, frozen=True):
-    """Ask to be woken later."""
+    """Schedule a wake-up of the session."""
 
     delay_seconds: int | float | None = None
     reason: str | None = None
@@ -243,7 +243,7 @@ class ScheduleWakeupInput(CamelShape, frozen=True):
 
 
 class ScheduleWakeupResult(CamelShape, frozen=True):
-    """The session will be woken, or no longer."""
+    """A wake-up was scheduled or cancelled."""
 
     scheduled_for: int | float | None = None
     """Milliseconds since 1970; 0 when stopped."""
@@ -254,7 +254,7 @@ class ScheduleWakeupResult(CamelShape, frozen=True):
 
 
 class CronCreateInput(Shape, frozen=True):
-    """Ask for a prompt at given times."""
+    """Schedule a prompt."""
 
     cron: str = ""
     prompt: str = ""
@@ -263,7 +263,7 @@ class CronCreateInput(Shape, frozen=True):
 
 
 class CronJob(CamelShape, frozen=True):
-    """A prompt that comes at given times."""
+    """A scheduled prompt."""
 
     id: str = ""
     cron: str | None = None
@@ -275,7 +275,7 @@ class CronJob(CamelShape, frozen=True):
 
 
 class CronCreateResult(CamelShape, frozen=True):
-    """A prompt will come at given times."""
+    """A prompt was scheduled."""
 
     id: str = ""
     human_schedule: str | None = None
@@ -285,24 +285,24 @@ class CronCreateResult(CamelShape, frozen=True):
 
 
 class CronDeleteInput(Shape, frozen=True):
-    """Stop a prompt that comes at given times."""
+    """Cancel a scheduled prompt."""
 
     id: str = ""
 
 
 class CronDeleteResult(CamelShape, frozen=True):
-    """The prompt will not come again."""
+    """A scheduled prompt was cancelled."""
 
     id: str = ""
     ended_loop_wakeup: bool | None = None
 
 
 class CronListInput(Shape, frozen=True):
-    """List the prompts to come."""
+    """List the scheduled prompts."""
 
 
 class CronListResult(CamelShape, frozen=True):
-    """The prompts to come were listed."""
+    """The scheduled prompts were listed."""
 
     jobs: tuple[CronJob, ...] = ()
 

@@ -1,6 +1,6 @@
-"""Commands: inputs and results of Bash, PowerShell and what looks after commands in the background.
+"""Inputs and results of Bash, PowerShell and the tools for background commands.
 
-Here and in the other `*_tools.py`: what all versions write has an empty default, what only some write is
+Here and in the other modules of tools: what all versions write has an empty default, what only some versions write is
 `None` where it is absent.
 """
 
@@ -12,7 +12,7 @@ from unspool.format.base import CamelShape, Shape
 
 
 class SedEdit(CamelShape, frozen=True):
-    """What a `sed -i` would write, worked out before it is allowed (2.1.29)."""
+    """The file that a `sed -i` would write, computed before permission is asked for (2.1.29)."""
 
     file_path: str = ""
     new_content: str = ""
@@ -45,7 +45,7 @@ class Push(CamelShape, frozen=True):
     branch: str | None = None
 
 
-class Branch(CamelShape, frozen=True):
+class GitBranch(CamelShape, frozen=True):
     """A branch that a command merged or rebased."""
 
     ref: str | None = None
@@ -65,20 +65,20 @@ class GitOperation(CamelShape, frozen=True):
 
     commit: Commit | None = None
     push: Push | None = None
-    branch: Branch | None = None
+    branch: GitBranch | None = None
     pr: PullRequest | None = None
 
 
 class BashResult(CamelShape, frozen=True):
-    """A command ended or went to the background. One that failed is a `TextResult` instead."""
+    """A command ended or was moved to the background. One that failed is a `TextResult` instead."""
 
     stdout: str = ""
     stderr: str = ""
     interrupted: bool = False
     is_image: bool = False
-    """`stdout` is a picture in base64."""
+    """`stdout` is an image in base64."""
     return_code_interpretation: str | None = None
-    """What a non-zero code means for this command, as "No matches found" for grep."""
+    """The meaning of a non-zero exit code of this command: "No matches found" for grep."""
     no_output_expected: bool | None = None
     background_task_id: str | None = None
     backgrounded_by_user: bool | None = None
@@ -101,14 +101,14 @@ class BashResult(CamelShape, frozen=True):
 
 
 class BashOutputInput(Shape, frozen=True):
-    """Look at a background command; TaskOutput since."""
+    """Read the output of a background command; TaskOutput does it since."""
 
     bash_id: str = ""
     filter: str | None = None
 
 
 class BashOutputResult(CamelShape, frozen=True):
-    """What a background command has said since it was last looked at."""
+    """The output of a background command since it was last read."""
 
     shell_id: str = ""
     command: str | None = None
@@ -122,7 +122,7 @@ class BashOutputResult(CamelShape, frozen=True):
 
 
 class KillShellInput(Shape, frozen=True):
-    """Stop a background command; KillBash before, TaskStop since."""
+    """Stop a background command; the tool was KillBash before, and is TaskStop since."""
 
     shell_id: str = ""
 
@@ -136,7 +136,7 @@ class KillShellResult(Shape, frozen=True):
 
 
 class TaskOutputInput(Shape, frozen=True):
-    """Look at a background command or agent; for agents it was AgentOutputTool before."""
+    """Read the output of a background command or agent; for agents the tool was AgentOutputTool before."""
 
     task_id: str = ""
     block: bool | None = None
@@ -145,7 +145,7 @@ class TaskOutputInput(Shape, frozen=True):
     wait_up_to: int | float | None = None
 
 
-class BackgroundTask(Shape, frozen=True):
+class BackgroundTaskState(Shape, frozen=True):
     """A command (`local_bash`) or an agent (`local_agent`) in the background."""
 
     task_id: str = ""
@@ -160,11 +160,11 @@ class BackgroundTask(Shape, frozen=True):
 
 
 class TaskOutputResult(Shape, frozen=True):
-    """How a background task stands."""
+    """The state of a background task."""
 
     retrieval_status: str | None = None
     """`success`, or `timeout` while it still runs."""
-    task: BackgroundTask | None = None
+    task: BackgroundTaskState | None = None
 
 
 class TaskStopInput(Shape, frozen=True):
@@ -184,14 +184,14 @@ class TaskStopResult(Shape, frozen=True):
 
 
 class WebSocket(Shape, frozen=True):
-    """Where Monitor listens when it has no command (2.1.325)."""
+    """The socket that Monitor reads when it has no command (2.1.325)."""
 
     url: str = ""
     protocols: tuple[str, ...] | None = None
 
 
 class MonitorInput(Shape, frozen=True):
-    """Watch a command or a socket and report what it says."""
+    """Watch the output of a command or a socket."""
 
     description: str = ""
     command: str | None = None
@@ -201,7 +201,7 @@ class MonitorInput(Shape, frozen=True):
 
 
 class MonitorResult(CamelShape, frozen=True):
-    """Something is being watched."""
+    """A monitor was started."""
 
     task_id: str = ""
     timeout_ms: int | float | None = None

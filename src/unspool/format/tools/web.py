@@ -1,4 +1,4 @@
-"""Elsewhere: inputs and results of the tools that reach the web, MCP servers, artifacts, worktrees."""
+"""Inputs and results of the tools for the web, MCP resources, artifacts and worktrees."""
 
 from typing import Any, TypeAlias
 
@@ -37,45 +37,45 @@ class WebSearchInput(Shape, frozen=True):
     blocked_domains: tuple[str, ...] | None = None
 
 
-class Hit(Shape, frozen=True):
-    """A page that was found."""
+class WebSearchHit(Shape, frozen=True):
+    """A page in the results of a web search."""
 
     title: str = ""
     url: str = ""
     snippet: str | None = None
 
 
-class Hits(Shape, frozen=True):
-    """What one search found."""
+class WebSearchHits(Shape, frozen=True):
+    """The results of one web search."""
 
     tool_use_id: str | None = None
-    content: tuple[Hit, ...] = ()
+    content: tuple[WebSearchHit, ...] = ()
 
 
 class WebSearchResult(CamelShape, frozen=True):
-    """The web was searched: what was found, and what the model said of it, in turn."""
+    """The results of web searches and the model's comments on them, alternating."""
 
     query: str = ""
-    results: tuple[Hits | str, ...] = ()
+    results: tuple[WebSearchHits | str, ...] = ()
     duration_seconds: int | float | None = None
     search_count: int | None = None
 
 
 class ListMcpResourcesToolInput(Shape, frozen=True):
-    """List what MCP servers have to read; the result is a list."""
+    """List the resources of MCP servers; the result is a list."""
 
     server: str | None = None
 
 
 class ReadMcpResourceToolInput(Shape, frozen=True):
-    """Read something that an MCP server has."""
+    """Read a resource of an MCP server."""
 
     server: str = ""
     uri: str = ""
 
 
 class ResourceContent(CamelShape, frozen=True):
-    """Something that an MCP server has: a text, or the file its bytes were saved to."""
+    """A resource of an MCP server: a text, or the file its bytes were saved to."""
 
     uri: str = ""
     mime_type: str | None = None
@@ -84,14 +84,14 @@ class ResourceContent(CamelShape, frozen=True):
 
 
 class ReadMcpResourceToolResult(CamelShape, frozen=True):
-    """Something was read from an MCP server."""
+    """A resource of an MCP server was read."""
 
     contents: tuple[ResourceContent, ...] = ()
     error: str | None = None
 
 
 class ArtifactInput(Shape, frozen=True):
-    """Publish a page, or look after published ones; without an action it is published."""
+    """Publish a page or manage published ones; without an action it is published."""
 
     action: str | None = None
     file_path: str | None = None
@@ -134,14 +134,14 @@ class ArtifactResult(CamelShape, frozen=True):
 
 
 class EnterWorktreeInput(Shape, frozen=True):
-    """Go on in a worktree of its own."""
+    """Continue in a separate git worktree."""
 
     name: str | None = None
     path: str | None = None
 
 
 class EnterWorktreeResult(CamelShape, frozen=True):
-    """The session is in a worktree."""
+    """The session entered a git worktree."""
 
     message: str = ""
     worktree_path: str | None = None
@@ -149,14 +149,14 @@ class EnterWorktreeResult(CamelShape, frozen=True):
 
 
 class ExitWorktreeInput(Shape, frozen=True):
-    """Leave the worktree, and keep or remove it."""
+    """Leave the git worktree, and keep or remove it."""
 
     action: str | None = None
     discard_changes: bool | None = None
 
 
 class ExitWorktreeResult(CamelShape, frozen=True):
-    """The session is back where it was."""
+    """The session left the git worktree."""
 
     message: str = ""
     action: str | None = None

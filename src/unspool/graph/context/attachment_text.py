@@ -1,28 +1,27 @@
-"""Attachments in words: what the model is told of them.
+"""Renders attachments as the reminder texts that the model is sent.
 
-From 2.1.325 on the line itself says (`rendered`); for older ones the program words them anew, as here.
+From 2.1.325 on the line itself has the texts (`rendered`); for older lines Claude Code 2.1.325 words them anew when it
+resumes. The wordings here are copies of its own, compared with its requests: do not correct them.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+from unspool.format import Attachment, Text, as_blocks, encode_json
 from unspool.format import attachments as kinds
-from unspool.format.blocks import Text, as_blocks
-from unspool.format.json_edit import encode
-from unspool.format.records import Attachment
-from unspool.graph.turns import text_of
+from unspool.graph.turns import join_text
 
 
-def words(record: Attachment) -> list[str]:
-    """Return what the model is told of an attachment, each text as a reminder; nothing for most kinds."""
+def attachment_texts(record: Attachment) -> list[str]:
+    """Return the reminders that an attachment becomes; none for most kinds."""
     if record.rendered:
-        return [text for item in record.rendered for text in _texts(item)]
-    return [_reminder(text) for text in _worded(record.attachment) if text]
+        return [text for item in record.rendered for text in _rendered_texts(item)]
+    return [_reminder(text) for text in _render(record.attachment) if text]
 
 
-def is_system(record: Attachment) -> bool:
-    """Tell whether a model that takes system messages gets this one as such."""
+def is_system_reminder(record: Attachment) -> bool:
+    """Tell whether a model that takes system messages is sent this attachment as one."""
     data = record.attachment
     if isinstance(data, kinds.QueuedCommand) and any(not isinstance(block, Text) for block in as_blocks(data.prompt)):
         return False  # a system message holds no pictures
@@ -31,7 +30,7 @@ def is_system(record: Attachment) -> bool:
     return not isinstance(record.attachment, kinds.SessionContext | kinds.RemoteSessionChange)
 
 
-UNTOLD = {
+NOT_RENDERED = {
     "plan_mode": "a page of instructions that the program words by version and settings",
     "auto_mode": "the same",
     "invoked_skills": "the same, around the skills' texts",
@@ -42,15 +41,15 @@ UNTOLD = {
     "environment": "before it was written down (`rendered`) it was part of the system prompt",
     "model": "the same",
 }
-"""Kinds that are worded by the program from what no line holds; without `rendered` they are left out."""
+"""Kinds whose text depends on what no line holds, and why; without `rendered` they are left out."""
 
 
-def bare(text: str) -> str:
+def without_reminder_tags(text: str) -> str:
     """Return a reminder without its tags."""
     return text.removeprefix("<system-reminder>\n").removesuffix("\n</system-reminder>")
 
 
-def _texts(item: Any) -> list[str]:
+def _rendered_texts(item: Any) -> list[str]:
     content = item.get("content") if isinstance(item, dict) else None
     if isinstance(content, str):
         return [content]
@@ -62,12 +61,12 @@ def _reminder(text: str) -> str:
     return f"<system-reminder>\n{text}\n</system-reminder>"
 
 
-def notification(text: str) -> str:
-    """Return news of a background task as the model is told of it."""
-    return _reminder(f"{_NOBODY_TYPED}\n\n{text}")
+def notification_text(text: str) -> str:
+    """Return the notification of a background task as the model is sent it."""
+    return _reminder(f"{_NOT_USER_INPUT}\n\n{text}")
 
 
-_NOBODY_TYPED = (
+_NOT_USER_INPUT = (
     "[SYSTEM NOTIFICATION - NOT USER INPUT]\n"
     "This is an automated background-task event, NOT a message from the user.\n"
     "Do NOT interpret this as user acknowledgement, confirmation, or response to any pending question.\n"
@@ -82,42 +81,42 @@ _TYPED_MEANWHILE = (
 _AMBIENT = "This is ambient context — do not narrate it to the user unless they ask or it is directly relevant to their request."
 
 
-def _worded(data: kinds.AnyAttachment | None) -> list[str]:
-    """Return the words for kinds whose wording follows from what they carry; `UNTOLD` names the others."""
+def _render(data: kinds.AnyAttachment | None) -> list[str]:
+    """Return the texts of kinds whose text follows from their fields; `NOT_RENDERED` lists the others."""
     match data:
-        case kinds.Hook():
-            return _hook(data)
+        case kinds.HookAttachment():
+            return _render_hook(data)
         case (
-            kinds.File()
+            kinds.FileMention()
             | kinds.Directory()
             | kinds.CompactFileReference()
             | kinds.EditedTextFile()
             | kinds.NestedMemory()
         ):
-            return _file(data)
+            return _render_file(data)
         case kinds.QueuedCommand(prompt=prompt, command_mode="task-notification"):
-            return [f"{_NOBODY_TYPED}\n\n{text_of(as_blocks(prompt))}"]
+            return [f"{_NOT_USER_INPUT}\n\n{join_text(as_blocks(prompt))}"]
         case kinds.QueuedCommand(prompt=prompt):
-            typed = text_of(as_blocks(prompt))
+            typed = join_text(as_blocks(prompt))
             return [f"The user sent a new message while you were working:\n{typed}\n\n{_TYPED_MEANWHILE}"]
         case kinds.SkillListing(content=content) if content:
             return [f"The following skills are available for use with the Skill tool:\n\n{content}"]
         case kinds.AgentListingDelta():
-            return [_agents(data)]
+            return [_render_agents(data)]
         case kinds.DeferredToolsDelta():
-            return [_deferred_tools(data)]
+            return [_render_deferred_tools(data)]
         case kinds.McpInstructionsDelta():
-            return [_mcp(data)]
+            return [_render_mcp_servers(data)]
         case kinds.Date(date=date) if date:
             return [f"Today's date is {date}."]
         case kinds.DateChange(new_date=date) if date:
             clock = "No need to announce the new date — the user's own clock shows it."
             return [f"The date has changed. Today's date is now {date}. {clock}"]
         case _:
-            return _reminded(data)
+            return _render_reminder(data)
 
 
-def _reminded(data: kinds.AnyAttachment | None) -> list[str]:
+def _render_reminder(data: kinds.AnyAttachment | None) -> list[str]:
     match data:
         case kinds.TotalTokensReminder(text=text) | kinds.SilentTurnReminder(text=text) if text:
             return [text]
@@ -126,7 +125,7 @@ def _reminded(data: kinds.AnyAttachment | None) -> list[str]:
         case kinds.BudgetUsd(used=used, total=total, remaining=left):
             return [f"USD budget: ${used:g}/${total:g}; ${left:g} remaining"] if None not in (used, total, left) else []
         case kinds.TaskStatus():
-            return [_task(data)]
+            return [_render_task(data)]
         case kinds.PlanModeExit(plan_file_path=path, plan_exists=True):
             return [
                 "## Exited Plan Mode\n\nYou have exited plan mode. You can now make edits, run tools, and take actions. "
@@ -136,13 +135,13 @@ def _reminded(data: kinds.AnyAttachment | None) -> list[str]:
             return []
 
 
-def _hook(data: kinds.Hook) -> list[str]:
+def _render_hook(data: kinds.HookAttachment) -> list[str]:
     match data:
         case kinds.HookSuccess(hook_event="SessionStart" | "UserPromptSubmit", content=content) if content:
             return [f"{data.hook_name} hook success: {content}"]
         case kinds.HookBlockingError(blocking_error=dict() as error):
-            command, words = error.get("command"), error.get("blockingError")
-            return [f'{data.hook_name} hook blocking error from command: "{command}": {words}']
+            command, reason = error.get("command"), error.get("blockingError")
+            return [f'{data.hook_name} hook blocking error from command: "{command}": {reason}']
         case kinds.HookAdditionalContext(content=content) if content:
             return [f"{data.hook_name} hook additional context: " + "\n".join(map(str, content))]
         case kinds.HookStoppedContinuation(message=message):
@@ -151,21 +150,23 @@ def _hook(data: kinds.Hook) -> list[str]:
             return []
 
 
-def _file(data: kinds.AnyAttachment) -> list[str]:
+def _render_file(data: kinds.AnyAttachment) -> list[str]:
     match data:
-        case kinds.File(filename=name, content={"type": "text", "file": {"content": str(content), **place}}):
-            start = place.get("startLine")
+        case kinds.FileMention(filename=name, content={"type": "text", "file": {"content": str(content), **file}}):
+            start = file.get("startLine")
             start = start if isinstance(start, int) else 1
             lines = "\n".join(f"{start + number}\t{line}" for number, line in enumerate(content.split("\n")))
-            words = _called("Read", {"file_path": name}, lines)
+            texts = _render_tool_call("Read", {"file_path": name}, lines)
             if data.truncated:
-                words.append(
+                texts.append(
                     f"Note: The file {name} was too large and has been truncated to the first 2000 lines. No need to "
                     "mention the truncation. Use Read to read more of the file if you need."
                 )
-            return words
+            return texts
         case kinds.Directory(path=path, content=content):
-            return _called("Bash", {"command": f"ls {path}", "description": f"Lists files in {path}"}, content or "")
+            return _render_tool_call(
+                "Bash", {"command": f"ls {path}", "description": f"Lists files in {path}"}, content or ""
+            )
         case kinds.CompactFileReference(filename=name):
             return [
                 f"Note: {name} was read before the last conversation was summarized, but the contents are too large to "
@@ -184,14 +185,14 @@ def _file(data: kinds.AnyAttachment) -> list[str]:
             return []
 
 
-def _called(tool: str, given: dict[str, Any], result: str) -> list[str]:
+def _render_tool_call(tool: str, input: dict[str, Any], result: str) -> list[str]:
     return [
-        f"Called the {tool} tool with the following input: {encode(given).decode()}",
+        f"Called the {tool} tool with the following input: {encode_json(input).decode()}",
         f"Result of calling the {tool} tool:\n{result}",
     ]
 
 
-def _deferred_tools(delta: kinds.DeferredToolsDelta) -> str:
+def _render_deferred_tools(delta: kinds.DeferredToolsDelta) -> str:
     parts = []
     if delta.added_lines:
         parts.append(
@@ -217,7 +218,7 @@ def _deferred_tools(delta: kinds.DeferredToolsDelta) -> str:
     return "\n\n".join(parts)
 
 
-def _mcp(delta: kinds.McpInstructionsDelta) -> str:
+def _render_mcp_servers(delta: kinds.McpInstructionsDelta) -> str:
     parts = []
     if delta.added_blocks:
         parts.append(
@@ -230,13 +231,13 @@ def _mcp(delta: kinds.McpInstructionsDelta) -> str:
     return "\n\n".join(parts)
 
 
-def _task(task: kinds.TaskStatus) -> str:
-    words = f"Task {task.task_id} (type: {task.task_type}) (status: {task.status}) (description: {task.description})"
+def _render_task(task: kinds.TaskStatus) -> str:
+    text = f"Task {task.task_id} (type: {task.task_type}) (status: {task.status}) (description: {task.description})"
     path = task.output_file_path
-    return f"{words} Read the output file to retrieve the result: {path}" if path else words
+    return f"{text} Read the output file to retrieve the result: {path}" if path else text
 
 
-def _agents(listing: kinds.AgentListingDelta) -> str:
+def _render_agents(listing: kinds.AgentListingDelta) -> str:
     parts = []
     if listing.added_lines:
         new = (

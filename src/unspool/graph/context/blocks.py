@@ -1,6 +1,7 @@
-"""A block as it is sent. What decides its place is read from the record; its JSON is made when asked for.
+"""Represents a block of a message as it is sent to the API, with the line it comes from.
 
-A block of a line keeps every field it has there, also those nobody has described: it is taken from the line's bytes.
+What decides the order of blocks is read from the record; the JSON of a block is decoded only when it is needed. It is
+taken from the bytes of the line, so that it keeps every field, also unknown ones.
 """
 
 from __future__ import annotations
@@ -9,56 +10,53 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from unspool.format.blocks import AnyBlock, Other, Text, ToolResult, ToolUse
-from unspool.format.entry import Entry
-from unspool.format.records import Assistant, User
-from unspool.format.repair_text import mend
+from unspool.format import AnyBlock, Assistant, Entry, Other, Text, ToolResult, ToolUse, User, repair_text
 
 Json: TypeAlias = dict[str, Any]
 
 
 class ContextBlock(msgspec.Struct, frozen=True, gc=False):
-    """A block, and the line it came from; None for what only the program adds."""
+    """A block and the line it came from; no line for what Claude Code adds when it resumes."""
 
     kind: str
     entry: Entry | None = None
     id: str | None = None
-    """Of a call, or the call that a result answers."""
+    """The id of a tool call; of a result, that of its call."""
     text: str | None = None
-    """Of a text block, as it is sent."""
+    """The text of a text block, as it is sent."""
     index: int = 0
-    """Which block of its line it is."""
+    """The index of the block in its line."""
     made: Json | None = None
-    """The block itself, where it is not as on the line."""
+    """The JSON of the block, if it differs from that on the line."""
 
     @property
     def value(self) -> Json:
-        """The block as the API takes it."""
+        """The JSON of the block, as the API takes it."""
         if self.made is not None:
             return self.made
         if self.entry is None:
             return {"type": "text", "text": self.text or ""}
-        block = _on_line(self.entry, self.index)
+        block = _decode_block(self.entry, self.index)
         if self.kind == "text" and block.get("text") != self.text:
             return {**block, "type": "text", "text": self.text or ""}
         if self.kind == "tool_use" and block.get("name") == "Task":
-            return {**block, "name": "Agent"}  # its name since 2.1.63
+            return {**block, "name": "Agent"}  # renamed in 2.1.63; Claude Code sends the new name for old calls too
         return block
 
 
-def words(text: str, entry: Entry | None = None) -> ContextBlock:
-    """Return a text that stands on no line as it is."""
+def text_block(text: str, entry: Entry | None = None) -> ContextBlock:
+    """Return a text block that is not on a line in this form."""
     return ContextBlock("text", entry, text=text, made={"type": "text", "text": text})
 
 
 def with_text(block: ContextBlock, text: str) -> ContextBlock:
-    """Return a text block that says something else."""
+    """Return a text block with another text."""
     made = None if block.made is None else {**block.made, "text": text}
     return msgspec.structs.replace(block, text=text, made=made)
 
 
-def as_json(block: msgspec.Struct) -> Json:
-    """Return a block that stands on no line of its own, without what it does not have."""
+def block_to_json(block: msgspec.Struct) -> Json:
+    """Return the JSON of a block without the fields that are not set."""
     whole = msgspec.to_builtins(block)
     assert isinstance(whole, dict)
     return {
@@ -68,19 +66,20 @@ def as_json(block: msgspec.Struct) -> Json:
     }
 
 
-def of_line(entry: Entry) -> list[ContextBlock]:
-    """Return the blocks of a message's line that say something."""
+def entry_blocks(entry: Entry) -> list[ContextBlock]:
+    """Return the blocks of a line that are sent: blank texts are not."""
     record = entry.record
     if not isinstance(record, User | Assistant):
         return []
     if isinstance(record.message.content, str):
         content = record.message.content
-        return [words(content, entry)] if content.strip() else []
-    found = (_of_block(block, entry, index) for index, block in enumerate(record.message.content))
-    return [block for block in found if block is not None]
+        return [text_block(content, entry)] if content.strip() else []
+    blocks = (_convert_block(block, entry, index) for index, block in enumerate(record.message.content))
+    return [block for block in blocks if block is not None]
 
 
-def _of_block(block: AnyBlock, entry: Entry, index: int) -> ContextBlock | None:
+def _convert_block(block: AnyBlock, entry: Entry, index: int) -> ContextBlock | None:
+    # The two most frequent types first: `match` tries its cases one after the other.
     if isinstance(block, ToolUse):
         return ContextBlock("tool_use", entry, block.id, index=index)
     if isinstance(block, ToolResult):
@@ -99,7 +98,7 @@ class _Message(msgspec.Struct):
 
 
 class _Line(msgspec.Struct):
-    """Of a line, only what is sent."""
+    """The part of a line that is sent."""
 
     message: _Message = msgspec.field(default_factory=_Message)
 
@@ -107,11 +106,11 @@ class _Line(msgspec.Struct):
 _decode = msgspec.json.Decoder(_Line).decode
 
 
-def _on_line(entry: Entry, index: int) -> Json:
+def _decode_block(entry: Entry, index: int) -> Json:
     try:
         content = _decode(entry.raw).message.content
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        content = _decode(mend(entry.line.strip(b"\0\xef\xbb\xbf \t\r\n"))[0]).message.content
+    except (msgspec.DecodeError, UnicodeDecodeError):  # lone surrogates and the like: the line was read after a repair
+        content = _decode(repair_text(entry.line.strip(b"\0\xef\xbb\xbf \t\r\n"))[0]).message.content
     block = content[index] if isinstance(content, list) else content
     assert isinstance(block, dict)
     return block

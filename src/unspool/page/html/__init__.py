@@ -1,1 +1,22 @@
-"""html."""
+"""The HTML of the session page: rendering of a view, the standalone file, and charts as SVG."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from unspool._lazy import lazy_door
+
+# fmt: off
+if TYPE_CHECKING:
+    from unspool.page.html import charts
+    from unspool.page.html.charts import StackedChart
+    from unspool.page.html.render import Renderer, preload_templates, session_links
+    from unspool.page.html.standalone import render_standalone
+
+__all__ = ["Renderer", "StackedChart", "charts", "preload_templates", "render_standalone", "session_links"]
+
+__getattr__ = lazy_door(__name__, {
+    "charts": "StackedChart",
+    "render": "Renderer preload_templates session_links",
+    "standalone": "render_standalone",
+})

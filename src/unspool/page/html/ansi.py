@@ -1,21 +1,21 @@
-"""Colours of a terminal as classes: text with escape sequences in, safe HTML out.
+"""Renders terminal output with escape sequences as safe HTML with classes for colours.
 
 Rules
-  1. Only colours and weights (SGR) are understood; every other sequence goes, every other control character is shown
-     as a picture of itself (`display.clean`). No escape character comes out.
+  1. Only colours and weights (SGR) are understood; every other sequence is removed, every other control character is
+     shown as its symbol (`display/safe.py`). No escape character comes out.
   2. 256 and true colours become the nearest of sixteen: a page has one palette, for light and for dark.
-  3. What is opened is closed: each run of one style is one `<span>`, and none is empty.
+  3. Each run of one style is one `<span>`, and none is empty.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from markupsafe import Markup, escape
 
-from unspool.display.safe import clean
+from unspool.display import clean
 
 _SGR = re.compile(r"\x1b\[([0-9;:]{0,120})m")
 _OVERWRITTEN = re.compile(r"[^\n]*\r(?!\n)")
@@ -25,10 +25,20 @@ _PALETTE = (
     (41, 184, 219), (255, 255, 255),
 )  # fmt: skip
 _LEVELS = (0, 95, 135, 175, 215, 255)
+_CHANGES: dict[int, dict[str, Any]] = {
+    **{code: {name: True} for code, name in ((1, "bold"), (2, "dim"), (3, "italic"), (4, "under"), (7, "reverse"))},
+    **{code: {name: False} for code, name in ((23, "italic"), (24, "under"), (27, "reverse"))},
+    **{first + number: {"front": base + number} for first, base in ((30, 0), (90, 8)) for number in range(8)},
+    **{first + number: {"back": base + number} for first, base in ((40, 0), (100, 8)) for number in range(8)},
+    22: {"bold": False, "dim": False},
+    39: {"front": None},
+    49: {"back": None},
+}
+"""What an SGR code changes in a style."""
 
 
-class Style(NamedTuple):
-    """How text looks; colours by their number among sixteen."""
+class AnsiStyle(NamedTuple):
+    """The style of a run of text; colours by their number among sixteen."""
 
     front: int | None = None
     back: int | None = None
@@ -40,7 +50,7 @@ class Style(NamedTuple):
 
     @property
     def classes(self) -> str:
-        """The names of its classes."""
+        """The names of its CSS classes."""
         front, back = (self.back, self.front) if self.reverse else (self.front, self.back)
         named = {
             "bold": self.bold,
@@ -49,81 +59,51 @@ class Style(NamedTuple):
             "under": self.under,
             "reverse": self.reverse and front is None and back is None,
         }
-        found = [name for name, on in named.items() if on]
-        found += [f"f{front}"] if front is not None else []
-        found += [f"g{back}"] if back is not None else []
-        return " ".join(found)
+        classes = [name for name, on in named.items() if on]
+        classes += [f"f{front}"] if front is not None else []
+        classes += [f"g{back}"] if back is not None else []
+        return " ".join(classes)
 
 
-def colours(text: str) -> Markup:
-    """Return text with its colours as classes."""
+def render_ansi(text: str) -> Markup:
+    """Return text with spans for its colours."""
     return Markup("").join(_spans(text))
 
 
 def _spans(text: str) -> Iterator[Markup]:
-    style, at = Style(), 0
-    text = _OVERWRITTEN.sub("", text)
+    style, at = AnsiStyle(), 0
+    text = _OVERWRITTEN.sub("", text)  # progress bars rewrite their line: only the last state is shown
     for match in _SGR.finditer(text):
         yield _span(text[at : match.start()], style)
-        style, at = _changed(style, match[1]), match.end()
+        style, at = _apply_codes(style, match[1]), match.end()
     yield _span(text[at:], style)
 
 
-def _span(text: str, style: Style) -> Markup:
+def _span(text: str, style: AnsiStyle) -> Markup:
     shown = escape(clean(text))
     classes = style.classes
     return Markup('<span class="{}">{}</span>').format(classes, shown) if classes and shown else shown
 
 
-def _changed(style: Style, codes: str) -> Style:
+def _apply_codes(style: AnsiStyle, codes: str) -> AnsiStyle:
     numbers = [int(part) if part else 0 for part in re.split("[;:]", codes)][:40]
     while numbers:
         code = numbers.pop(0)
         if code == 0:
-            style = Style()
-        elif code in _FLAGS:
-            style = _flagged(style, code)
-        elif code in (38, 39):
-            style = style._replace(front=_extended(numbers) if code == 38 else None)
-        elif code in (48, 49):
-            style = style._replace(back=_extended(numbers) if code == 48 else None)
+            style = AnsiStyle()
+        elif code in (38, 48):
+            colour = _take_colour(numbers)
+            style = style._replace(front=colour) if code == 38 else style._replace(back=colour)
         else:
-            style = _coloured(style, code)
+            style = style._replace(**_CHANGES.get(code, {}))
     return style
 
 
-_FLAGS = frozenset({1, 2, 3, 4, 7, 22, 23, 24, 27})
-
-
-def _flagged(style: Style, code: int) -> Style:
-    on = code < 20
-    match code % 20:
-        case 1:
-            return style._replace(bold=True)
-        case 2:
-            return style._replace(dim=True) if on else style._replace(bold=False, dim=False)
-        case 3:
-            return style._replace(italic=on)
-        case 4:
-            return style._replace(under=on)
-        case _:
-            return style._replace(reverse=on)
-
-
-def _coloured(style: Style, code: int) -> Style:
-    for front, back, base in ((30, 40, 0), (90, 100, 8)):
-        if front <= code < front + 8:
-            return style._replace(front=base + code - front)
-        if back <= code < back + 8:
-            return style._replace(back=base + code - back)
-    return style
-
-
-def _extended(numbers: list[int]) -> int | None:
+def _take_colour(numbers: list[int]) -> int | None:
     """Take a colour of 256, or of red, green and blue, from the codes."""
     kind = numbers.pop(0) if numbers else None
     if kind == 5 and numbers:
-        return _of_256(numbers.pop(0))
+        return _nearest_to_256(numbers.pop(0))
     if kind == 2 and len(numbers) >= 3:
         red, green, blue = numbers[:3]
         del numbers[:3]
@@ -131,7 +111,7 @@ def _extended(numbers: list[int]) -> int | None:
     return None
 
 
-def _of_256(number: int) -> int | None:
+def _nearest_to_256(number: int) -> int | None:
     if number < 16:
         return number
     if number < 232:

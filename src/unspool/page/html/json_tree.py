@@ -1,7 +1,8 @@
-"""Any JSON value for a page: as branches that open and leaves in words.
+"""Prepares any JSON value for a page as a tree: levels of nodes that open, and values in words.
 
 Rules
-  1. A page gets so many branches and no more (`MOST`), and none deeper than `DEEP`; the raw record has the rest.
+  1. A page shows at most `MAX_ITEMS` items of an object or list, and none deeper than `MAX_DEPTH`: the raw record has
+     the rest.
   2. Bytes in base64 are named, not shown.
 """
 
@@ -10,44 +11,46 @@ from __future__ import annotations
 import re
 from typing import Any, NamedTuple
 
-from unspool.display.safe import clean
-from unspool.display.units import size
-from unspool.page.rows import INLINE
+from unspool.display import clean, size
+from unspool.page.rows import MAX_INLINE_CHARACTERS
 
-MOST = 200
-"""Of the items of one object or list."""
-DEEP = 12
+MAX_ITEMS = 200
+MAX_DEPTH = 12
 _ENCODED = re.compile(r"[A-Za-z0-9+/=\s]{512,}\Z")
 
 
-class Twig(NamedTuple):
-    """A name and what stands under it."""
+class TreeNode(NamedTuple):
+    """An item of an object or list."""
 
     name: str
     value: Any
     is_open: bool
-    """Whether it can be opened: an object or a list with something in it."""
+    """Whether it can be opened: an object or a list that is not empty."""
     words: str
 
 
-class Branches(NamedTuple):
-    """What stands under an object or a list."""
+class TreeLevel(NamedTuple):
+    """The items of an object or a list."""
 
-    twigs: list[Twig]
+    nodes: list[TreeNode]
     more: int
+    """How many are left out."""
 
 
-def branches_of(value: Any, depth: int = 0) -> Branches:
-    """Return what stands under a value."""
+def tree_level(value: Any, depth: int = 0) -> TreeLevel:
+    """Return the items of a value."""
     pairs = list(value.items()) if isinstance(value, dict) else list(enumerate(value)) if _is_list(value) else []
-    if depth >= DEEP:
-        return Branches([], len(pairs))
-    twigs = [Twig(str(name)[:200], one, _is_open(one), leaf(one)) for name, one in pairs[:MOST]]
-    return Branches(twigs, max(0, len(pairs) - MOST))
+    if depth >= MAX_DEPTH:
+        return TreeLevel([], len(pairs))
+    nodes = [
+        TreeNode(str(name)[:200], item, bool(item) and (isinstance(item, dict) or _is_list(item)), describe_value(item))
+        for name, item in pairs[:MAX_ITEMS]
+    ]
+    return TreeLevel(nodes, max(0, len(pairs) - MAX_ITEMS))
 
 
-def leaf(value: Any) -> str:
-    """Return a value in words: a text as it is, an object by what it holds."""
+def describe_value(value: Any) -> str:
+    """Return a value in words: a text as it is, an object by its first keys."""
     if isinstance(value, dict):
         return "{" + ", ".join(map(str, list(value)[:4])) + (", …" if len(value) > 4 else "") + "}"
     if _is_list(value):
@@ -56,12 +59,12 @@ def leaf(value: Any) -> str:
         if len(value) > 512 and _ENCODED.match(value[:4096]):
             return f"[base64, {size(len(value) * 3 // 4)}]"
         text = clean(value)
-        return text if len(text) <= INLINE else f"{text[:INLINE]} … ({len(text):,} characters)"
+        return (
+            text
+            if len(text) <= MAX_INLINE_CHARACTERS
+            else f"{text[:MAX_INLINE_CHARACTERS]} … ({len(text):,} characters)"
+        )
     return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _is_open(value: Any) -> bool:
-    return bool(value) and (isinstance(value, dict) or _is_list(value))
 
 
 def _is_list(value: Any) -> bool:

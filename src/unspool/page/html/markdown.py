@@ -1,9 +1,9 @@
-"""Markdown from a transcript: text in, safe HTML out.
+"""Renders Markdown from a transcript as safe HTML.
 
 Rules
-  1. HTML in it is text. A picture is never fetched: it is named, with its address as text.
+  1. HTML in it is text. An image is never fetched: it is named, with its address as text.
   2. A link leads to `http`, `https` or `mailto`, opens a page of its own and tells it nothing of this one.
-  3. What comes out passes a second wall (nh3), which knows nothing of the first.
+  3. The result passes a second sanitizer (nh3) that does not depend on the first.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup, escape
 
-from unspool.display.safe import clean
-from unspool.page.html.highlight import lines_of
+from unspool.display import clean
+from unspool.page.html.highlight import highlight_lines
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
@@ -27,20 +27,19 @@ _TAGS = frozenset(
      "li", "table", "thead", "tbody", "tr", "th", "td", "a", "span"}
 )  # fmt: skip
 _ATTRIBUTES = {"a": {"href", "title"}, "span": {"class"}, "code": {"class"}, "pre": {"class"}, "ol": {"start"}}
-_NESTING = 40
-_BRACKETS = 4_000
-"""With more of them a text takes seconds to read, and nobody wrote it to be read."""
+_MAX_NESTING = 40
+_MAX_BRACKETS = 4_000
+"""With more of them a text takes seconds to parse, and nobody wrote it to be read."""
 
 
-def marked(text: str) -> Markup:
+def render_markdown(text: str) -> Markup:
     """Return Markdown as HTML."""
     import nh3
 
-    if text.count("[") + text.count("*") > _BRACKETS:
+    if text.count("[") + text.count("*") > _MAX_BRACKETS:
         return Markup('<pre class="plain">{}</pre>').format(clean(text))
-    made: str = _reader().render(clean(text))
     safe = nh3.clean(
-        made,
+        _parser().render(clean(text)),
         tags=set(_TAGS),
         attributes={tag: set(names) for tag, names in _ATTRIBUTES.items()},
         url_schemes=set(_SCHEMES),
@@ -48,35 +47,38 @@ def marked(text: str) -> Markup:
         set_tag_attribute_values={"a": {"target": "_blank"}},
         strip_comments=True,
     )
-    return Markup(safe)  # nh3 has seen it
+    return Markup(safe)  # nh3 has sanitized it
 
 
 @cache
-def _reader() -> MarkdownIt:
+def _parser() -> MarkdownIt:
     from markdown_it import MarkdownIt
 
-    reader = MarkdownIt("js-default", {"html": False, "linkify": False, "maxNesting": _NESTING})
-    reader.validateLink = is_safe  # type: ignore[method-assign]
-    reader.add_render_rule("image", _image)
-    reader.add_render_rule("fence", _fence)
-    reader.add_render_rule("code_block", _fence)
-    return reader
+    parser = MarkdownIt("js-default", {"html": False, "linkify": False, "maxNesting": _MAX_NESTING})
+    # The default lets any scheme pass that it does not know to be harmful.
+    parser.validateLink = is_safe_link  # type: ignore[method-assign]
+    parser.add_render_rule("image", _image)
+    parser.add_render_rule("fence", _fence)
+    parser.add_render_rule("code_block", _fence)
+    return parser
 
 
-def is_safe(url: str) -> bool:
-    """Tell whether a link may be followed."""
+def is_safe_link(url: str) -> bool:
+    """Tell whether a link has a scheme that may be followed."""
     scheme, colon, rest = url.strip().partition(":")
     return bool(colon and rest) and scheme.lower() in _SCHEMES
 
 
-def _image(_: Any, tokens: Sequence[Token], place: int, *__: Any) -> str:
-    token = tokens[place]
+def _image(_: Any, tokens: Sequence[Token], number: int, *__: Any) -> str:
+    token = tokens[number]
     name, address = token.content, str(token.attrs.get("src", ""))
     return str(Markup('<span class="picture">[image{}{}]</span>').format(f": {name}" if name else "", f" {address}"))
 
 
-def _fence(_: Any, tokens: Sequence[Token], place: int, *__: Any) -> str:
-    token = tokens[place]
+def _fence(_: Any, tokens: Sequence[Token], number: int, *__: Any) -> str:
+    token = tokens[number]
     language = token.info.split()[0] if token.info.split() else ""
-    lines = lines_of(token.content, language=language) if language else [escape(token.content.removesuffix("\n"))]
+    lines = (
+        highlight_lines(token.content, language=language) if language else [escape(token.content.removesuffix("\n"))]
+    )
     return str(Markup("<pre><code>{}</code></pre>").format(Markup("\n").join(lines)))

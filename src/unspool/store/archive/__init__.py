@@ -1,1 +1,21 @@
-"""archive."""
+"""The archive: the raw bytes of files, compressed, kept after the files have gone."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from unspool._lazy import lazy_door
+
+# fmt: off
+if TYPE_CHECKING:
+    from unspool.store.archive.archive import Archive, ArchivedFile, compress, decompress_at_most, frame_errors
+    from unspool.store.archive.reader import ArchiveReader, find_session_files
+
+__all__ = [
+    "Archive", "ArchiveReader", "ArchivedFile", "compress", "decompress_at_most", "find_session_files", "frame_errors",
+]
+
+__getattr__ = lazy_door(__name__, {
+    "archive": "Archive ArchivedFile compress decompress_at_most frame_errors",
+    "reader": "ArchiveReader find_session_files",
+})

@@ -1,28 +1,143 @@
-"""The archive: raw bytes of files kept after the files have gone. Frames in, bytes out, exactly as they were.
+"""Keeps the raw bytes of files, compressed, after the files have gone; gives them back exactly as they were.
 
 Rules
   1. Bytes are archived before the store says that they were read: a process killed in between archives them again, in
      the same place.
-  2. Small frames at the end of a file are made one as more comes, so that a line a time does not cost a frame each;
-     each byte is compressed anew a few times at most.
-  3. What the archive has of a file is read in whole, or an error says what is missing.
-  4. Frames follow each other without gap or overlap. What does not go on where the archive ends is not taken; the file
-     is to be given whole then.
+  2. A file is kept as frames of zstd. They follow each other without gap or overlap; each ends at the end of a line, so
+     that reading can go on where one begins. Only a line longer than `MAX_HELD_BYTES` is cut. What is after the last
+     whole line is a frame of its own.
+  3. Small frames at the end of a file are joined as more comes, so that a line a time does not cost a frame each; each
+     byte is compressed anew a few times at most.
+  4. Frames that do not begin where the archive of a file ends are refused; the caller then archives the file whole.
+  5. What the archive has of a file is read in whole, or an error says what is missing.
 """
 
 from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
-from typing import NamedTuple
+from functools import cache
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
 
 from unspool.errors import NotFound, Unreadable, UnspoolError
-from unspool.files.open import open_regular
-from unspool.read.chunks import read_at
-from unspool.store.archive.frames import FRAME, Frame, compress, damage, decompress
+from unspool.files import open_regular
+from unspool.read import read_at
+
+if TYPE_CHECKING:
+    from backports.zstd import ZstdCompressor
+
+FRAME_BYTES = 1024 * 1024
+"""Bytes of lines in a frame: more compress better, fewer are read faster."""
+
+MAX_HELD_BYTES = 2 * FRAME_BYTES
+"""Bytes of an unfinished line that are held before it is cut."""
+_LEVEL = 2
+"""Of compression: a fifth faster than 3, for a twenty-fifth more bytes."""
 
 
-class Archived(NamedTuple):
+class ArchiveFrame(msgspec.Struct, frozen=True, array_like=True):
+    """A part of a file, compressed: where it begins and how long it was."""
+
+    start: int
+    length: int
+    data: bytes
+
+
+class FrameBuilder:
+    """Cuts the pieces of a file, as they are read, into frames."""
+
+    def __init__(self, start: int) -> None:
+        self._start = start
+        self._held = bytearray()
+        self._frames: list[ArchiveFrame] = []
+        self.weight = 0
+        """Bytes of the frames that were not taken yet."""
+
+    def feed(self, data: bytes, line: int) -> None:
+        """Take the next piece; `line` is where the unfinished line begins."""
+        self._held += data
+        if line - self._start >= FRAME_BYTES:
+            self._cut(line - self._start)
+        if len(self._held) > MAX_HELD_BYTES:
+            self._cut(max(line - self._start, 0))
+            self._cut(len(self._held))
+
+    def take(self, offset: int, *, is_last: bool) -> list[ArchiveFrame]:
+        """Return the frames up to an offset at which a line ends; at the end of the file also the rest."""
+        self._cut(max(offset - self._start, 0))
+        if is_last:
+            self._cut(len(self._held))
+        frames, self._frames, self.weight = self._frames, [], 0
+        return frames
+
+    def _cut(self, length: int) -> None:
+        if length:
+            with memoryview(self._held) as held:  # copied once; a slice of it would be copied twice
+                data = held[:length].tobytes()
+            del self._held[:length]
+            frame = ArchiveFrame(self._start, length, compress(data))
+            self._start += length
+            self._frames.append(frame)
+            self.weight += len(frame.data)
+
+
+def split_into_frames(data: bytes) -> list[ArchiveFrame]:
+    """Return a whole file as frames."""
+    return [
+        ArchiveFrame(start, len(piece), compress(piece))
+        for start in range(0, len(data), FRAME_BYTES)
+        if (piece := data[start : start + FRAME_BYTES])
+    ]
+
+
+def compress(data: bytes, level: int = _LEVEL) -> bytes:
+    """Return a frame with a checksum."""
+    compressor = _compressor(level)
+    return compressor.compress(data, compressor.FLUSH_FRAME)
+
+
+def decompress(data: bytes) -> bytes:
+    """Return the content of a frame; one that is damaged raises one of `frame_errors()`."""
+    return bytes(_zstd().decompress(data))
+
+
+def decompress_at_most(data: bytes, limit: int) -> bytes:
+    """Return the content of one frame of unknown origin; `EOFError` if it is larger than the limit, or not whole."""
+    decompressor = _zstd().ZstdDecompressor()
+    content = bytes(decompressor.decompress(data, limit + 1))  # one more than allowed: a bomb is never unpacked
+    if len(content) > limit:
+        raise EOFError(f"more than {limit:,} bytes")
+    if not decompressor.eof or decompressor.unused_data:
+        raise EOFError("not one whole frame")
+    return content
+
+
+def frame_errors() -> tuple[type[Exception], ...]:
+    """Return the exceptions that a damaged frame raises."""
+    return (_zstd().ZstdError, EOFError)
+
+
+@cache
+def _compressor(level: int) -> ZstdCompressor:
+    parameter = _zstd().CompressionParameter
+    options = {parameter.compression_level: level, parameter.checksum_flag: 1}
+    compressor: ZstdCompressor = _zstd().ZstdCompressor(options=options)
+    return compressor
+
+
+@cache
+def _zstd() -> Any:
+    """Load the library when it is needed: most commands never do. From 3.14 on it is a part of Python."""
+    try:
+        return import_module("compression.zstd")
+    except ImportError:
+        return import_module("backports.zstd")
+
+
+class ArchivedFile(NamedTuple):
     """A file of which the archive has something, as `sources` in `archive.sql`."""
 
     id: int
@@ -38,26 +153,26 @@ class Archived(NamedTuple):
     modified: int
 
 
-_COLUMNS = ", ".join(Archived._fields)
+_COLUMNS = ", ".join(ArchivedFile._fields)
 
 
 class Archive:
-    """The frames of many files."""
+    """The archive database: the frames of many files."""
 
     def __init__(self, database: sqlite3.Connection) -> None:
         self.database = database
 
-    def put(self, about: Archived, frames: list[Frame], start: int, end: int, *, is_first: bool) -> bool:
+    def put(self, file: ArchivedFile, frames: list[ArchiveFrame], start: int, end: int, *, is_first: bool) -> bool:
         """Keep what was read of a file from `start` on; after `end` there is only a torn line.
 
-        False: the archive lacks something before that, and nothing was kept (rule 4).
+        Returns False if the archive lacks something before that, and nothing was kept (rule 4).
         """
-        id = self._id(about)
-        reached = self._cut(id, start) if is_first else self._reached(id)
+        id = self._find_or_add(file)
+        reached = self._cut_after(id, start) if is_first else self._end(id)
         if reached < start or (frames and frames[0].start != reached):
             return False
         if is_first:
-            frames = self._joined(id, frames, end)
+            frames = self._join_small(id, frames, end)
         self.database.executemany(
             "INSERT INTO frames (source_id, start, length, data) VALUES (?, ?, ?, ?)",
             [(id, frame.start, frame.length, frame.data) for frame in frames],
@@ -65,115 +180,112 @@ class Archive:
         return True
 
     def is_empty(self) -> bool:
-        """Tell whether nothing was ever archived."""
+        """Tell whether the archive has no file."""
         return self.database.execute("SELECT 1 FROM sources LIMIT 1").fetchone() is None
 
-    def files(self) -> Iterator[Archived]:
-        """Yield every file and generation, in the order they were seen."""
+    def files(self) -> Iterator[ArchivedFile]:
+        """Yield every file and generation, in the order they were first archived."""
         for row in self.database.execute(f"SELECT {_COLUMNS} FROM sources ORDER BY id"):
-            yield Archived(*row)
+            yield ArchivedFile(*row)
 
-    def find(self, path: str, generation: int | None = None) -> Archived:
-        """Return a file; no generation: the newest."""
+    def find(self, path: str, generation: int | None = None) -> ArchivedFile:
+        """Return a file of a generation; without one, of the newest."""
         query = f"SELECT {_COLUMNS} FROM sources WHERE path = ? AND generation = coalesce(?, generation)"
         row = self.database.execute(f"{query} ORDER BY generation DESC LIMIT 1", (path, generation)).fetchone()
         if row is None:
             raise NotFound(f"not in the archive: `{path}`", hint="only what was there at a sync is archived")
-        return Archived(*row)
+        return ArchivedFile(*row)
 
     def read(
-        self, about: Archived, holes: list[UnspoolError] | None = None, start: int = 0
+        self, file: ArchivedFile, holes: list[UnspoolError] | None = None, start: int = 0
     ) -> Iterator[tuple[int, bytes]]:
-        """Yield the bytes of a file in pieces, from the one that has a place on, each with where it begins.
+        """Yield the bytes of a file in pieces, from the one that contains `start` on, each with where it begins.
 
-        They are whole lines but for the last.
-
-        What is missing is an error; with a list for such errors, a blank line of that length.
+        They are whole lines but for the last. What is missing is an error; with a list for such errors, a blank line of
+        that length.
         """
         reached = start
         query = "SELECT start, length, data FROM frames WHERE source_id = ? AND start + length > ? ORDER BY start"
-        for begins, length, data in self.database.execute(query, (about.id, start)):
+        for begins, length, data in self.database.execute(query, (file.id, start)):
             if begins > reached:
-                _missing(f"the archive lacks bytes {reached:,} to {begins:,} of `{about.path}`", holes)
-                yield reached, _blank(begins - reached)
+                _report_hole(f"the archive lacks bytes {reached:,} to {begins:,} of `{file.path}`", holes)
+                yield reached, _blank_line(begins - reached)
             try:
                 lines = decompress(data)
-            except damage() as error:
-                _missing(f"the archive of `{about.path}` is damaged at {begins:,}: {error}", holes)
-                lines = _blank(length)
+            except frame_errors() as error:
+                _report_hole(f"the archive of `{file.path}` is damaged at {begins:,}: {error}", holes)
+                lines = _blank_line(length)
             yield begins, lines
             reached = begins + length
 
-    def length(self, about: Archived) -> int:
+    def length(self, file: ArchivedFile) -> int:
         """Return how many bytes of a file there are."""
         query = "SELECT coalesce(sum(length), 0) FROM frames WHERE source_id = ?"
-        return int(self.database.execute(query, (about.id,)).fetchone()[0])
+        return int(self.database.execute(query, (file.id,)).fetchone()[0])
 
     def sizes(self) -> tuple[int, int]:
-        """Return how many bytes are kept, and how many they take."""
+        """Return how many bytes of files are kept, and how many they take compressed."""
         raw, kept = self.database.execute("SELECT sum(length), sum(length(data)) FROM frames").fetchone()
         return raw or 0, kept or 0
 
-    def differs(self, about: Archived, end: int) -> bool:
+    def differs(self, file: ArchivedFile, end: int) -> bool:
         """Tell whether the file on disk has other bytes before an offset than the archive."""
-        with open_regular(about.path) as file:
-            for start, lines in self.read(about):
+        with open_regular(file.path) as descriptor:
+            for start, lines in self.read(file):
                 kept = lines[: max(end - start, 0)]
-                if kept and read_at(file, start, len(kept), about.path) != kept:
+                if kept and read_at(descriptor, start, len(kept), file.path) != kept:
                     return True
         return False
 
-    def moved(self, path: str, device: int, inode: int, modified: int) -> None:
+    def update_stamp(self, path: str, device: int, inode: int, modified: int) -> None:
         """Note that the newest generation of a file was written again, with the same bytes."""
         query = """UPDATE sources SET device = ?, inode = ?, modified = ? WHERE path = ? AND generation =
             (SELECT max(generation) FROM sources WHERE path = ?)"""
         self.database.execute(query, (device, inode, modified, path, path))
 
-    def _id(self, about: Archived) -> int:
+    def _find_or_add(self, file: ArchivedFile) -> int:
         names = _COLUMNS.removeprefix("id, ")
-        marks = ", ".join("?" * (len(Archived._fields) - 1))
+        marks = ", ".join("?" * (len(ArchivedFile._fields) - 1))
         update = "device = excluded.device, inode = excluded.inode, modified = excluded.modified"
         query = f"INSERT INTO sources ({names}) VALUES ({marks}) ON CONFLICT (path, generation) DO UPDATE SET {update}"
-        (id,) = self.database.execute(f"{query} RETURNING id", about[1:]).fetchone()
+        (id,) = self.database.execute(f"{query} RETURNING id", file[1:]).fetchone()
         return int(id)
 
-    def _reached(self, id: int) -> int:
+    def _end(self, id: int) -> int:
         """Return where the frames of a file end."""
         row = self.database.execute(_LAST, (id,)).fetchone()
         return int(row[1] + row[2]) if row else 0
 
-    def _cut(self, id: int, place: int) -> int:
-        """Take away what is after a place; return where the frames end now.
-
-        A process killed after it archived lines, and before the store said so, may have joined them to a frame.
-        """
+    def _cut_after(self, id: int, place: int) -> int:
+        """Take away what is after a place; return where the frames end now."""
+        # A process killed after it archived lines, and before the store said so, may have joined them to a frame.
         self.database.execute("DELETE FROM frames WHERE source_id = ? AND start >= ?", (id, place))
         last = self.database.execute(_LAST, (id,)).fetchone()
         if last is None or last[1] + last[2] <= place:
-            return self._reached(id)
+            return self._end(id)
         rowid, start, _, data = last
         try:
             lines = decompress(data)[: place - start]
-        except damage():
+        except frame_errors():
             return int(start)
         change = "UPDATE frames SET length = ?, data = ? WHERE rowid = ?"
         self.database.execute(change, (len(lines), compress(lines), rowid))
         return place
 
-    def _joined(self, id: int, frames: list[Frame], end: int) -> list[Frame]:
-        """Join the first frame with small ones before it (rule 2), unless it holds a torn line."""
+    def _join_small(self, id: int, frames: list[ArchiveFrame], end: int) -> list[ArchiveFrame]:
+        """Join the first frame with small ones before it (rule 3), unless it holds a torn line."""
         if not frames or frames[0].start + frames[0].length > end:
             return frames
         first, *others = frames
         while before := self.database.execute(_LAST, (id,)).fetchone():
             rowid, start, length, data = before
-            if length > 2 * first.length or length + first.length > FRAME or start + length != first.start:
+            if length > 2 * first.length or length + first.length > FRAME_BYTES or start + length != first.start:
                 break
             try:
                 lines = decompress(data) + decompress(first.data)
-            except damage():  # damaged: it stays as it is, and costs no other
+            except frame_errors():  # damaged: it stays as it is, and costs no other
                 break
-            first = Frame(start, length + first.length, compress(lines))
+            first = ArchiveFrame(start, length + first.length, compress(lines))
             self.database.execute("DELETE FROM frames WHERE rowid = ?", (rowid,))
         return [first, *others]
 
@@ -181,12 +293,12 @@ class Archive:
 _LAST = "SELECT rowid, start, length, data FROM frames WHERE source_id = ? ORDER BY start DESC LIMIT 1"
 
 
-def _missing(words: str, holes: list[UnspoolError] | None) -> None:
+def _report_hole(words: str, holes: list[UnspoolError] | None) -> None:
     error = Unreadable(words, hint="the rest of it is still there: `unspool sync --rebuild` takes what can be read")
     if holes is None:
         raise error from None
     holes.append(error)
 
 
-def _blank(length: int) -> bytes:
+def _blank_line(length: int) -> bytes:
     return b" " * (length - 1) + b"\n"

@@ -1,1 +1,32 @@
-"""catalog."""
+"""The catalogue: lists of sessions with filters and statistics, side documents, and the health of the store."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from unspool._lazy import lazy_door
+
+# fmt: off
+if TYPE_CHECKING:
+    from unspool.store.catalog import health, side_documents
+    from unspool.store.catalog.catalog import (
+        PAGE_ROWS, SORTS, TEXT_SORTS, CatalogCache, CatalogPage, CatalogRequest, CatalogRow,
+    )
+    from unspool.store.catalog.facets import HAS, FacetValue, SessionFilters
+    from unspool.store.catalog.health import (
+        ArchivedSession, Comparison, ExpiringSession, StatsDifference, StoreCondition,
+    )
+    from unspool.store.catalog.session_list import list_sessions, read_session_costs
+
+__all__ = [
+    "HAS", "PAGE_ROWS", "SORTS", "TEXT_SORTS", "ArchivedSession", "CatalogCache", "CatalogPage", "CatalogRequest",
+    "CatalogRow", "Comparison", "ExpiringSession", "FacetValue", "SessionFilters", "StatsDifference",
+    "StoreCondition", "health", "list_sessions", "read_session_costs", "side_documents",
+]
+
+__getattr__ = lazy_door(__name__, {
+    "catalog": "PAGE_ROWS SORTS TEXT_SORTS CatalogCache CatalogPage CatalogRequest CatalogRow",
+    "facets": "HAS FacetValue SessionFilters",
+    "health": "ArchivedSession Comparison ExpiringSession StatsDifference StoreCondition",
+    "session_list": "list_sessions read_session_costs",
+})

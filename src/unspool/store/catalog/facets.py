@@ -1,7 +1,7 @@
-"""What sessions can be told apart by: sessions one by one in; which are wanted, and how many have what, out.
+"""Filters sessions, and counts how many have each value that they can be filtered by.
 
 Rules
-  1. A number says how many sessions there would be with that value instead of the one chosen: a session counts in a
+  1. A count says how many sessions there would be with that value instead of the one chosen: a session counts in a
      facet if all the other filters let it pass. What it must have (`has`) narrows: there all filters count.
   2. Hidden sessions count in no facet, unless they are asked for.
   3. A project or model is meant exactly where there is one of that name, else as a part of names. A file is meant by
@@ -22,20 +22,20 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 
-from unspool.format.timestamps import moment
-from unspool.store.usage.ledger import fits_project
+from unspool.format import parse_timestamp
+from unspool.store.usage.ledger import matches_project
 
 HAS: Final = {"error": "errors", "image": "images", "agent": "agents", "compaction": "compactions", "pr": "prs"}
-"""What a session may have, and where it says so."""
-MOST: Final = 12
-"""Values of a facet that are told."""
+"""What a session may have, and the field that says so."""
+MAX_VALUES: Final = 12
+"""Values of a facet that are listed."""
 
 
-class Filters(msgspec.Struct, frozen=True, kw_only=True):
-    """Which sessions are wanted."""
+class SessionFilters(msgspec.Struct, frozen=True, kw_only=True):
+    """Which sessions to list."""
 
     text: str = ""
-    """Words that are all in the title."""
+    """Words that the title must contain, all of them."""
     project: str | None = None
     branch: str | None = None
     model: str | None = None
@@ -47,12 +47,12 @@ class Filters(msgspec.Struct, frozen=True, kw_only=True):
     until: datetime | None = None
     """Begun by then."""
     hidden: bool = False
-    """Whether hidden ones are wanted too."""
+    """Whether to list hidden ones too."""
     thread: str | None = None
     """Only the thread of this session, unfolded."""
 
 
-class Listed(NamedTuple):
+class ListedSession(NamedTuple):
     """A session as the store has it."""
 
     source_id: int
@@ -98,12 +98,12 @@ class Listed(NamedTuple):
 
     @property
     def prs(self) -> bool:
-        """Whether it says of pull requests."""
+        """Whether it names pull requests."""
         return self.pull_requests != "[]"
 
     @property
     def model_names(self) -> tuple[str, ...]:
-        """The models, the one used most first."""
+        """The models, the session used most first."""
         return _names(self.models)
 
     @property
@@ -112,50 +112,50 @@ class Listed(NamedTuple):
         return None if self.tools is None else _counts(self.tools)
 
 
-class Value(NamedTuple):
+class FacetValue(NamedTuple):
     """A value of a facet, and how many sessions have it."""
 
     value: str
     sessions: int
 
 
-class Facets:
-    """Filters that are asked about one session after another, and what they met."""
+class FacetCounter:
+    """Applies filters to one session after another, and counts the values of those that pass."""
 
     def __init__(
-        self, database: sqlite3.Connection, filters: Filters, every: Sequence[Listed], zone: tzinfo | None
+        self, database: sqlite3.Connection, filters: SessionFilters, every: Sequence[ListedSession], zone: tzinfo | None
     ) -> None:
         self._database, self._filters, self._zone = database, filters, zone
-        self._pass = self._tests(every)
-        self._passing: dict[str | None, list[Listed]] = {name: [] for name, _ in self._pass} | {None: []}
-        """Sessions that all filters let pass, or all but those of one facet."""
+        self._tests = self._make_tests(every)
+        self._passing: dict[str | None, list[ListedSession]] = {name: [] for name, _ in self._tests} | {None: []}
+        """Sessions that all filters let pass (None), or all but those of one facet."""
         self.hidden: Counter[str] = Counter()
 
-    def take(self, one: Listed) -> bool:
-        """Tell whether a session is wanted, and count it."""
-        failed = [name for name, test in self._pass if not test(one)] if self._pass else []
-        if one.hidden and not self._filters.hidden:
-            self.hidden[one.hidden] += not failed
+    def take(self, session: ListedSession) -> bool:
+        """Tell whether a session passes, and count it."""
+        failed = [name for name, test in self._tests if not test(session)]
+        if session.hidden and not self._filters.hidden:
+            self.hidden[session.hidden] += not failed
             return False
-        if len(failed) < 2:
-            self._passing[failed[0] if failed else None].append(one)
+        if len(failed) < 2:  # with one filter failed, it counts in that facet and in no other (rule 1)
+            self._passing[failed[0] if failed else None].append(session)
         return not failed
 
     def data(self) -> dict[str, Any]:
         """Return what was counted, as JSON has it."""
-        wanted, zone = self._passing[None], self._zone
-        months = Counter(_month(one.last, zone) for one in self._counted("time") if one.last)
+        passing = self._passing[None]
+        months = Counter(_month(session.last, self._zone) for session in self._counted("time") if session.last)
         return {
-            "has": {name: sum(map(bool, map(attrgetter(column), wanted))) for name, column in HAS.items()},
-            "project": _most(Counter(one.project for one in self._counted("project"))),
-            "branch": _most(Counter(one.branch for one in self._counted("branch"))),
-            "model": _most(_added((_names(models), n) for models, n in self._each("model", "models"))),
-            "tool": _most(_added((_counts(tools), n) for tools, n in self._each("tool", "tools") if tools)),
-            "file": self.files,
-            "month": [Value(*item) for item in sorted(months.items(), reverse=True) if item[0]][:MOST],
+            "has": {name: sum(map(bool, map(attrgetter(column), passing))) for name, column in HAS.items()},
+            "project": _most_common(Counter(session.project for session in self._counted("project"))),
+            "branch": _most_common(Counter(session.branch for session in self._counted("branch"))),
+            "model": _most_common(_add_counts((_names(models), n) for models, n in self._each("model", "models"))),
+            "tool": _most_common(_add_counts((_counts(tools), n) for tools, n in self._each("tool", "tools") if tools)),
+            "file": self._files(),
+            "month": [FacetValue(*item) for item in sorted(months.items(), reverse=True) if item[0]][:MAX_VALUES],
         }
 
-    def _counted(self, facet: str) -> list[Listed]:
+    def _counted(self, facet: str) -> list[ListedSession]:
         """Return the sessions that count in a facet."""
         return self._passing[None] + self._passing.get(facet, [])
 
@@ -163,78 +163,80 @@ class Facets:
         """Return what a column holds, and how often: mostly the same again and again."""
         return Counter(map(attrgetter(column), self._counted(facet))).items()
 
-    @cached_property
-    def files(self) -> list[Value]:
-        """The files that most sessions have changed."""
+    def _files(self) -> list[FacetValue]:
+        """Return the files that most sessions have changed."""
         counts: dict[int, set[int]] = {}
-        owners, wanted = self._owners, {one.source_id for one in self._counted("file")}
+        owners, counted = self._owners, {session.source_id for session in self._counted("file")}
         for path, source in self._database.execute("SELECT path_id, source_id FROM changed_files"):
             for session in owners.get(source, ()):
-                if session in wanted:
+                if session in counted:
                     counts.setdefault(path, set()).add(session)
-        ordered = sorted(((len(sessions), path) for path, sessions in counts.items()), key=lambda one: -one[0])
+        ordered = sorted(((len(sessions), path) for path, sessions in counts.items()), key=lambda pair: -pair[0])
+        # More than are listed, because those with the same count are then ordered by name.
         query = "SELECT path FROM paths WHERE id = ?"
-        named = [(self._database.execute(query, (path,)).fetchone()[0], count) for count, path in ordered[: 4 * MOST]]
-        return [Value(*item) for item in sorted(named, key=lambda item: (-item[1], item[0]))[:MOST]]
+        named: Counter[str | None] = Counter()
+        for count, path in ordered[: 4 * MAX_VALUES]:
+            named[self._database.execute(query, (path,)).fetchone()[0]] = count
+        return _most_common(named)
 
     @cached_property
     def _owners(self) -> dict[int, list[int]]:
         """The sessions that a file of lines belongs to: its own, and for an agent those that started it."""
-        found: dict[int, list[int]] = {}
+        owners: dict[int, list[int]] = {}
         for source, session in self._database.execute(_OWNERS):
-            found.setdefault(source, []).append(session)
-        return found
+            owners.setdefault(source, []).append(session)
+        return owners
 
-    def _tests(self, every: Sequence[Listed]) -> list[tuple[str, Test]]:
-        """Return the filters that were chosen, by the facet they belong to."""
+    def _make_tests(self, every: Sequence[ListedSession]) -> list[tuple[str, Test]]:
+        """Return a test for each filter that was chosen, by the facet it belongs to."""
         filters, words = self._filters, self._filters.text.casefold().split()
         tests: list[tuple[str, Test | None]] = [
-            ("text", (lambda one: all(word in one.title.casefold() for word in words)) if words else None),
-            ("has", _having(filters.has) if filters.has else None),
-            ("project", _of_project(filters.project, every) if filters.project else None),
-            ("branch", (lambda one: one.branch == filters.branch) if filters.branch else None),
-            ("model", _of_model(filters.model, every) if filters.model else None),
-            ("tool", (lambda one: filters.tool in (one.tool_counts or ())) if filters.tool else None),
-            ("file", self._of_file(filters.file) if filters.file else None),
-            ("time", _in_time(filters.since, filters.until) if filters.since or filters.until else None),
+            ("text", (lambda session: all(word in session.title.casefold() for word in words)) if words else None),
+            ("has", _has_all(filters.has) if filters.has else None),
+            ("project", _is_in_project(filters.project, every) if filters.project else None),
+            ("branch", (lambda session: session.branch == filters.branch) if filters.branch else None),
+            ("model", _uses_model(filters.model, every) if filters.model else None),
+            ("tool", (lambda session: filters.tool in (session.tool_counts or ())) if filters.tool else None),
+            ("file", self._has_changed(filters.file) if filters.file else None),
+            ("time", _is_in_time(filters.since, filters.until) if filters.since or filters.until else None),
         ]
         return [(name, test) for name, test in tests if test is not None]
 
-    def _of_file(self, wanted: str) -> Test:
-        """Return what tells whether a session, or an agent of it, has changed a file."""
-        pattern = translate(wanted) if "*" in wanted else re.escape(wanted)
-        fits = re.compile(pattern, re.IGNORECASE).search
-        paths = {id for id, path in self._database.execute("SELECT id, path FROM paths") if fits(path)}
+    def _has_changed(self, file: str) -> Test:
+        """Return a test of whether a session, or an agent of it, has changed a file."""
+        pattern = translate(file) if "*" in file else re.escape(file)
+        matches = re.compile(pattern, re.IGNORECASE).search
+        paths = {id for id, path in self._database.execute("SELECT id, path FROM paths") if matches(path)}
         query = "SELECT path_id, source_id FROM changed_files"
         sources = {source for path, source in self._database.execute(query) if path in paths}
         sessions = {session for source in sources for session in self._owners.get(source, ())}
-        return lambda one: one.source_id in sessions
+        return lambda session: session.source_id in sessions
 
 
-Test: TypeAlias = Callable[[Listed], bool]
+Test: TypeAlias = Callable[[ListedSession], bool]
 
 
-def _having(names: Sequence[str]) -> Test:
+def _has_all(names: Sequence[str]) -> Test:
     columns = [HAS[name] for name in names]
-    return lambda one: all(getattr(one, column) for column in columns)
+    return lambda session: all(getattr(session, column) for column in columns)
 
 
-def _of_project(wanted: str, every: Sequence[Listed]) -> Test:
-    if any(one.project == wanted for one in every):
-        return lambda one: one.project == wanted
-    return lambda one: fits_project(wanted, one.project, one.cwd, one.project_key)
+def _is_in_project(project: str, every: Sequence[ListedSession]) -> Test:
+    if any(session.project == project for session in every):
+        return lambda session: session.project == project
+    return lambda session: matches_project(project, session.project, session.cwd, session.project_key)
 
 
-def _of_model(wanted: str, every: Sequence[Listed]) -> Test:
-    part = wanted.casefold()
-    if any(wanted in one.model_names for one in every):
-        return lambda one: wanted in one.model_names
-    return lambda one: any(part in model.casefold() for model in one.model_names)
+def _uses_model(model: str, every: Sequence[ListedSession]) -> Test:
+    part = model.casefold()
+    if any(model in session.model_names for session in every):
+        return lambda session: model in session.model_names
+    return lambda session: any(part in name.casefold() for name in session.model_names)
 
 
-def _in_time(since: datetime | None, until: datetime | None) -> Test:
-    def test(one: Listed) -> bool:
-        last, begun = moment(one.last), moment(one.started)
+def _is_in_time(since: datetime | None, until: datetime | None) -> Test:
+    def test(session: ListedSession) -> bool:
+        last, begun = parse_timestamp(session.last), parse_timestamp(session.started)
         return (since is None or (last is not None and last >= since)) and (
             until is None or (begun is not None and begun <= until)
         )
@@ -243,32 +245,35 @@ def _in_time(since: datetime | None, until: datetime | None) -> Test:
 
 
 def _month(text: str, zone: tzinfo | None) -> str:
-    """Return the month that a time is in; only near its ends the zone makes a difference."""
+    """Return the month that a time is in."""
+    # Only near the ends of a month the zone makes a difference: no other time has to be parsed.
     if len(text) > 10 and text[4] == text[7] == "-" and "02" <= text[8:10] <= "27":
         return text[:7]
-    found = moment(text)
+    time = parse_timestamp(text)
     try:
-        return f"{found.astimezone(zone):%Y-%m}" if found else ""
+        return f"{time.astimezone(zone):%Y-%m}" if time else ""
     except (ValueError, OverflowError):
         return ""
 
 
-def _added(counts: Iterable[tuple[Iterable[str], int]]) -> Counter[str | None]:
-    found: Counter[str | None] = Counter()
+def _add_counts(counts: Iterable[tuple[Iterable[str], int]]) -> Counter[str | None]:
+    total: Counter[str | None] = Counter()
     for names, times in counts:
         for name in names:
-            found[name] += times
-    return found
+            total[name] += times
+    return total
 
 
-def _most(counts: Counter[str | None]) -> list[Value]:
+def _most_common(counts: Counter[str | None]) -> list[FacetValue]:
     named = [(name, count) for name, count in counts.items() if name]
-    return [Value(*item) for item in sorted(named, key=lambda item: (-item[1], item[0]))[:MOST]]
+    return [FacetValue(*item) for item in sorted(named, key=lambda item: (-item[1], item[0]))[:MAX_VALUES]]
 
 
+# Cached: most sessions have one of a few lists of models.
 _names = lru_cache(1024)(msgspec.json.Decoder(tuple[str, ...]).decode)
 _counts = msgspec.json.Decoder(dict[str, int]).decode
 _OWNERS: Final = """SELECT source_id, source_id FROM sessions
     UNION ALL SELECT a.source_id, n.source_id FROM agents a CROSS JOIN sources f ON f.id = a.source_id
     CROSS JOIN sessions n ON n.session_id = a.session_id CROSS JOIN sources s ON s.id = n.source_id
     WHERE s.project IS f.project AND s.home_id = f.home_id"""
+"""`CROSS JOIN` fixes the order of the tables; `IS` also compares projects that are not known."""

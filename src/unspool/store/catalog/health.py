@@ -1,10 +1,8 @@
-"""What the store can say about itself, its archive, what will be deleted soon, and Claude Code's own statistics.
-
-In: the folder of the store, a tree. Out: data.
+"""Checks the store and its archive for `unspool doctor`: their condition, sessions that are deleted soon, statistics.
 
 Rules
-  1. Nothing is made, mended or locked here. A store that is damaged is told of, not raised.
-  2. What the archive has is asked of the archive alone: a damaged store does not hide it.
+  1. Nothing is made, mended or locked here. A store that is damaged is reported, not raised.
+  2. What the archive has is read from the archive alone: a damaged store does not hide it.
   3. Claude Code deletes sessions in the `projects` of a config folder, by the time their files last changed.
   4. Statistics are compared up to the last day they cover, by days of UTC. A session and all in it are of the day it
      began; tokens are of the day of their response.
@@ -18,20 +16,20 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from unspool.errors import Unreadable, UnspoolError
-from unspool.files.open import read_whole
-from unspool.format.side_files.settings import parse_settings
-from unspool.read.scan import Kind, Source, Tree
+from unspool.errors import NotFound, Unreadable, UnspoolError
+from unspool.files import read_whole
+from unspool.format.side_files import parse_settings
+from unspool.read import Kind, Source, Tree
 from unspool.store.archive.archive import Archive
-from unspool.store.database import ARCHIVE, STORE, telling
-from unspool.store.sync.changes import WITHIN, unindexed, within
-from unspool.store.usage.ledger import Ledger, Wanted
+from unspool.store.database import ARCHIVE, IN_FOLDER, STORE, folder_parameters, translate_errors
+from unspool.store.sync.changes import count_unindexed_bytes
+from unspool.store.usage.ledger import Ledger, UsageQuery
 
-KEPT_DAYS: Final = 30
+DEFAULT_RETENTION_DAYS: Final = 30
 """How long Claude Code keeps a session that has not changed, if its settings do not say."""
 
 SOON: Final = timedelta(days=7)
@@ -39,13 +37,13 @@ SOON: Final = timedelta(days=7)
 _SETTINGS = ("settings.json", "settings.local.json")
 """Where the number of days may stand; the last that says it holds."""
 
-_LIMIT = 4_000_000
+_MAX_SETTINGS_BYTES = 4_000_000
 _DAY = 86_400_000_000_000
 """Nanoseconds."""
 
 
-class Condition(NamedTuple):
-    """How a store is. What is not known is None."""
+class StoreCondition(NamedTuple):
+    """The condition of a store. What is not known is None."""
 
     folder: str
     sound: bool
@@ -76,7 +74,7 @@ class Condition(NamedTuple):
     """What was read, and is not in the index yet."""
 
 
-class Leaving(NamedTuple):
+class ExpiringSession(NamedTuple):
     """A session that Claude Code deletes soon."""
 
     session: str
@@ -85,10 +83,10 @@ class Leaving(NamedTuple):
     """From then on, the next time that it is started."""
     days: int
     archived: bool | None
-    """Whether the archive has all of it; nothing if that is not known."""
+    """Whether the archive has all of it; None if that is not known."""
 
 
-class Kept(NamedTuple):
+class ArchivedSession(NamedTuple):
     """A session that only the archive has."""
 
     session: str
@@ -99,8 +97,8 @@ class Kept(NamedTuple):
     """When its file last changed."""
 
 
-class Compared(msgspec.Struct, frozen=True):
-    """A number of Claude Code's beside one of ours."""
+class Comparison(msgspec.Struct, frozen=True):
+    """A number of Claude Code's beside ours."""
 
     theirs: int | None
     ours: int
@@ -108,14 +106,14 @@ class Compared(msgspec.Struct, frozen=True):
     """Ours without theirs."""
 
 
-class DayCompared(msgspec.Struct, frozen=True):
+class DayComparison(msgspec.Struct, frozen=True):
     """A day that both know."""
 
     date: str
-    messages: Compared
-    sessions: Compared
-    tool_calls: Compared
-    tokens: dict[str, Compared]
+    messages: Comparison
+    sessions: Comparison
+    tool_calls: Comparison
+    tokens: dict[str, Comparison]
     """Input and output by model, without the cache: as they count them."""
 
 
@@ -125,116 +123,107 @@ class StatsDifference(msgspec.Struct, frozen=True):
     path: str
     version: int | None
     last_computed_date: str | None
-    messages: Compared
-    sessions: Compared
-    tool_calls: Compared
-    models: dict[str, dict[str, Compared]]
+    messages: Comparison
+    sessions: Comparison
+    tool_calls: Comparison
+    models: dict[str, dict[str, Comparison]]
     """Input, output, cache reads and cache writes of each model."""
-    days: list[DayCompared]
+    days: list[DayComparison]
 
 
-def condition(folder: Path, *, archive: bool, complaint: UnspoolError | None = None) -> Condition:
-    """Look a store over, every page of it. `complaint` is what was wrong when it was to be used."""
-    told = [complaint] if complaint else []
-    store: tuple[int | None, ...] = (None,) * 7
-    sizes: tuple[int | None, ...] = (None,) * 2
-    try:
-        store = _counts(folder)
-    except UnspoolError as error:
-        told.append(error)
-    try:
-        sizes = _sizes(folder)
-    except UnspoolError as error:
-        told.append(error)
-    version, folders, files, gone, generations, passages, unindexed = store
-    return Condition(
+def check_store(folder: Path, *, archive: bool, complaint: UnspoolError | None = None) -> StoreCondition:
+    """Check a store, every page of it. `complaint` is what was wrong when it was to be used."""
+    errors = [complaint] if complaint else []
+    counts: dict[str, Any] = dict.fromkeys((*_STORE_COUNTS, *_ARCHIVE_SIZES))
+    for read in (_read_store_counts, _read_archive_sizes):
+        try:
+            counts |= read(folder)
+        except UnspoolError as error:
+            errors.append(error)
+    return StoreCondition(
         folder=str(folder),
-        sound=not told,
-        message=told[0].message if told else None,
-        hint=told[0].hint if told else None,
-        version=version,
+        sound=not errors,
+        message=errors[0].message if errors else None,
+        hint=errors[0].hint if errors else None,
         archive=archive,
-        store_bytes=_bytes(folder / STORE),
-        archive_bytes=_bytes(folder / ARCHIVE),
+        store_bytes=_file_bytes(folder / STORE),
+        archive_bytes=_file_bytes(folder / ARCHIVE),
         column_bytes=sum(path.stat().st_size for path in (folder / "columns").rglob("*") if path.is_file()),
-        raw_bytes=sizes[0],
-        archived_bytes=sizes[1],
-        folders=folders,
-        files=files,
-        gone_files=gone,
-        generations=generations,
-        passages=passages,
-        unindexed_bytes=unindexed,
+        **counts,
     )
 
 
-def leaving(tree: Tree, folder: Path, now: datetime, *, ask: bool = True) -> list[Leaving]:
+def find_expiring_sessions(
+    tree: Tree, folder: Path, now: datetime, *, ask_archive: bool = True
+) -> list[ExpiringSession]:
     """Return the sessions of a tree that Claude Code deletes soon, the first to go first.
 
-    `ask` whether the archive in `folder` has them.
+    With `ask_archive`, the archive in `folder` is asked whether it has them.
     """
     days: dict[Path, int] = {}
-    found = []
+    expiring = []
     for source in tree.of(Kind.SESSION):
-        config = _config(source.path)
+        config = _config_folder(source.path)
         if config is None:
             continue
         if config not in days:
-            days[config] = kept_days(config)
+            days[config] = read_retention_days(config)
         when = source.modified + days[config] * _DAY
         if when <= (now + SOON).timestamp() * 1e9:  # what is kept for ages has no date that could be written
-            found.append((_moment(when), days[config], source))
-    has = _archived(folder, [source for _, _, source in found]) if ask else {}
-    return sorted(
-        (
-            Leaving(source.session_id or source.path.stem, source.place, when, kept, has.get(source.place))
-            for when, kept, source in found
-        ),
-        key=lambda one: (one.when, one.path),
-    )
+            expiring.append((_moment(when), days[config], source))
+    is_archived = _find_archived(folder, [source for _, _, source in expiring]) if ask_archive else {}
+    sessions = [
+        ExpiringSession(source.session_id or source.path.stem, source.place, when, kept, is_archived.get(source.place))
+        for when, kept, source in expiring
+    ]
+    return sorted(sessions, key=lambda session: (session.when, session.path))
 
 
-def kept_days(config: Path) -> int:
+def read_retention_days(config: Path) -> int:
     """Return how many days Claude Code keeps the sessions of a config folder; 0 is until it is started again."""
-    days = KEPT_DAYS
+    days = DEFAULT_RETENTION_DAYS
     for name in _SETTINGS:
         try:
-            said = parse_settings(read_whole(config / name, _LIMIT)).cleanup_period_days
-        except (UnspoolError, msgspec.DecodeError):  # not there, or not readable: the survey has said so
+            chosen = parse_settings(read_whole(config / name, _MAX_SETTINGS_BYTES)).cleanup_period_days
+        except (
+            UnspoolError,
+            msgspec.DecodeError,
+        ):  # not there, or not readable: another part of `unspool doctor` reports it
             continue
-        if said is not None and said >= 0:
-            days = said
+        if chosen is not None and chosen >= 0:
+            days = chosen
     return days
 
 
-def archive_only(tree: Tree, folder: Path, titles: Mapping[str, str]) -> list[Kept]:
+def find_archived_only(tree: Tree, folder: Path, titles: Mapping[str, str]) -> list[ArchivedSession]:
     """Return the sessions that were in a tree and that only the archive has, the one changed last first."""
     there = {source.session_id or source.path.stem for source in tree.of(Kind.SESSION)}
     unread = tuple(f"{skipped.path}{os.sep}" for skipped in tree.skipped)  # what lies there has not gone
-    query = f"""SELECT session_id, path, id, max(generation), modified FROM sources
-        WHERE kind = '{Kind.SESSION.value}' AND {WITHIN} GROUP BY path ORDER BY modified DESC, path"""
-    found: dict[str, Kept] = {}
-    with _reading(folder, ARCHIVE) as database:
+    query = f"""SELECT session_id, path, max(generation), modified FROM sources
+        WHERE kind = '{Kind.SESSION.value}' AND {IN_FOLDER} GROUP BY path ORDER BY modified DESC, path"""
+    archived: dict[str, ArchivedSession] = {}
+    with _open_existing(folder, ARCHIVE) as database:
         if database is None:
             return []
-        for id, path, source, _, modified in database.execute(query, within(tree.root)).fetchall():
+        archive = Archive(database)
+        for id, path, _, modified in database.execute(query, folder_parameters(tree.root)).fetchall():
             session = id or Path(path).stem
-            if session in there or session in found or f"{path}{os.sep}".startswith(unread):
+            if session in there or session in archived or f"{path}{os.sep}".startswith(unread):
                 continue
-            (length,) = database.execute(_LENGTH, (source,)).fetchone()
-            found[session] = Kept(session, path, titles.get(session), length, _moment(modified))
-    return list(found.values())
+            length = archive.length(archive.find(path))
+            archived[session] = ArchivedSession(session, path, titles.get(session), length, _moment(modified))
+    return list(archived.values())
 
 
-def titles(database: sqlite3.Connection, root: Path) -> dict[str, str]:
-    """Return what the sessions are called whose files have gone."""
+def read_gone_titles(database: sqlite3.Connection, root: Path) -> dict[str, str]:
+    """Return the titles of the sessions whose files have gone."""
     query = f"""SELECT sessions.session_id, title FROM sessions JOIN sources ON sources.id = sessions.source_id
-        WHERE {WITHIN} AND gone IS NOT NULL"""
-    return dict(database.execute(query, within(root)).fetchall())
+        WHERE {IN_FOLDER} AND gone IS NOT NULL"""
+    return dict(database.execute(query, folder_parameters(root)).fetchall())
 
 
-def stats_difference(database: sqlite3.Connection, root: Path, ledger: Ledger) -> StatsDifference | None:
-    """Compare the statistics of a config folder with what the store has of it; nothing if there are none."""
+def compare_stats(database: sqlite3.Connection, root: Path, ledger: Ledger) -> StatsDifference | None:
+    """Compare the statistics of a config folder with what the store has of it; None if there are none."""
     path = str(root / "stats-cache.json")
     query = """SELECT source_id, version, last_computed_date, total_messages, total_sessions FROM stats
         JOIN sources ON sources.id = source_id WHERE path = ? AND gone IS NULL"""
@@ -242,32 +231,36 @@ def stats_difference(database: sqlite3.Connection, root: Path, ledger: Ledger) -
     if row is None:
         return None
     source, version, last, *totals = row
-    begun = _begun(database, root, last)
-    used = _used(ledger, last)
+    begun = _count_begun(database, root, last)
+    used = _count_tokens(ledger, last)
+    # The file covers complete days only (Claude Code 2.1.29): a total it does not have is the sum of its days.
     days = {date: counts for date, *counts in database.execute(_DAYS, (source,))}
     sums = [sum(day[place] or 0 for day in days.values()) if days else None for place in range(3)]
-    theirs = [*(said if said is not None else sums[place] for place, said in enumerate(totals)), sums[2]]
+    theirs = [*(total if total is not None else sums[place] for place, total in enumerate(totals)), sums[2]]
     ours = [sum(day[place] for day in begun.values()) for place in range(3)]
-    messages, sessions, tool_calls = map(_compared, theirs, ours)
-    models, compared = _models(database, source, used), _days(days, _day_models(database, source), begun, used)
+    messages, sessions, tool_calls = map(_compare, theirs, ours)
+    models = _compare_models(database, source, used)
+    query = "SELECT date, model, tokens FROM stats_day_models WHERE source_id = ?"
+    tokens = {(date, model): count for date, model, count in database.execute(query, (source,))}
+    compared = _compare_days(days, tokens, begun, used)
     return StatsDifference(path, version, last, messages, sessions, tool_calls, models, compared)
 
 
 _DAYS = "SELECT date, message_count, session_count, tool_call_count FROM stats_days WHERE source_id = ?"
 
 
-def _begun(database: sqlite3.Connection, root: Path, last: str | None) -> dict[str, list[int]]:
+def _count_begun(database: sqlite3.Connection, root: Path, last: str | None) -> dict[str, list[int]]:
     """Return messages, sessions and tool calls of the sessions that began on each day."""
     query = f"""SELECT date(started) AS day, sum(messages), count(*), sum(tool_calls)
         FROM sessions JOIN sources ON sources.id = sessions.source_id
-        WHERE {WITHIN} AND day <= coalesce(:last, day) GROUP BY day"""
-    return {day: counts for day, *counts in database.execute(query, {**within(root), "last": last})}
+        WHERE {IN_FOLDER} AND day <= coalesce(:last, day) GROUP BY day"""
+    return {day: counts for day, *counts in database.execute(query, {**folder_parameters(root), "last": last})}
 
 
-def _used(ledger: Ledger, last: str | None) -> dict[tuple[str, str], list[int]]:
+def _count_tokens(ledger: Ledger, last: str | None) -> dict[tuple[str, str], list[int]]:
     """Return input, output, cache reads and cache writes by day and model."""
     used: dict[tuple[str, str], list[int]] = {}
-    for row in ledger.sums(Wanted()):
+    for row in ledger.sums(UsageQuery()):
         if row.time is None or not row.model:
             continue
         day = (_EPOCH + timedelta(milliseconds=row.time)).date().isoformat()
@@ -280,9 +273,9 @@ def _used(ledger: Ledger, last: str | None) -> dict[tuple[str, str], list[int]]:
     return used
 
 
-def _models(
+def _compare_models(
     database: sqlite3.Connection, source: int, used: dict[tuple[str, str], list[int]]
-) -> dict[str, dict[str, Compared]]:
+) -> dict[str, dict[str, Comparison]]:
     query = """SELECT model, input_tokens, output_tokens, cache_read_input_tokens, cache_creation_input_tokens
         FROM stats_models WHERE source_id = ?"""
     theirs = {model: counts for model, *counts in database.execute(query, (source,))}
@@ -290,74 +283,73 @@ def _models(
     for (_, model), counts in used.items():
         ours[model] = [a + b for a, b in zip(ours.get(model, [0] * 4), counts, strict=True)]
     return {
-        model: dict(zip(_TOKENS, map(_compared, theirs.get(model, [None] * 4), ours.get(model, [0] * 4)), strict=True))
+        model: dict(zip(_TOKENS, map(_compare, theirs.get(model, [None] * 4), ours.get(model, [0] * 4)), strict=True))
         for model in sorted({*theirs, *ours})
     }
 
 
-def _day_models(database: sqlite3.Connection, source: int) -> dict[tuple[str, str], int | None]:
-    query = "SELECT date, model, tokens FROM stats_day_models WHERE source_id = ?"
-    return {(date, model): tokens for date, model, tokens in database.execute(query, (source,))}
-
-
-def _days(
+def _compare_days(
     theirs: dict[str, list[int | None]],
     tokens: dict[tuple[str, str], int | None],
     begun: dict[str, list[int]],
     used: dict[tuple[str, str], list[int]],
-) -> list[DayCompared]:
+) -> list[DayComparison]:
     compared = []
     for day in sorted({*theirs, *(day for day, _ in tokens)} & {*begun, *(day for day, _ in used)}):
-        messages, sessions, calls = map(_compared, theirs.get(day, [None] * 3), begun.get(day, [0] * 3))
+        messages, sessions, calls = map(_compare, theirs.get(day, [None] * 3), begun.get(day, [0] * 3))
+        # Claude Code 2.1.29 adds up every line, not every response once: its token counts may be larger than ours.
         models = {
-            model: _compared(tokens.get((day, model)), sum(used.get((day, model), [0])[:2]))
+            model: _compare(tokens.get((day, model)), sum(used.get((day, model), [0])[:2]))
             for model in sorted(model for date, model in {*tokens, *used} if date == day)
         }
-        compared.append(DayCompared(day, messages, sessions, calls, models))
+        compared.append(DayComparison(day, messages, sessions, calls, models))
     return compared
 
 
-def _compared(theirs: int | None, ours: int) -> Compared:
-    return Compared(theirs, ours, None if theirs is None else ours - theirs)
+def _compare(theirs: int | None, ours: int) -> Comparison:
+    return Comparison(theirs, ours, None if theirs is None else ours - theirs)
 
 
 _TOKENS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_LENGTH = "SELECT coalesce(sum(length), 0) FROM frames WHERE source_id = ?"
 
 
-def _counts(folder: Path) -> tuple[int | None, ...]:
-    """Return the version of the store; its folders, files, gone files and later generations; how its index is."""
-    with _reading(folder, STORE) as database:
+_STORE_COUNTS = ("version", "folders", "files", "gone_files", "generations", "passages", "unindexed_bytes")
+_ARCHIVE_SIZES = ("raw_bytes", "archived_bytes")
+
+
+def _read_store_counts(folder: Path) -> dict[str, int | None]:
+    with _open_existing(folder, STORE) as database:
         if database is None:
-            return None, 0, 0, 0, 0, 0, 0
-        _check(database, folder / STORE, "makes it again from the files and the archive")
+            return dict.fromkeys(_STORE_COUNTS[1:], 0)
+        _check_pages(database, folder / STORE, "makes it again from the files and the archive")
+        query = """SELECT (SELECT count(*) FROM homes), count(*), count(gone), coalesce(sum(generation - 1), 0),
+            (SELECT count(*) FROM passages) FROM sources"""
         (version,) = database.execute("PRAGMA user_version").fetchone()
-        (homes,) = database.execute("SELECT count(*) FROM homes").fetchone()
-        query = "SELECT count(*), count(gone), coalesce(sum(generation - 1), 0) FROM sources"
-        (passages,) = database.execute("SELECT count(*) FROM passages").fetchone()
-        return (version, homes, *database.execute(query).fetchone(), passages, unindexed(database, Path("/")))
+        counts = database.execute(query).fetchone()
+        unindexed = count_unindexed_bytes(database, Path("/"))
+        return dict(zip(_STORE_COUNTS, (version, *counts, unindexed), strict=True))
 
 
-def _sizes(folder: Path) -> tuple[int | None, ...]:
-    with _reading(folder, ARCHIVE) as database:
+def _read_archive_sizes(folder: Path) -> dict[str, int | None]:
+    with _open_existing(folder, ARCHIVE) as database:
         if database is None:
-            return 0, 0
-        _check(database, folder / ARCHIVE, "saves what can still be read")
-        return Archive(database).sizes()
+            return dict.fromkeys(_ARCHIVE_SIZES, 0)
+        _check_pages(database, folder / ARCHIVE, "saves what can still be read")
+        return dict(zip(_ARCHIVE_SIZES, Archive(database).sizes(), strict=True))
 
 
-def _check(database: sqlite3.Connection, path: Path, remedy: str) -> None:
+def _check_pages(database: sqlite3.Connection, path: Path, remedy: str) -> None:
     (words,) = database.execute("PRAGMA quick_check(1)").fetchone()
     if words != "ok":
         raise Unreadable(f"`{path}` is damaged: {words.splitlines()[-1]}", hint=f"`unspool sync --rebuild` {remedy}")
 
 
 @contextmanager
-def _reading(folder: Path, name: str) -> Iterator[sqlite3.Connection | None]:
-    """Open a database that is there; nothing if it is not."""
+def _open_existing(folder: Path, name: str) -> Iterator[sqlite3.Connection | None]:
+    """Open a database if there is one; yield None if not."""
     path = folder.absolute() / name
-    with telling(folder):
+    with translate_errors(folder):
         if not path.exists():
             yield None
             return
@@ -365,35 +357,31 @@ def _reading(folder: Path, name: str) -> Iterator[sqlite3.Connection | None]:
             yield database
 
 
-def _bytes(path: Path) -> int:
+def _file_bytes(path: Path) -> int:
     """Return the size of a database, with what is not yet merged into it."""
     files = (path, path.with_name(f"{path.name}-wal"))
     return sum(file.stat().st_size for file in files if file.exists())
 
 
-def _config(path: Path) -> Path | None:
+def _config_folder(path: Path) -> Path | None:
     """Return the config folder that a session lies in: `<config>/projects/<key>/<session>.jsonl`."""
     return path.parents[2] if len(path.parents) > 2 and path.parents[1].name == "projects" else None
 
 
-def _archived(folder: Path, sources: list[Source]) -> dict[str, bool]:
+def _find_archived(folder: Path, sources: list[Source]) -> dict[str, bool]:
     """Return which files the archive has, all of them, as they are now."""
-    found = {source.place: False for source in sources}
-    with _reading(folder, ARCHIVE) as database:
+    archived = {source.place: False for source in sources}
+    with _open_existing(folder, ARCHIVE) as database:
         if database is None:
-            return found
+            return archived
+        archive = Archive(database)
         for source in sources:
-            with suppress(UnicodeEncodeError):  # a name that is not text is not archived
-                found[source.place] = _has(database, source)
-    return found
-
-
-def _has(archive: sqlite3.Connection, source: Source) -> bool:
-    query = "SELECT id, modified FROM sources WHERE path = ? ORDER BY generation DESC LIMIT 1"
-    row = archive.execute(query, (source.place,)).fetchone()
-    if row is None or row[1] != source.modified:
-        return False
-    return bool(archive.execute(_LENGTH, (row[0],)).fetchone()[0] >= source.size)
+            with suppress(UnicodeEncodeError, NotFound):  # a name that is not text is not archived
+                file = archive.find(source.place)
+                # With another time it is another state of the file, whatever its length.
+                is_current = file.modified == source.modified
+                archived[source.place] = is_current and archive.length(file) >= source.size
+    return archived
 
 
 def _moment(nanoseconds: int) -> datetime:

@@ -1,19 +1,19 @@
-"""What lists show of a file's lines beside its facts: tool calls, changed files, compactions. Lines in, a digest out.
+"""Counts tool calls, changed files and compactions of sessions, and how full their context was.
+
+Lines are counted file by file (table `digests`, while the text index reads them), and added up session by session with
+the files of its agents (table `tallies`).
 
 Rules
   1. The first call and the first result of an id count, as in `graph/tool_calls.py`, however far apart they stand.
   2. A file is changed by a call of `Write`, `Edit`, `MultiEdit` or `NotebookEdit` that did not fail. How many lines
      that added and removed is what the patch in its result says; a file that was created is all additions.
-  3. Lines may be taken in several goes, with the state written down in between: the outcome is the same.
-
-[merged: tallies.py] Sessions added up with their agents: digests and answers in, a row of `tallies` for each session out.
-
-Rules
-  1. A tally is made from rows alone: made again, it is the same. It is written in the transaction that changed them.
-  2. An agent belongs to the sessions that `agents` says, in the same project. Of two files of one agent the longer one
-     is taken: they tell of the same calls.
-  3. The context is that of the main chain, request by request as the file has them. A point of the curve stands for the
-     fullest of its requests, so the peak is always on it.
+  3. Lines may be counted in several goes, with the state written down in between: the outcome is the same.
+  4. Totals are made from rows alone: made again, they are the same. They are written in the transaction that changed
+     the rows.
+  5. An agent belongs to the sessions that `agents` says, in the same project. Of two files of one agent the longer one
+     is taken: they hold the same calls.
+  6. The context is that of the main thread, request by request as the file has them. A point of the curve stands for
+     the fullest of its requests, so the peak is always on it.
 """
 
 from __future__ import annotations
@@ -26,262 +26,143 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from unspool.format.base import UNDECODABLE, Buffer, CamelShape
-from unspool.format.plain_lines import whole
-from unspool.format.projections import Outcome
-from unspool.graph.search_text import said
+from unspool.format import DECODE_ERRORS, Buffer, CamelShape, FileChangeResult, decode_plain
+from unspool.graph import extract_text_passages
 
-POINTS: Final = 40
-"""Of a curve at most."""
-
-_MAIN: Final = "agent_id IS NULL AND marks & 3 = 0"
-"""Answers of the main chain, told by their own lines."""
-_CONTEXT: Final = "input_tokens + cache_read_tokens + cache_write_5m_tokens + cache_write_1h_tokens"
-
-
-class Curve(msgspec.Struct, frozen=True):
-    """How full the context was."""
-
-    points: tuple[int, ...] = ()
-    """Tokens, over the requests."""
-    compactions: tuple[int, ...] = ()
-    """Before which point a compaction was: 0 is before the first one, as many as there are points after the last."""
-    requests: int = 0
-
-
-def add_up(database: sqlite3.Connection, sources: Iterable[int]) -> None:
-    """Add up the sessions that some files belong to."""
-    ids = list(sources)
-    for start in range(0, len(ids), _AT_ONCE):
-        sessions = [_Session(*row) for row in database.execute(_SESSIONS, (_list(ids[start : start + _AT_ONCE]),))]
-        database.executemany("INSERT OR REPLACE INTO tallies VALUES (?, ?, ?, ?, ?, ?, ?)", _rows(database, sessions))
-
-
-def curves(database: sqlite3.Connection, compactions: Mapping[int, Sequence[int]]) -> dict[int, Curve]:
-    """Return how full the contexts of sessions were, given their files and the offsets at which they were compacted."""
-    found: dict[int, list[tuple[int, int]]] = {id: [] for id in compactions}
-    for id, offset, tokens in database.execute(_REQUESTS, (_list(compactions),)):
-        found[id].append((offset, tokens))
-    return {id: curve_of(sorted(requests), compactions[id]) for id, requests in found.items()}
-
-
-def curve_of(requests: Sequence[tuple[int, int]], compactions: Sequence[int]) -> Curve:
-    """Return a curve of requests, each an offset and its tokens, in order.
-
-    >>> curve_of([(0, 10), (5, 30), (9, 20)], [7])
-    Curve(points=(10, 30, 20), compactions=(2,), requests=3)
-    """
-    count = len(requests)
-    buckets = min(count, POINTS)
-    points = [0] * buckets
-    for number, (_, tokens) in enumerate(requests):
-        at = number * buckets // count
-        points[at] = max(points[at], tokens)
-    before = (sum(offset < place for offset, _ in requests) for place in compactions)
-    return Curve(tuple(points), tuple(-(-number * buckets // count) if count else 0 for number in before), count)
-
-
-class _Session(NamedTuple):
-    source_id: int
-    session_id: str
-    project: str | None
-    home_id: int
-
-
-def _rows(database: sqlite3.Connection, sessions: Sequence[_Session]) -> Iterator[tuple[object, ...]]:
-    files = {one.source_id: [one.source_id] for one in sessions}
-    for id, of in _agents(database, sessions).items():
-        files[id] += of
-    asked = _list({file for those in files.values() for file in those})
-    digests = {row[0]: (_counts(row[1]), _places(row[2])) for row in database.execute(_DIGESTS, (asked,))}
-    changed: dict[int, list[tuple[int, int, int]]] = {}
-    for file, *row in database.execute(_CHANGED_tallies, (asked,)):
-        changed.setdefault(file, []).append((row[0], row[1], row[2]))
-    found = curves(database, {id: digests[id][1] if id in digests else () for id in files})
-    for id, those in files.items():
-        tools: Counter[str] = Counter()
-        for file in those:
-            tools.update(digests[file][0] if file in digests else {})
-        changes = [row for file in those for row in changed.get(file, ())]
-        ordered = dict(sorted(tools.items(), key=lambda item: (-item[1], item[0])))
-        numbers = (len({row[0] for row in changes}), sum(row[1] for row in changes), sum(row[2] for row in changes))
-        peak = max(found[id].points, default=None)
-        yield id, *numbers, _encode_tallies(ordered).decode(), peak, _encode_tallies(found[id]).decode()
-
-
-def _agents(database: sqlite3.Connection, sessions: Sequence[_Session]) -> dict[int, list[int]]:
-    """Return the files of the agents of each session, one of each agent."""
-    by_place: dict[tuple[str, str | None, int], list[int]] = {}
-    for one in sessions:
-        by_place.setdefault((one.session_id, one.project, one.home_id), []).append(one.source_id)
-    found: dict[int, dict[str, int]] = {}
-    asked = _list({one.session_id for one in sessions})
-    for session, project, home, agent, file in database.execute(_AGENTS, (asked,)):
-        for id in by_place.get((session, project, home), ()):
-            found.setdefault(id, {})[agent] = file  # the longest comes last
-    return {id: list(agents.values()) for id, agents in found.items()}
-
-
-_AT_ONCE: Final = 500
-_SESSIONS: Final = """WITH asked AS MATERIALIZED (SELECT value AS id FROM json_each(?))
-    SELECT s.id, n.session_id, s.project, s.home_id FROM asked
-    CROSS JOIN sessions n ON n.source_id = asked.id CROSS JOIN sources s ON s.id = n.source_id
-    UNION SELECT s.id, n.session_id, s.project, s.home_id FROM asked
-    CROSS JOIN agents a ON a.source_id = asked.id CROSS JOIN sources f ON f.id = a.source_id
-    CROSS JOIN sessions n ON n.session_id = a.session_id CROSS JOIN sources s ON s.id = n.source_id
-    WHERE s.project IS f.project AND s.home_id = f.home_id"""
-"""The order of the tables is said: SQLite does not know that few are asked for."""
-_AGENTS: Final = """SELECT a.session_id, s.project, s.home_id, a.agent_id, s.id FROM json_each(?) asked
-    CROSS JOIN agents a ON a.session_id = asked.value JOIN sources s ON s.id = a.source_id ORDER BY s.offset, s.path"""
-_DIGESTS: Final = """SELECT d.source_id, d.tools, d.compactions FROM json_each(?) asked
-    CROSS JOIN digests d ON d.source_id = asked.value JOIN sources s ON s.id = d.source_id
-    WHERE s.generation = d.generation"""
-_CHANGED_tallies: Final = """SELECT c.source_id, c.path_id, c.added, c.removed FROM json_each(?) asked
-    CROSS JOIN changed_files c ON c.source_id = asked.value"""
-_REQUESTS: Final = f"""SELECT a.source_id, a.offset, {_CONTEXT} FROM json_each(?) asked
-    CROSS JOIN sources s ON s.id = asked.value JOIN answers a ON a.source_id = s.id AND a.generation = s.generation
-    WHERE a.{_MAIN}"""
-
-_encode_tallies = msgspec.json.Encoder().encode
-_counts = msgspec.json.Decoder(dict[str, int]).decode
-_places = msgspec.json.Decoder(list[int]).decode
-
-
-def _list(values: Iterable[int | str]) -> str:
-    """Return values as one, for `json_each`."""
-    return _encode_tallies(list(values)).decode()
-
-
-CHANGING: Final = frozenset({"Write", "Edit", "MultiEdit", "NotebookEdit"})
+EDIT_TOOLS: Final = frozenset({"Write", "Edit", "MultiEdit", "NotebookEdit"})
 """Tools that change a file."""
 
-_OPEN = 1000
+_MAX_UNPAIRED = 1000
 """Calls without a result, and results without a call, that are remembered at most."""
+_SESSIONS_PER_QUERY: Final = 500
+
+POINTS: Final = 40
+"""Points of a curve at most."""
 
 
-class Changed(msgspec.Struct):
-    """What was done to a file."""
+class FileChangeCounts(msgspec.Struct):
+    """How often a file was changed, and how many lines that added and removed."""
 
     changes: int = 0
     added: int = 0
     removed: int = 0
 
 
-class Digest(msgspec.Struct, omit_defaults=True):
-    """What was seen of a file so far."""
+class FileStats(msgspec.Struct, omit_defaults=True):
+    """What was counted in the lines of a file so far; its fields are the state kept between two goes."""
 
     tools: dict[str, int] = {}
     compactions: list[int] = []
     beginning: str | None = None
     forked_from: str | None = None
     seen: set[int] = set()
-    """Hashes of the ids of calls that were taken in an earlier go."""
+    """Hashes of the ids of calls that were counted in an earlier go."""
     recent: set[str] = set()
-    """The ids of the others."""
+    """The ids of calls that were counted in this go."""
     open: dict[str, str] = {}
-    """Calls that will have changed a file, and which, unless their result is an error."""
+    """Calls that change a file unless their result is an error, and the file."""
     early: dict[str, tuple[int, int] | None] = {}
-    """What results that came before their call have added and removed; nothing of those that failed."""
+    """What results that came before their call have added and removed; None for those that failed."""
     is_whole: bool = True
 
-    def begins(self, line: Buffer) -> None:
-        """Look whether the conversation begins with a line; not asked again after the first that does."""
+    def find_beginning(self, line: Buffer) -> None:
+        """Note the beginning of the conversation if it is this line; no line is tried after the first that is."""
         try:
-            found = _first(line)
-        except UNDECODABLE:
+            first = _decode_first(line)
+        except DECODE_ERRORS:
             return
-        if found.type in ("user", "assistant") and found.uuid and not found.is_sidechain:
-            self.beginning = f"{found.uuid} {found.timestamp or ''}"
-            origin = found.forked_from.get("sessionId") if isinstance(found.forked_from, dict) else None
+        if first.type in ("user", "assistant") and first.uuid and not first.is_sidechain:
+            # Both: resuming and forking copy a line with its uuid and its time.
+            self.beginning = f"{first.uuid} {first.timestamp or ''}"
+            origin = first.forked_from.get("sessionId") if isinstance(first.forked_from, dict) else None
             self.forked_from = origin if isinstance(origin, str) else None
 
-    def call(self, id: str, tool: str | None, target: str | None, changed: dict[str, Changed]) -> None:
-        """Take a tool call."""
-        if self._has(id):
+    def add_call(self, id: str, tool: str | None, target: str | None, changed: dict[str, FileChangeCounts]) -> None:
+        """Count a tool call."""
+        if self._is_counted(id):
             return
-        self.recent.add(id)
+        self.recent.add(id)  # the id itself: it is hashed once, when the state is written down
         self.tools[tool or ""] = self.tools.get(tool or "", 0) + 1
-        early = self.early.pop(id, _NONE) if self.early else _NONE
-        if tool in CHANGING and target:
-            if early is _NONE:
+        early = self.early.pop(id, _NO_RESULT) if self.early else _NO_RESULT
+        if tool in EDIT_TOOLS and target:
+            if early is _NO_RESULT:
                 self.open[id] = target
-                _forget(self.open)
+                _drop_oldest(self.open)
             elif early is not None:
-                _add(changed, target, *early)
+                _add_change(changed, target, *early)
 
-    def result(self, id: str, line: Buffer | None, changed: dict[str, Changed]) -> None:
-        """Take the result of a tool call: the line it stands on, or nothing if it failed."""
+    def add_result(self, id: str, line: Buffer | None, changed: dict[str, FileChangeCounts]) -> None:
+        """Count the result of a tool call: the line it stands on, or None if it failed."""
         path = self.open.pop(id, None)
         if path is None:
-            if not self._has(id) and id not in self.early:
-                self.early[id] = None if line is None else lines_changed(line, id)
-                _forget(self.early)
+            if not self._is_counted(id) and id not in self.early:
+                self.early[id] = None if line is None else count_changed_lines(line, id)
+                _drop_oldest(self.early)
         elif line is not None:
-            _add(changed, path, *lines_changed(line, id))
+            _add_change(changed, path, *count_changed_lines(line, id))
 
-    def _has(self, id: str) -> bool:
+    def _is_counted(self, id: str) -> bool:
         return id in self.recent or (bool(self.seen) and _hash(id) in self.seen)
 
-    def written_down(self) -> bytes:
-        """Return it as MessagePack, to be taken up again."""
+    def encode(self) -> bytes:
+        """Return the state as MessagePack, for `decode_file_stats`."""
         state = msgspec.structs.replace(self, seen=self.seen | set(map(_hash, self.recent)), recent=set())
-        return _encode(state)
+        return msgspec.msgpack.encode(state)
 
 
-class Written:
-    """A digest as it is to be written, with what is new of it."""
+class FileStatsUpdate:
+    """The statistics of a file that are to be written, with the files that were changed since the last time."""
 
     def __init__(self, source_id: int, generation: int, *, is_new: bool) -> None:
         self._key = (source_id, generation)
         self.is_new = is_new
-        self.changed: dict[str, Changed] = {}
+        self.changed: dict[str, FileChangeCounts] = {}
         self.row: tuple[object, ...] = ()
 
-    def take(self, offset: int, digest: Digest, changed: dict[str, Changed]) -> None:
-        """Note how far the digest goes, and what was changed since the last time."""
-        tools, compactions = (msgspec.json.encode(part).decode() for part in (digest.tools, digest.compactions))
-        about = (int(digest.is_whole), digest.beginning, digest.forked_from)
-        self.row = (*self._key, offset, *about, tools, compactions, digest.written_down())
-        for path, one in changed.items():
-            _add(self.changed, path, one.added, one.removed, one.changes)
+    def add(self, offset: int, stats: FileStats, changed: dict[str, FileChangeCounts]) -> None:
+        """Note how far the statistics go, and which files were changed since the last time."""
+        beginning = (int(stats.is_whole), stats.beginning, stats.forked_from)
+        self.row = (*self._key, offset, *beginning, _json(stats.tools), _json(stats.compactions), stats.encode())
+        for path, counts in changed.items():
+            _add_change(self.changed, path, counts.added, counts.removed, counts.changes)
 
 
-def read_digest(state: bytes | None) -> Digest:
-    """Return a digest to go on with."""
-    return _decode(state) if state else Digest()
+def decode_file_stats(state: bytes | None) -> FileStats:
+    """Return statistics to go on with, from the state that the store keeps."""
+    return _decode_state(state) if state else FileStats()
 
 
-def write_digests(database: sqlite3.Connection, digests: Mapping[int, Written]) -> None:
-    """Write digests, and add up the sessions that they are of. What changes is written by the caller's transaction."""
+def write_file_stats(database: sqlite3.Connection, updates: Mapping[int, FileStatsUpdate]) -> None:
+    """Write statistics of files, and add up the sessions that they belong to; call it in a transaction."""
     run = database.executemany
-    run("DELETE FROM changed_files WHERE source_id = ?", [(id,) for id, one in digests.items() if one.is_new])
-    run(f"INSERT OR REPLACE INTO digests VALUES ({', '.join('?' * 9)})", [one.row for one in digests.values()])
-    paths = {path for one in digests.values() for path in one.changed}
+    run("DELETE FROM changed_files WHERE source_id = ?", [(id,) for id, update in updates.items() if update.is_new])
+    run(f"INSERT OR REPLACE INTO digests VALUES ({', '.join('?' * 9)})", [update.row for update in updates.values()])
+    paths = {path for update in updates.values() for path in update.changed}
     run("INSERT OR IGNORE INTO paths (path) VALUES (?)", [(path,) for path in paths])
     changed = [
-        (id, path, one.changes, one.added, one.removed)
-        for id, written in digests.items()
-        for path, one in written.changed.items()
+        (id, path, counts.changes, counts.added, counts.removed)
+        for id, update in updates.items()
+        for path, counts in update.changed.items()
     ]
-    run(_CHANGED, changed)
-    add_up(database, digests)
+    run(_ADD_CHANGES, changed)
+    write_session_totals(database, updates)
 
 
-_CHANGED = """INSERT INTO changed_files SELECT ?1, id, ?3, ?4, ?5 FROM paths WHERE path = ?2
+_ADD_CHANGES: Final = """INSERT INTO changed_files SELECT ?1, id, ?3, ?4, ?5 FROM paths WHERE path = ?2
     ON CONFLICT DO UPDATE SET changes = changes + ?3, added = added + ?4, removed = removed + ?5"""
 
 
-def lines_changed(line: Buffer, id: str) -> tuple[int, int]:
-    """Return how many lines the tool call whose result a line is has added to a file and removed from it."""
+def count_changed_lines(line: Buffer, id: str) -> tuple[int, int]:
+    """Return how many lines a tool call has added to a file and removed from it, by the line of its result."""
     try:
-        found = _result(line).tool_use_result
-    except UNDECODABLE:
-        found = _damaged(line, id)
-    return (found.lines() if found else None) or (0, 0)
+        result = _decode_result(line).tool_use_result
+    except DECODE_ERRORS:
+        result = _recover_result(line, id)
+    return (result.count_changed_lines() if result else None) or (0, 0)
 
 
 class _Result(CamelShape, frozen=True):
-    tool_use_result: Outcome | None = None
+    tool_use_result: FileChangeResult | None = None
 
 
 class _First(CamelShape, frozen=True):
@@ -292,35 +173,152 @@ class _First(CamelShape, frozen=True):
     forked_from: object = None
 
 
-_encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(Digest).decode
-_result: Callable[[Buffer], _Result] = msgspec.json.Decoder(_Result).decode
-_first: Callable[[Buffer], _First] = msgspec.json.Decoder(_First).decode
-_NONE: Final[Any] = object()
+_decode_state = msgspec.msgpack.Decoder(FileStats).decode
+_decode_result: Callable[[Buffer], _Result] = msgspec.json.Decoder(_Result).decode
+_decode_first: Callable[[Buffer], _First] = msgspec.json.Decoder(_First).decode
+_decode_counts = msgspec.json.Decoder(dict[str, int]).decode
+_decode_offsets = msgspec.json.Decoder(list[int]).decode
+_NO_RESULT: Final[Any] = object()
 
 
-def _damaged(line: Buffer, id: str) -> Outcome | None:
+def _recover_result(line: Buffer, id: str) -> FileChangeResult | None:
     """Return a result from a line that has to be mended, holds several objects, or says something else there."""
-    for _, value in whole(line):
-        if isinstance(value, dict) and any(passage.call == id for passage in said(value)):
+    for _, value in decode_plain(line):
+        if isinstance(value, dict) and any(passage.call == id for passage in extract_text_passages(value)):
             try:
-                return msgspec.convert(value.get("toolUseResult"), Outcome)
-            except UNDECODABLE:
+                return msgspec.convert(value.get("toolUseResult"), FileChangeResult)
+            except DECODE_ERRORS:
                 continue
     return None
 
 
 def _hash(id: str) -> int:
+    # Not `hash`, which differs from process to process.
     return int.from_bytes(blake2b(id.encode("utf-8", "surrogatepass"), digest_size=8).digest())
 
 
-def _add(changed: dict[str, Changed], path: str, added: int, removed: int, changes: int = 1) -> None:
-    one = changed.setdefault(path, Changed())
-    one.changes += changes
-    one.added += added
-    one.removed += removed
+def _add_change(changed: dict[str, FileChangeCounts], path: str, added: int, removed: int, changes: int = 1) -> None:
+    counts = changed.setdefault(path, FileChangeCounts())
+    counts.changes += changes
+    counts.added += added
+    counts.removed += removed
 
 
-def _forget(waiting: dict[str, Any]) -> None:
-    if len(waiting) > _OPEN:
+def _drop_oldest(waiting: dict[str, Any]) -> None:
+    if len(waiting) > _MAX_UNPAIRED:
         del waiting[next(iter(waiting))]
+
+
+class ContextCurve(msgspec.Struct, frozen=True):
+    """How full the context of a session was, request by request."""
+
+    points: tuple[int, ...] = ()
+    """Tokens, over the requests."""
+    compactions: tuple[int, ...] = ()
+    """Before which point a compaction was: 0 is before the first one, as many as there are points after the last."""
+    requests: int = 0
+
+
+def write_session_totals(database: sqlite3.Connection, sources: Iterable[int]) -> None:
+    """Add up the sessions that some files belong to, and write their totals."""
+    ids = list(sources)
+    for start in range(0, len(ids), _SESSIONS_PER_QUERY):
+        ids_json = _json(ids[start : start + _SESSIONS_PER_QUERY])
+        rows = _total_rows(database, [_Session(*row) for row in database.execute(_SESSIONS, (ids_json,))])
+        database.executemany("INSERT OR REPLACE INTO tallies VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
+
+
+def read_context_curves(
+    database: sqlite3.Connection, compactions: Mapping[int, Sequence[int]]
+) -> dict[int, ContextCurve]:
+    """Return how full the contexts of sessions were, given their files and the offsets at which they were compacted."""
+    requests: dict[int, list[tuple[int, int]]] = {id: [] for id in compactions}
+    for id, offset, tokens in database.execute(_REQUESTS, (_json(list(compactions)),)):
+        requests[id].append((offset, tokens))
+    return {id: build_context_curve(sorted(points), compactions[id]) for id, points in requests.items()}
+
+
+def build_context_curve(requests: Sequence[tuple[int, int]], compactions: Sequence[int]) -> ContextCurve:
+    """Return a curve of requests, each an offset and its tokens, in order.
+
+    >>> build_context_curve([(0, 10), (5, 30), (9, 20)], [7])
+    ContextCurve(points=(10, 30, 20), compactions=(2,), requests=3)
+    """
+    count = len(requests)
+    buckets = min(count, POINTS)
+    points = [0] * buckets
+    for number, (_, tokens) in enumerate(requests):
+        at = number * buckets // count
+        points[at] = max(points[at], tokens)
+    before = (sum(offset < place for offset, _ in requests) for place in compactions)
+    return ContextCurve(tuple(points), tuple(-(-number * buckets // count) if count else 0 for number in before), count)
+
+
+class _Session(NamedTuple):
+    source_id: int
+    session_id: str
+    project: str | None
+    home_id: int
+
+
+def _total_rows(database: sqlite3.Connection, sessions: Sequence[_Session]) -> Iterator[tuple[object, ...]]:
+    files = {session.source_id: [session.source_id] for session in sessions}
+    for id, agent_files in _agent_files(database, sessions).items():
+        files[id] += agent_files
+    ids_json = _json({file for those in files.values() for file in those})
+    tools, compactions = {}, {}
+    for file, counts, offsets in database.execute(_FILE_STATS, (ids_json,)):
+        tools[file], compactions[file] = _decode_counts(counts), _decode_offsets(offsets)
+    changed: dict[int, list[tuple[int, int, int]]] = {}
+    for file, path, added, removed in database.execute(_CHANGED_FILES, (ids_json,)):
+        changed.setdefault(file, []).append((path, added, removed))
+    curves = read_context_curves(database, {id: compactions.get(id, ()) for id in files})
+    for id, those in files.items():
+        calls: Counter[str] = Counter()
+        for file in those:
+            calls.update(tools.get(file, {}))
+        ordered = dict(sorted(calls.items(), key=lambda item: (-item[1], item[0])))
+        changes = [change for file in those for change in changed.get(file, ())]
+        paths = {path for path, _, _ in changes}
+        lines = (sum(added for _, added, _ in changes), sum(removed for _, _, removed in changes))
+        yield id, len(paths), *lines, _json(ordered), max(curves[id].points, default=None), _json(curves[id])
+
+
+def _agent_files(database: sqlite3.Connection, sessions: Sequence[_Session]) -> dict[int, list[int]]:
+    """Return the files of the agents of each session, one of each agent."""
+    ids: dict[tuple[str, str | None, int], list[int]] = {}
+    for session in sessions:
+        ids.setdefault((session.session_id, session.project, session.home_id), []).append(session.source_id)
+    files: dict[int, dict[str, int]] = {}
+    ids_json = _json({session.session_id for session in sessions})
+    for session_id, project, home, agent, file in database.execute(_AGENTS, (ids_json,)):
+        for id in ids.get((session_id, project, home), ()):
+            files.setdefault(id, {})[agent] = file  # the longest comes last
+    return {id: list(agents.values()) for id, agents in files.items()}
+
+
+_SESSIONS: Final = """WITH asked AS MATERIALIZED (SELECT value AS id FROM json_each(?))
+    SELECT s.id, n.session_id, s.project, s.home_id FROM asked
+    CROSS JOIN sessions n ON n.source_id = asked.id CROSS JOIN sources s ON s.id = n.source_id
+    UNION SELECT s.id, n.session_id, s.project, s.home_id FROM asked
+    CROSS JOIN agents a ON a.source_id = asked.id CROSS JOIN sources f ON f.id = a.source_id
+    CROSS JOIN sessions n ON n.session_id = a.session_id CROSS JOIN sources s ON s.id = n.source_id
+    WHERE s.project IS f.project AND s.home_id = f.home_id"""
+"""`CROSS JOIN` fixes the order of the tables: SQLite does not know that few are asked for."""
+_AGENTS: Final = """SELECT a.session_id, s.project, s.home_id, a.agent_id, s.id FROM json_each(?) asked
+    CROSS JOIN agents a ON a.session_id = asked.value JOIN sources s ON s.id = a.source_id ORDER BY s.offset, s.path"""
+_FILE_STATS: Final = """SELECT d.source_id, d.tools, d.compactions FROM json_each(?) asked
+    CROSS JOIN digests d ON d.source_id = asked.value JOIN sources s ON s.id = d.source_id
+    WHERE s.generation = d.generation"""
+_CHANGED_FILES: Final = """SELECT c.source_id, c.path_id, c.added, c.removed FROM json_each(?) asked
+    CROSS JOIN changed_files c ON c.source_id = asked.value"""
+_REQUESTS: Final = """SELECT a.source_id, a.offset,
+    input_tokens + cache_read_tokens + cache_write_5m_tokens + cache_write_1h_tokens FROM json_each(?) asked
+    CROSS JOIN sources s ON s.id = asked.value JOIN answers a ON a.source_id = s.id AND a.generation = s.generation
+    WHERE a.agent_id IS NULL AND marks & 3 = 0"""
+"""Requests of the main thread: `marks` 1 is a sidechain, 2 a response repeated by a progress line."""
+
+
+def _json(value: object) -> str:
+    """Return a value as JSON: for a column, or a set of ids for `json_each`."""
+    return msgspec.json.encode(value).decode()

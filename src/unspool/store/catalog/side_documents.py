@@ -1,9 +1,9 @@
-"""What Claude Code keeps beside the sessions, for people to look at: plans, todos, tasks, prompts, memory, settings.
+"""Reads what Claude Code keeps beside the sessions from the store: plans, todos, tasks, prompts, memory, settings.
 
 Rules
-  1. All of it is rows of the store (`side_rows.py`), which stay when their file has gone. Settings that may hold a
+  1. All of it is rows of the store (`sync/side_rows.py`), which stay when their file has gone. Settings that may hold a
      secret are masked there already.
-  2. What is shown is of the folder that was asked for. The newest comes first.
+  2. Only rows of one folder are returned. The newest comes first.
 """
 
 from __future__ import annotations
@@ -12,116 +12,122 @@ import sqlite3
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from unspool.store.sync.changes import WITHIN, within
+from unspool.store.database import IN_FOLDER, folder_parameters
 
 Json: TypeAlias = dict[str, Any]
 
 PAGE: Final = 100
-"""Prompts at once."""
+"""Prompts of a page."""
 
 
-class Prompts(NamedTuple):
-    """Some of what was typed."""
+class PromptPage(NamedTuple):
+    """Some of the prompts that were typed, and how many there are."""
 
     rows: list[Json]
     total: int
 
 
-def counts(database: sqlite3.Connection, root: Path) -> dict[str, int]:
-    """Return how much there is of everything."""
+def count_documents(database: sqlite3.Connection, root: Path) -> dict[str, int]:
+    """Return how many there are of each kind."""
     queries = {
-        "plans": f"SELECT count(*) FROM plans t {_OF}",
-        "todos": f"SELECT count(DISTINCT t.source_id) FROM todos t {_OF}",
-        "tasks": f"SELECT count(*) FROM tasks t {_OF}",
-        "history": f"SELECT count(*) FROM history t {_OF} AND t.generation = s.generation",
-        "memory": f"SELECT count(*) FROM memory t {_OF}",
-        "settings": f"SELECT count(DISTINCT t.source_id) FROM settings t {_OF}",
-        "versions": f"SELECT count(DISTINCT t.session_id) FROM file_backups t {_OF}",
+        "plans": f"SELECT count(*) FROM plans t {_IN_FOLDER}",
+        "todos": f"SELECT count(DISTINCT t.source_id) FROM todos t {_IN_FOLDER}",
+        "tasks": f"SELECT count(*) FROM tasks t {_IN_FOLDER}",
+        "history": f"SELECT count(*) FROM history t {_IN_FOLDER} AND t.generation = s.generation",
+        "memory": f"SELECT count(*) FROM memory t {_IN_FOLDER}",
+        "settings": f"SELECT count(DISTINCT t.source_id) FROM settings t {_IN_FOLDER}",
+        "versions": f"SELECT count(DISTINCT t.session_id) FROM file_backups t {_IN_FOLDER}",
     }
-    return {name: database.execute(query, within(root)).fetchone()[0] for name, query in queries.items()}
+    return {name: database.execute(query, folder_parameters(root)).fetchone()[0] for name, query in queries.items()}
 
 
-def plans(database: sqlite3.Connection, root: Path) -> list[Json]:
-    """Return the plans, with how much of each is done and the sessions that work by it."""
+def read_plans(database: sqlite3.Connection, root: Path) -> list[Json]:
+    """Return the plans, with how many of their tasks are done."""
     query = f"""SELECT t.slug, t.title, t.size, t.modified, s.gone IS NOT NULL AS gone,
         (SELECT count(*) FROM plan_tasks p WHERE p.source_id = t.source_id) AS tasks,
         (SELECT count(*) FROM plan_tasks p WHERE p.source_id = t.source_id AND p.done) AS done
-        FROM plans t {_OF} ORDER BY t.modified DESC, t.slug"""
-    return _rows(database, query, within(root))
+        FROM plans t {_IN_FOLDER} ORDER BY t.modified DESC, t.slug"""
+    return _rows(database, query, folder_parameters(root))
 
 
-def plan(database: sqlite3.Connection, root: Path, slug: str) -> Json | None:
+def read_plan(database: sqlite3.Connection, root: Path, slug: str) -> Json | None:
     """Return one plan: its text, its checklist, its sessions."""
-    query = f"SELECT t.source_id, t.slug, t.title, t.content, t.size, t.modified FROM plans t {_OF} AND t.slug = :slug"
-    found = _rows(database, query, {**within(root), "slug": slug})
-    if not found:
+    query = f"""SELECT t.source_id, t.slug, t.title, t.content, t.size, t.modified
+        FROM plans t {_IN_FOLDER} AND t.slug = :slug"""
+    plans = _rows(database, query, {**folder_parameters(root), "slug": slug})
+    if not plans:
         return None
-    one = found[0]
-    id = one.pop("source_id")
+    plan = plans[0]
+    id = plan.pop("source_id")
     tasks = "SELECT text, done, section, phase, line FROM plan_tasks WHERE source_id = :id ORDER BY position"
-    sessions = f"""SELECT DISTINCT t.session_id, t.title, t.last FROM sessions t {_OF} AND t.slug = :slug
+    sessions = f"""SELECT DISTINCT t.session_id, t.title, t.last FROM sessions t {_IN_FOLDER} AND t.slug = :slug
         ORDER BY t.last DESC"""
     return {
-        **one,
+        **plan,
         "tasks": [{**task, "done": bool(task["done"])} for task in _rows(database, tasks, {"id": id})],
-        "sessions": _rows(database, sessions, {**within(root), "slug": slug}),
+        "sessions": _rows(database, sessions, {**folder_parameters(root), "slug": slug}),
     }
 
 
-def todos(database: sqlite3.Connection, root: Path) -> list[Json]:
+def read_todos(database: sqlite3.Connection, root: Path) -> list[Json]:
     """Return the todo lists that have anything on them, each with its session."""
     query = f"""SELECT t.source_id, t.session_id, t.agent_id, t.content, t.status, t.priority,
         s.modified / 1000000 AS modified,
         (SELECT title FROM sessions n WHERE n.session_id = t.session_id LIMIT 1) AS title
-        FROM todos t {_OF} ORDER BY modified DESC, t.source_id, t.position"""
-    found: dict[int, Json] = {}
-    for row in _rows(database, query, within(root)):
+        FROM todos t {_IN_FOLDER} ORDER BY modified DESC, t.source_id, t.position"""
+    lists: dict[int, Json] = {}
+    for row in _rows(database, query, folder_parameters(root)):
         about = {name: row[name] for name in ("session_id", "title")}
+        # A list of the main thread has the session's own id in the place of an agent's.
         agent = row["agent_id"] if row["agent_id"] != row["session_id"] else None
-        one = found.setdefault(row["source_id"], {**about, "agent_id": agent, "modified": row["modified"], "items": []})
-        one["items"].append({name: row[name] for name in ("content", "status", "priority")})
-    return list(found.values())
+        todos = lists.setdefault(
+            row["source_id"], {**about, "agent_id": agent, "modified": row["modified"], "items": []}
+        )
+        todos["items"].append({name: row[name] for name in ("content", "status", "priority")})
+    return list(lists.values())
 
 
-def tasks(database: sqlite3.Connection, root: Path) -> list[Json]:
+def read_tasks(database: sqlite3.Connection, root: Path) -> list[Json]:
     """Return the lists of tasks, each in the order of its numbers."""
     query = f"""SELECT t.list_id, t.id, t.subject, t.description, t.status, t.owner, t.blocked_by,
         s.modified / 1000000 AS modified, (SELECT title FROM sessions n WHERE n.session_id = t.list_id LIMIT 1) AS title
-        FROM tasks t {_OF} ORDER BY t.list_id, CAST(t.id AS INTEGER), t.id"""
-    found: dict[str, Json] = {}
-    for row in _rows(database, query, within(root)):
-        one = found.setdefault(
+        FROM tasks t {_IN_FOLDER} ORDER BY t.list_id, CAST(t.id AS INTEGER), t.id"""  # task 10 comes after task 9
+    lists: dict[str, Json] = {}
+    for row in _rows(database, query, folder_parameters(root)):
+        tasks = lists.setdefault(
             row["list_id"] or "", {"list_id": row["list_id"], "title": row["title"], "modified": 0, "items": []}
         )
-        one["modified"] = max(one["modified"], row["modified"])
-        one["items"].append(
+        tasks["modified"] = max(tasks["modified"], row["modified"])
+        tasks["items"].append(
             {name: row[name] for name in ("id", "subject", "description", "status", "owner", "blocked_by")}
         )
-    return sorted(found.values(), key=lambda one: (-one["modified"], one["list_id"] or ""))
+    return sorted(lists.values(), key=lambda tasks: (-tasks["modified"], tasks["list_id"] or ""))
 
 
-def history(database: sqlite3.Connection, root: Path, words: str = "", offset: int = 0, limit: int = PAGE) -> Prompts:
-    """Return what was typed, the newest first: that with all the words in it, from a position on."""
-    where, values = f"{_OF} AND t.generation = s.generation", within(root)
+def read_prompts(
+    database: sqlite3.Connection, root: Path, words: str = "", offset: int = 0, limit: int = PAGE
+) -> PromptPage:
+    """Return a page of the prompts that contain all words, the newest first."""
+    where, values = f"{_IN_FOLDER} AND t.generation = s.generation", folder_parameters(root)
     for number, word in enumerate(words.split()):
         where += f" AND instr(lower(t.display), :word{number})"
         values[f"word{number}"] = word.lower()
     query = f"""SELECT t.display, t.time, t.project, t.session_id, t.pasted FROM history t {where}
         ORDER BY t.time DESC, t.source_id, t.offset DESC LIMIT :limit OFFSET :offset"""
     total = database.execute(f"SELECT count(*) FROM history t {where}", values).fetchone()[0]
-    return Prompts(_rows(database, query, {**values, "limit": limit, "offset": offset}), total)
+    return PromptPage(_rows(database, query, {**values, "limit": limit, "offset": offset}), total)
 
 
-def memory(database: sqlite3.Connection, root: Path) -> list[Json]:
-    """Return what projects remember."""
-    query = f"""SELECT t.project, t.name, t.content, t.size, t.modified FROM memory t {_OF}
-        ORDER BY t.project, t.name <> 'MEMORY.md', t.name"""
-    return _rows(database, query, within(root))
+def read_memory(database: sqlite3.Connection, root: Path) -> list[Json]:
+    """Return the memory files of projects."""
+    query = f"""SELECT t.project, t.name, t.content, t.size, t.modified FROM memory t {_IN_FOLDER}
+        ORDER BY t.project, t.name <> 'MEMORY.md', t.name"""  # the index of a project's memory comes first
+    return _rows(database, query, folder_parameters(root))
 
 
-def settings(database: sqlite3.Connection, root: Path) -> list[Json]:
-    """Return the files of settings: values, rules and hooks of each."""
-    query = f"SELECT DISTINCT t.source_id, s.path, t.name FROM settings t {_OF} ORDER BY s.path"
+def read_settings(database: sqlite3.Connection, root: Path) -> list[Json]:
+    """Return the settings files: values, permission rules and hooks of each."""
+    query = f"SELECT DISTINCT t.source_id, s.path, t.name FROM settings t {_IN_FOLDER} ORDER BY s.path"
     parts = {
         "values": "SELECT key, value FROM settings WHERE source_id = :id ORDER BY key",
         "rules": "SELECT behaviour, rule FROM permissions WHERE source_id = :id ORDER BY behaviour, position",
@@ -130,23 +136,22 @@ def settings(database: sqlite3.Connection, root: Path) -> list[Json]:
     return [
         {"path": row["path"], "name": row["name"]}
         | {name: _rows(database, part, {"id": row["source_id"]}) for name, part in parts.items()}
-        for row in _rows(database, query, within(root))
+        for row in _rows(database, query, folder_parameters(root))
     ]
 
 
-def versioned(database: sqlite3.Connection, root: Path) -> list[Json]:
-    """Return the sessions of whose files versions were kept."""
+def read_versioned_sessions(database: sqlite3.Connection, root: Path) -> list[Json]:
+    """Return the sessions that have versions of files they changed."""
     query = f"""SELECT t.session_id, count(*) AS versions, count(DISTINCT t.hash) AS files, sum(t.size) AS size,
         max(t.modified) AS modified, (SELECT title FROM sessions n WHERE n.session_id = t.session_id LIMIT 1) AS title
-        FROM file_backups t {_OF} GROUP BY t.session_id ORDER BY modified DESC, t.session_id"""
-    return _rows(database, query, within(root))
+        FROM file_backups t {_IN_FOLDER} GROUP BY t.session_id ORDER BY modified DESC, t.session_id"""
+    return _rows(database, query, folder_parameters(root))
 
 
-_TASK: Final = ("id", "subject", "description", "status", "owner", "blocked_by")
-_OF: Final = f"JOIN sources s ON s.id = source_id WHERE {WITHIN}"
+_IN_FOLDER: Final = f"JOIN sources s ON s.id = source_id WHERE {IN_FOLDER}"
 
 
 def _rows(database: sqlite3.Connection, query: str, values: dict[str, Any]) -> list[Json]:
-    found = database.execute(query, values)
-    names = [column[0] for column in found.description]
-    return [dict(zip(names, row, strict=True)) for row in found]
+    cursor = database.execute(query, values)
+    names = [column[0] for column in cursor.description]
+    return [dict(zip(names, row, strict=True)) for row in cursor]

@@ -1,19 +1,15 @@
-"""A file of lines as rows of the column files: items in, a line at a time; rows of `parts.sql` out, in no order.
+"""Derives the rows of the column files from the lines of one session file.
+
+In: decoded lines, one at a time. Out: rows of `parts.sql` without their first two columns, in no particular order.
 
 Rules
-  1. The rules are those of `graph/`: a message is all lines with one id, calls are paired by id, a turn is a prompt of
-     a person and what follows. Nothing depends on another file.
-  2. Memory is bounded by the words of the conversation: results, structured results and lines are not held.
-  3. The base64 of pictures and documents, and signatures, are left out; how long they are is told.
-
-[merged: derived_agents.py] What the file of a sub-agent says of it, for each session it belongs to: entries in, rows of `agent_files` out.
-
-Rules
-  1. In a file inside a session's folder all lines are that session's. Beside a session (until 2.0.76) a line is of the
-     session it names; one that names none is of each.
-  2. The class is that of `graph/agents.py`, before the agent is linked to a call.
-
-[merged: derived_blocks.py] A content block as a row: a block in; its type, words, call, picture out. Nothing raises, whatever the block is.
+  1. Messages, tool calls and turns are those of `graph/`: a message is all lines with one id, calls are paired by id, a
+     turn is a human prompt and what follows it. No row depends on another file.
+  2. Memory is bounded by the text of the conversation: lines, results and structured results are not held.
+  3. The base64 of images and documents, and signatures, are left out; their length is kept.
+  4. All lines of an agent's file inside a session's folder belong to that session. In a file beside the session (Claude
+     Code until 2.0.76) a line belongs to the session it names, and one that names none to each of them.
+  5. The class of an agent is that of `graph/agents.py`, before the agent is linked to a call.
 """
 
 from __future__ import annotations
@@ -21,96 +17,287 @@ from __future__ import annotations
 import hashlib
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterable
+from operator import attrgetter
 from typing import NamedTuple
 
 import msgspec
 
+from unspool.format import (
+    ABSENT,
+    AnyRecord,
+    Assistant,
+    Attachment,
+    Entry,
+    Item,
+    Message,
+    Progress,
+    QueuedCommand,
+    QueueOperation,
+    RawJson,
+    System,
+    Unknown,
+    User,
+    cut_raw_json,
+    encode_json,
+)
 from unspool.format import blocks as b
-from unspool.format.attachments import QueuedCommand
-from unspool.format.base import ABSENT
-from unspool.format.blocks import Message
-from unspool.format.entry import Entry, Item
-from unspool.format.envelope import Unknown
-from unspool.format.json_edit import encode
-from unspool.format.meta_records import QueueOperation
-from unspool.format.projections import Written, written
-from unspool.format.records import Assistant, Attachment, Progress, System, User
-from unspool.graph.agents import AgentClass
-from unspool.graph.session_facts_from_entries import is_special
-from unspool.graph.turns import Speaker, prompts, speaker, text_of
-from unspool.store.columns.derive_calls import Calls, Out, Where
-from unspool.store.columns.values import micros
+from unspool.graph import AgentClass, Speaker, classify_user_record, find_prompts, is_special_fork, join_text
+from unspool.store.columns.derive_calls import LineContext, RowSink, ToolCallRows
+from unspool.store.columns.values import epoch_micros
+
+_NO_TIME = -(1 << 63)
+_LINE_IDS = attrgetter("uuid", "parent_uuid", "session_id", "agent_id")
+_LINE_ORIGIN = attrgetter("cwd", "version", "git_branch", "slug", "user_type", "entrypoint")
 
 
-class _Seen(msgspec.Struct):
-    """The lines of one session."""
+class SourceFile(NamedTuple):
+    """What is known of a session file before it is read."""
 
-    lines: int = 0
+    path: str
+    kind: str
+    session_id: str | None
+    agent_id: str | None
+
+    def family(self, session_id: str | None) -> str:
+        """Return the folder that the files of a session share; `session_id` is the one that the lines name."""
+        if self.kind == "session":
+            return self.path.removesuffix(".jsonl")
+        folder, found, _ = self.path.rpartition("/subagents/")
+        # Until Claude Code 2.0.76 an agent's file stood beside its session: only its lines say which one that is.
+        return folder if found else f"{self.path.rpartition('/')[0]}/{session_id}"
+
+
+class _SessionLines(msgspec.Struct):
+    """The lines of one session in an agent's file."""
+
+    count: int = 0
     started: int | None = None
     ended: int | None = None
-    first: tuple[int, str, str] | None = None
-    """The place of the first user line, the class it shows, its words."""
+    first_prompt: tuple[int, str, str] | None = None
+    """Of the first user line: its offset, the agent class it shows, its text."""
 
 
-class AgentLines:
-    """One pass over an agent's file."""
+class AgentFileRows:
+    """Collects what a sub-agent's file says of the agent: a row of `agent_files` for each session it belongs to."""
 
-    def __init__(self, place: Place, out: Out) -> None:
-        self._place, self._out = place, out
-        self._seen: dict[str | None, _Seen] = {}
+    def __init__(self, file: SourceFile, emit: RowSink) -> None:
+        self._file, self._emit = file, emit
+        self._sessions: dict[str | None, _SessionLines] = {}
 
-    def take(self, entry: Entry, time: int | None) -> None:
-        """Take a line."""
+    def add(self, entry: Entry, time: int | None) -> None:
+        """Count a line for the session it belongs to."""
         record = entry.record
-        owner = self._place.session_id or record.session_id
-        seen = self._seen.setdefault(owner, _Seen())
-        seen.lines += 1
+        lines = self._sessions.setdefault(self._file.session_id or record.session_id, _SessionLines())
+        lines.count += 1
         if time is not None:
-            seen.started = time if seen.started is None else min(seen.started, time)
-            seen.ended = time if seen.ended is None else max(seen.ended, time)
-        if seen.first is None and isinstance(record, User):
-            seen.first = (entry.offset, _class(record), text_of(record.message.blocks))
+            lines.started = time if lines.started is None else min(lines.started, time)
+            lines.ended = time if lines.ended is None else max(lines.ended, time)
+        if lines.first_prompt is None and isinstance(record, User):
+            lines.first_prompt = (entry.offset, _agent_class(record), join_text(record.message.blocks))
 
     def finish(self) -> None:
-        """Write a row for each session; one that is nobody's has none in it."""
-        place = self._place
-        shared = self._seen.pop(None, _Seen()) if len(self._seen) != 1 or None not in self._seen else None
-        id = place.agent_id or place.path.rpartition("/")[2].removesuffix(".jsonl")
-        for owner, seen in self._seen.items() or [(place.session_id, _Seen())]:
-            both = [seen, shared] if shared else [seen]
-            first = min((one.first for one in both if one.first), default=None)
-            kind = AgentClass.ORPHAN.value if first is None else first[1]
-            if is_special(id):
+        """Emit the rows."""
+        file, sessions = self._file, self._sessions
+        shared = sessions.pop(None, None) if len(sessions) > 1 else None
+        id = file.agent_id or file.path.rpartition("/")[2].removesuffix(".jsonl")
+        for session_id, lines in sessions.items() or [(file.session_id, _SessionLines())]:
+            both = [lines, shared] if shared else [lines]
+            first = min((some.first_prompt for some in both if some.first_prompt), default=None)
+            kind = first[1] if first else AgentClass.ORPHAN.value
+            if is_special_fork(id):
                 kind = AgentClass.SPECIAL.value
-            if "/subagents/workflows/" in place.path:
+            if "/subagents/workflows/" in file.path:
                 kind = AgentClass.WORKFLOW.value
-            family = place.family or f"{place.path.rpartition('/')[0]}/{owner}"
-            started = min((one.started for one in both if one.started is not None), default=None)
-            ended = max((one.ended for one in both if one.ended is not None), default=None)
-            lines = sum(one.lines for one in both)
-            self._out("agent_files", (family, owner, id, kind, first[2] if first else "", started, ended, lines))
+            started = min((some.started for some in both if some.started is not None), default=None)
+            ended = max((some.ended for some in both if some.ended is not None), default=None)
+            about = (file.family(session_id), session_id, id, kind, first[2] if first else "")
+            self._emit("agent_files", (*about, started, ended, sum(some.count for some in both)))
 
 
-def _class(record: User) -> str:
-    if speaker(record) is Speaker.WARMUP:
+def _agent_class(record: User) -> str:
+    if classify_user_record(record) is Speaker.WARMUP:
         return AgentClass.WARMUP.value
-    if record.team_name or text_of(record.message.blocks).startswith("<teammate-message"):
+    if record.team_name or join_text(record.message.blocks).startswith("<teammate-message"):
         return AgentClass.TEAMMATE.value
     return AgentClass.TASK.value
 
 
-def joined(blocks: Iterable[b.AnyBlock]) -> str:
-    """Return the words of a line, joined by line ends."""
-    return "\n".join(block.text for block in blocks if isinstance(block, b.Text))
+class _MessageRow(msgspec.Struct):
+    """A message as far as its lines were read."""
+
+    id: str
+    role: str
+    speaker: str
+    response_id: str | None
+    first: Entry
+    context: LineContext
+    model: str | None
+    last_time: str | None = None
+    lines: int = 0
+    stop_reason: str | None = None
+    blocks: int = 0
+    calls: int = 0
+    texts: list[str] = []
+    written: set[tuple[str, int]] | None = None
+    """Of an answer: the time and the hash of the content of each line."""
+
+
+class FileDerivation:
+    """Derives the rows of one session file, line by line."""
+
+    def __init__(self, file: SourceFile, emit: RowSink) -> None:
+        self._file, self._emit = file, emit
+        self._number = 0
+        self._messages: dict[str, _MessageRow] = {}
+        self._calls = ToolCallRows(emit)
+        self._agent = AgentFileRows(file, emit) if file.kind == "agent" else None
+        self._prompt_entries: list[Entry] = []
+        # Two numbers for each line of the file: an array holds one in 8 bytes, a list in 40.
+        self._offsets, self._times = array("q"), array("q")
+        self._reported: set[tuple[str, str]] = set()
+
+    def add(self, item: Item) -> None:
+        """Derive the next item of the file. Bad lines are rows of the store already."""
+        if not isinstance(item, Entry):
+            return
+        record = item.record
+        self._number += 1
+        self._offsets.append(item.offset)
+        time = epoch_micros(record.timestamp)
+        self._times.append(_NO_TIME if time is None else time)
+        content = model = raw = None
+        if isinstance(record, User | Assistant):
+            raw = cut_raw_json(item)
+            content = "\n".join(block.text for block in record.message.blocks if isinstance(block, b.Text))
+            model = record.message.model
+            self._add_message_line(item, record, raw)
+        else:
+            content = record.content if isinstance(record, System) else None
+            self._add_other_line(item)
+        self._emit("lines", _line_row(item, self._number, time, (content, model), raw))
+        if self._agent:
+            self._agent.add(item, time)
+
+    def finish(self) -> None:
+        """Emit the rows that needed the end of the file."""
+        self._calls.finish()
+        starts = self._emit_turns() if self._file.kind == "session" else []
+        for message in self._messages.values():
+            self._emit("messages", _message_row(message, bisect_right(starts, message.first.offset) or None))
+        if self._agent:
+            self._agent.finish()
+
+    def _ids(self, record: AnyRecord) -> tuple[str | None, str | None]:
+        """Return session and agent of a line: the file's own, if its place says them."""
+        return self._file.session_id or record.session_id, self._file.agent_id or record.agent_id
+
+    def _add_message_line(self, entry: Entry, record: User | Assistant, raw: RawJson) -> None:
+        message = self._message_of(entry, record)
+        context = message.context._replace(uuid=record.uuid, offset=entry.offset, timestamp=record.timestamp)
+        inputs = iter(raw.uses)
+        is_repeated = isinstance(record, Assistant) and _is_repeated(message, record)
+        raw_result = record.tool_use_result if isinstance(record, User) else ABSENT
+        for block in record.message.blocks:
+            in_call, text, input = False, None, None
+            if isinstance(block, b.ToolUse):
+                input = next(inputs)[1]
+                in_call = self._calls.add_call(block, context, input)
+            elif isinstance(block, b.ToolResult):
+                text, in_call = self._calls.add_result(block, context, raw_result)
+            if not is_repeated:
+                message.calls += isinstance(block, b.ToolUse)
+                # What a row of `tool_calls` holds is not stored twice: the view of `blocks` joins it.
+                row = block_row(block, None if in_call else text, None if in_call else input)
+                about = (context.session_id, context.agent_id, message.id, message.blocks, entry.offset)
+                self._emit("blocks", (*about, *row, in_call))
+                message.blocks += 1
+                if isinstance(block, b.Text):
+                    message.texts.append(block.text)
+        if is_repeated:
+            return
+        message.lines += 1
+        message.last_time = record.timestamp
+        message.stop_reason = record.message.stop_reason or message.stop_reason
+        if isinstance(record, User):
+            self._keep_for_turns(entry, record)
+
+    def _message_of(self, entry: Entry, record: User | Assistant) -> _MessageRow:
+        """Return the message that a line belongs to."""
+        message, is_answer = record.message, isinstance(record, Assistant)
+        # A user line, or an answer without an id, is a message of its own.
+        key = message.id if is_answer and message.id else f"line {entry.offset}"
+        if key not in self._messages:
+            id = (message.id if is_answer else None) or record.uuid or f"line {entry.offset}"
+            session_id, agent_id = self._ids(record)
+            self._messages[key] = _MessageRow(
+                id=id,
+                role="assistant" if is_answer else "user",
+                speaker="assistant" if is_answer else classify_user_record(record).value,  # type: ignore[arg-type]
+                response_id=(message.id or record.uuid or _line_hash(entry)) if is_answer else None,
+                first=Entry(entry.offset, b"", _without_content(record)),
+                context=LineContext(session_id, agent_id, self._file.family(session_id), id),
+                model=message.model if is_answer else None,
+            )
+        return self._messages[key]
+
+    def _keep_for_turns(self, entry: Entry, record: User) -> None:
+        """Keep the text of a user line: whether it is a prompt is decided at the end of the file."""
+        texts = tuple(block for block in record.message.blocks if isinstance(block, b.Text))
+        if classify_user_record(record) is not Speaker.RESULT:
+            self._prompt_entries.append(Entry(entry.offset, b"", _without_content(record, texts)))
+        elif texts:  # text beside a result may be a prompt; the empty result block marks where it stood
+            self._prompt_entries.append(Entry(entry.offset, b"", _without_content(record, (b.ToolResult(), *texts))))
+
+    def _add_other_line(self, entry: Entry) -> None:
+        match entry.record:
+            case Attachment(attachment=QueuedCommand()) | QueueOperation():
+                self._prompt_entries.append(Entry(entry.offset, b"", entry.record))
+            case System(subtype="compact_boundary" | "microcompact_boundary") as record:
+                about = (*self._ids(record), record.uuid, entry.offset, epoch_micros(record.timestamp))
+                self._emit("compactions", (*about, *_compaction_values(record)))
+            case Progress(parent_tool_use_id=str(call), data=data):
+                agent = getattr(data, "agent_id", None)
+                family = self._file.family(self._file.session_id or entry.record.session_id)
+                # An agent reports its progress many times; the first line links it to its call.
+                if isinstance(agent, str) and (family, agent) not in self._reported:
+                    self._reported.add((family, agent))
+                    self._emit("reports", (family, entry.offset, agent, call))
+            case _:
+                pass
+
+    def _emit_turns(self) -> list[int]:
+        """Emit the turns; return the offset at which each begins."""
+        found = find_prompts(self._prompt_entries)
+        starts = [entry.offset for entry, _, _ in found]
+        answers, calls, errors = ([0] * (len(starts) + 1) for _ in range(3))
+        for message in self._messages.values():
+            answers[bisect_right(starts, message.first.offset)] += message.role == "assistant"
+        for offset, failed in self._calls.outcomes:
+            turn = bisect_right(starts, offset)
+            calls[turn] += 1
+            errors[turn] += failed
+        lines, ended = [-1] * (len(starts) + 1), [_NO_TIME] * (len(starts) + 1)
+        turn = 0
+        for offset, time in zip(self._offsets, self._times, strict=True):
+            while turn < len(starts) and starts[turn] <= offset:
+                turn += 1
+            lines[turn] += 1
+            ended[turn] = max(ended[turn], time)
+        for number, (entry, kind, text) in enumerate(found, 1):
+            record, last = entry.record, ended[number]
+            about = (self._file.session_id, number, record.uuid, entry.offset, text, kind is Speaker.QUEUED)
+            times = (epoch_micros(record.timestamp), None if last == _NO_TIME else last)
+            self._emit("turns", (*about, *times, lines[number], answers[number], calls[number], errors[number]))
+        return starts
 
 
 def block_row(block: b.AnyBlock, text: str | None, input: str | None) -> tuple[object, ...]:
-    """Return type, text, tool_use_id, tool_name, input, is_error, media_type and data_bytes.
+    """Return type, text, tool_use_id, tool_name, input, is_error, media_type and data_bytes of a content block.
 
-    `text` is that of a result, `input` that of a call: they are not decoded again.
+    `text` is that of a result, `input` the JSON of a call: they are not decoded again. Nothing raises, whatever the
+    block is.
     """
-    kind = _type(block)
+    kind = _tag(block)
     match block:
         case b.Text(text=words):
             return kind, words, None, None, None, None, None, None
@@ -131,321 +318,111 @@ def block_row(block: b.AnyBlock, text: str | None, input: str | None) -> tuple[o
         case b.ServerToolUse(id=id, name=name) | b.McpToolUse(id=id, name=name):
             return kind, None, id, name, _json(block.input), None, None, None
         case b.ServerToolResult(tool_use_id=id, content=content, is_error=error):
-            return kind, _words(content), id, None, None, error, None, None
+            return kind, _text_or_json(content), id, None, None, error, None, None
         case b.SearchResult(content=content) | b.Compaction(content=content):
-            return kind, _words(content), None, None, None, None, None, None
+            return kind, _text_or_json(content), None, None, None, None, None, None
         case b.Other(value=value):
             return kind, _json(value), None, None, None, None, None, None
         case _:
             return kind, None, None, None, None, None, None, None
 
 
-def _type(block: b.AnyBlock) -> str | None:
-    tag = type(block).__struct_config__.tag
-    return tag if isinstance(tag, str) else getattr(block, "type", None)
-
-
-def _words(content: object) -> str | None:
+def _text_or_json(content: object) -> str | None:
     return content if content is None or isinstance(content, str) else _json(content)
 
 
 def _json(value: object) -> str:
-    return encode(value).decode()
-
-
-_NO_TIME = -(1 << 63)
-
-
-class Place(NamedTuple):
-    """What is known of a file before it is read."""
-
-    path: str
-    kind: str
-    session_id: str | None
-    agent_id: str | None
-
-    @property
-    def family(self) -> str | None:
-        """The folder that the files of a session share; nothing for an agent beside its session: its lines say."""
-        if self.kind == "session":
-            return self.path.removesuffix(".jsonl")
-        before, found, _ = self.path.rpartition("/subagents/")
-        return before if found else None
-
-
-class _Told(msgspec.Struct):
-    """A message so far."""
-
-    id: str
-    role: str
-    speaker: str
-    response_id: str | None
-    first: Entry
-    where: Where
-    last: str | None
-    lines: int = 0
-    model: str | None = None
-    stop_reason: str | None = None
-    blocks: int = 0
-    calls: int = 0
-    text: list[str] = []
-    seen: set[tuple[str, int]] | None = None
-
-
-class Derivation:
-    """One pass over a file."""
-
-    def __init__(self, place: Place, out: Out) -> None:
-        self._place, self._out = place, out
-        self._family = place.family
-        self._number = 0
-        self._messages: dict[str, _Told] = {}
-        self._calls = Calls(out)
-        self._agents = AgentLines(place, out) if place.kind == "agent" else None
-        self._spoken: list[Entry] = []
-        self._offsets, self._times = array("q"), array("q")
-        self._reported: set[tuple[str | None, str]] = set()
-
-    def take(self, item: Item) -> None:
-        """Take the next item of the file. Bad lines are the store's to tell."""
-        if isinstance(item, Entry):
-            self._entry(item)
-
-    def finish(self) -> None:
-        """Write what could not be told before the end."""
-        self._calls.finish()
-        starts = self._turns() if self._place.kind == "session" else []
-        for told in self._messages.values():
-            self._out("messages", _message_row(told, bisect_right(starts, told.first.offset) or None))
-        if self._agents:
-            self._agents.finish()
-
-    def _entry(self, entry: Entry) -> None:
-        record = entry.record
-        self._number += 1
-        self._offsets.append(entry.offset)
-        time = micros(record.timestamp)
-        self._times.append(_NO_TIME if time is None else time)
-        content: str | None = None
-        model = said = None
-        if isinstance(record, User | Assistant):
-            said = written(entry)
-            content, model = joined(record.message.blocks), record.message.model
-            self._message(entry, record, said)
-        else:
-            content = record.content if isinstance(record, System) else None
-            self._note(entry)
-        self._out("lines", _line_row(entry, self._number, time, (content, model), said))
-        if self._agents:
-            self._agents.take(entry, time)
-
-    def _message(self, entry: Entry, record: User | Assistant, said: Written) -> None:
-        told = self._told(entry, record)
-        where = told.where._replace(uuid=record.uuid, offset=entry.offset, timestamp=record.timestamp)
-        inputs = iter(said.uses)
-        again = isinstance(record, Assistant) and _is_again(told, record)
-        raw = record.tool_use_result if isinstance(record, User) else ABSENT
-        for block in record.message.blocks:
-            in_call, text, input = False, None, None
-            if isinstance(block, b.ToolUse):
-                input = next(inputs)[1]
-                in_call = self._calls.use(block, where, input)
-            elif isinstance(block, b.ToolResult):
-                text, in_call = self._calls.result(block, where, raw)
-            if not again:
-                told.calls += isinstance(block, b.ToolUse)
-                row = block_row(block, None if in_call else text, None if in_call else input)
-                about = (where.session_id, where.agent_id, told.id, told.blocks, entry.offset)
-                self._out("blocks", (*about, *row, in_call))
-                told.blocks += 1
-                if isinstance(block, b.Text):
-                    told.text.append(block.text)
-        if again:
-            return
-        told.lines += 1
-        told.last = record.timestamp
-        told.stop_reason = record.message.stop_reason or told.stop_reason
-        if isinstance(record, User):
-            self._hear(entry, record)
-
-    def _told(self, entry: Entry, record: User | Assistant) -> _Told:
-        """Return the message that a line belongs to."""
-        message = record.message
-        is_answer = isinstance(record, Assistant)
-        key = message.id if is_answer and message.id else f"line {entry.offset}"
-        told = self._messages.get(key)
-        if told is None:
-            light = Entry(entry.offset, b"", _light(record))
-            id = (message.id if is_answer else None) or record.uuid or f"line {entry.offset}"
-            told = self._messages[key] = _Told(
-                id=id,
-                role="assistant" if is_answer else "user",
-                speaker="assistant" if is_answer else speaker(record).value,  # type: ignore[arg-type]
-                response_id=(message.id or record.uuid or _digest(entry)) if is_answer else None,
-                first=light,
-                where=self._where(record, id),
-                last=None,
-                model=message.model if is_answer else None,
-                text=[],
-            )
-        return told
-
-    def _where(self, record: User | Assistant, message_id: str) -> Where:
-        place = self._place
-        session = place.session_id or record.session_id
-        agent = place.agent_id or record.agent_id
-        family = self._family or f"{place.path.rpartition('/')[0]}/{session}"
-        return Where(session, agent, family, message_id, None, 0, None)
-
-    def _hear(self, entry: Entry, record: User) -> None:
-        """Keep what tells prompts from all else that is said in the user's name."""
-        words = tuple(block for block in record.message.blocks if isinstance(block, b.Text))
-        if speaker(record) is not Speaker.RESULT:
-            self._spoken.append(Entry(entry.offset, b"", _light(record, words)))
-        elif words:
-            self._spoken.append(Entry(entry.offset, b"", _light(record, (b.ToolResult(), *words))))
-
-    def _note(self, entry: Entry) -> None:
-        match entry.record:
-            case Attachment(attachment=QueuedCommand()) | QueueOperation():
-                self._spoken.append(Entry(entry.offset, b"", entry.record))
-            case System(subtype="compact_boundary" | "microcompact_boundary") as record:
-                self._out("compactions", self._compaction(entry.offset, record))
-            case Progress(parent_tool_use_id=str(call), data=data):
-                agent = getattr(data, "agent_id", None)
-                session = self._place.session_id or entry.record.session_id
-                family = self._family or f"{self._place.path.rpartition('/')[0]}/{session}"
-                if isinstance(agent, str) and (family, agent) not in self._reported:
-                    self._reported.add((family, agent))
-                    self._out("reports", (family, entry.offset, agent, call))
-            case _:
-                pass
-
-    def _compaction(self, offset: int, record: System) -> tuple[object, ...]:
-        session = self._place.session_id or record.session_id
-        about = (session, self._place.agent_id or record.agent_id, record.uuid, offset, micros(record.timestamp))
-        if record.subtype == "compact_boundary":
-            done = record.compact_metadata
-            took = None if done is None or done.duration_ms is None else round(done.duration_ms)
-            told = (done.trigger, done.pre_tokens, done.post_tokens, took) if done else (None,) * 4
-            return (*about, "compact", *told)
-        cleared = record.microcompact_metadata
-        told = (cleared.trigger, cleared.pre_tokens, None, None) if cleared else (None,) * 4
-        return (*about, "microcompact", *told)
-
-    def _turns(self) -> list[int]:
-        """Write the turns; return where each begins."""
-        found = prompts(self._spoken)
-        starts = [entry.offset for entry, _, _ in found]
-        answers = [0] * (len(starts) + 1)
-        for told in self._messages.values():
-            answers[bisect_right(starts, told.first.offset)] += told.role == "assistant"
-        calls, errors = [0] * (len(starts) + 1), [0] * (len(starts) + 1)
-        for offset, failed in self._calls.made:
-            turn = bisect_right(starts, offset)
-            calls[turn] += 1
-            errors[turn] += failed
-        lines, ended = [-1] * (len(starts) + 1), [_NO_TIME] * (len(starts) + 1)
-        turn = 0
-        for offset, time in zip(self._offsets, self._times, strict=True):
-            while turn < len(starts) and starts[turn] <= offset:
-                turn += 1
-            lines[turn] += 1
-            ended[turn] = max(ended[turn], time)
-        for number, (entry, kind, text) in enumerate(found, 1):
-            record, last = entry.record, ended[number]
-            about = (self._place.session_id, number, record.uuid, entry.offset, text, kind is Speaker.QUEUED)
-            times = (micros(record.timestamp), None if last == _NO_TIME else last)
-            self._out("turns", (*about, *times, lines[number], answers[number], calls[number], errors[number]))
-        return starts
+    return encode_json(value).decode()
 
 
 def _line_row(
-    entry: Entry, number: int, time: int | None, said: tuple[str | None, str | None], written: Written | None
+    entry: Entry, number: int, time: int | None, text: tuple[str | None, str | None], raw: RawJson | None
 ) -> tuple[object, ...]:
     record = entry.record
-    kind, subtype = _kind(entry)
+    kind, subtype = _type_and_subtype(entry)
     answer = record if isinstance(record, Assistant) else None
-    uses = [use for use, _ in written.uses] if written else []
+    uses = [use for use, _ in raw.uses] if raw else []
     return (
         entry.offset,
         entry.length,
         number,
         kind,
         subtype,
-        record.uuid,
-        record.parent_uuid,
-        record.session_id,
-        record.agent_id,
+        *_LINE_IDS(record),
         time,
         record.is_sidechain,
         record.is_meta,
         answer.message.id if answer else None,
         answer.request_id if answer else None,
-        record.cwd,
-        record.version,
-        record.git_branch,
-        record.slug,
-        record.user_type,
-        record.entrypoint,
-        encode(entry.flaws).decode() if entry.flaws else None,
-        *said,
+        *_LINE_ORIGIN(record),
+        _json(entry.flaws) if entry.flaws else None,
+        *text,
         f"[{','.join(uses)}]" if uses else None,
-        written.usage if written else None,
+        raw.usage if raw else None,
     )
 
 
-def _message_row(told: _Told, turn: int | None) -> tuple[object, ...]:
-    where, record = told.where, told.first.record
+def _message_row(message: _MessageRow, turn: int | None) -> tuple[object, ...]:
+    record = message.first.record
     return (
-        where.session_id,
-        where.agent_id,
-        told.id,
-        told.response_id,
-        told.role,
-        told.speaker,
+        message.context.session_id,
+        message.context.agent_id,
+        message.id,
+        message.response_id,
+        message.role,
+        message.speaker,
         turn,
         record.uuid,
         record.parent_uuid,
-        told.first.offset,
-        told.lines,
-        micros(record.timestamp),
-        micros(told.last),
-        told.model,
-        told.stop_reason,
-        told.stop_reason is not None or told.role == "user",
+        message.first.offset,
+        message.lines,
+        epoch_micros(record.timestamp),
+        epoch_micros(message.last_time),
+        message.model,
+        message.stop_reason,
+        message.stop_reason is not None or message.role == "user",
         bool(record.is_sidechain),
         record.cwd,
         record.git_branch,
         record.version,
-        told.blocks,
-        told.calls,
-        "\n".join(told.text),
+        message.blocks,
+        message.calls,
+        "\n".join(message.texts),
     )
 
 
-def _is_again(told: _Told, record: Assistant) -> bool:
-    """Tell whether a line repeats one of its message: same moment, same content."""
+def _compaction_values(record: System) -> tuple[object, ...]:
+    """Return kind, trigger, pre_tokens, post_tokens and duration_ms of a compaction."""
+    if record.subtype == "microcompact_boundary":
+        cleared = record.microcompact_metadata
+        return "microcompact", *((cleared.trigger, cleared.pre_tokens) if cleared else (None, None)), None, None
+    metadata = record.compact_metadata
+    if metadata is None:
+        return "compact", None, None, None, None
+    duration = None if metadata.duration_ms is None else round(metadata.duration_ms)
+    return "compact", metadata.trigger, metadata.pre_tokens, metadata.post_tokens, duration
+
+
+def _is_repeated(message: _MessageRow, record: Assistant) -> bool:
+    """Whether a line repeats one of its message, with the same timestamp and content; else remember it."""
     if record.timestamp is None or record.message.id is None:
         return False
-    key = (record.timestamp, hash(encode(record.message.content)))
-    told.seen = told.seen or set()
-    if key in told.seen:
-        return True
-    told.seen.add(key)
-    return False
+    key = (record.timestamp, hash(encode_json(record.message.content)))
+    message.written = message.written or set()
+    is_repeated = key in message.written
+    message.written.add(key)
+    return is_repeated
 
 
-def _light(record: User | Assistant, content: tuple[b.AnyBlock, ...] = ()) -> User | Assistant:
-    """Return a record that holds on to none of the bytes it was read from, with no other content than this."""
+def _without_content(record: User | Assistant, content: tuple[b.AnyBlock, ...] = ()) -> User | Assistant:
+    """Return a record with other content, so that it keeps none of the bytes of its line in memory."""
     message = Message(content=content)
     if isinstance(record, User):
         return msgspec.structs.replace(record, tool_use_result=ABSENT, message=message)
     return msgspec.structs.replace(record, message=message)
 
 
-def _kind(entry: Entry) -> tuple[str | None, str | None]:
-    """Return the type of a line and its subtype."""
+def _type_and_subtype(entry: Entry) -> tuple[str | None, str | None]:
     match entry.record:
         case Unknown(type=kind):
             return kind, None
@@ -460,9 +437,10 @@ def _kind(entry: Entry) -> tuple[str | None, str | None]:
 
 
 def _tag(struct: msgspec.Struct | None) -> str | None:
+    """Return the `type` that a struct is written with; of an unknown one as it was read."""
     tag = type(struct).__struct_config__.tag if struct is not None else None
     return tag if isinstance(tag, str) else getattr(struct, "type", None)
 
 
-def _digest(entry: Entry) -> str:
+def _line_hash(entry: Entry) -> str:
     return hashlib.sha256(entry.line.strip()).hexdigest()

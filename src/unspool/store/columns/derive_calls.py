@@ -1,9 +1,9 @@
-"""Tool calls of a file as rows, a line at a time: blocks in; calls, files touched and what starts agents out.
+"""Derives rows from the tool calls of one session file: the calls, the files they touch, and the agents they start.
 
 Rules
   1. The first call and the first result of an id count, as in `graph/tool_calls.py`.
-  2. A call's row is written when its result comes, at the end of the file if none does: results are bulky, and none is
-     held unless it comes before its call.
+  2. A call's row is emitted when its result comes, or at the end of the file: results are bulky, and none is held
+     unless it comes before its call.
 """
 
 from __future__ import annotations
@@ -13,21 +13,16 @@ from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
-from unspool.format.base import UNDECODABLE
-from unspool.format.blocks import Image, ToolResult, ToolUse
-from unspool.format.projections import outcome, structured
-from unspool.format.tools import parse
-from unspool.format.tools.agents import AgentInput
-from unspool.format.tools.parse import parse_input
-from unspool.graph.tool_calls import between
-from unspool.graph.turns import text_of
-from unspool.store.columns.values import micros
+from unspool.format import DECODE_ERRORS, Image, ToolResult, ToolUse, decode_file_change, structured_result_text
+from unspool.format.tools import AgentInput, parse_input, parse_result
+from unspool.graph import elapsed_time, join_text
+from unspool.store.columns.values import epoch_micros
 
-Out: TypeAlias = Callable[[str, tuple[object, ...]], None]
-"""Takes a table and the values of a row."""
+RowSink: TypeAlias = Callable[[str, tuple[object, ...]], None]
+"""Takes the name of a table and the values of a row."""
 
-STARTERS = frozenset({"Task", "Agent"})
-_ACTIONS = {
+_AGENT_TOOLS = frozenset({"Task", "Agent"})
+_FILE_ACTIONS = {
     "Read": "read",
     "NotebookRead": "read",
     "Write": "write",
@@ -37,151 +32,153 @@ _ACTIONS = {
 }
 
 
-class Where(NamedTuple):
-    """The line that a block stands on."""
+class LineContext(NamedTuple):
+    """The message that a block belongs to, and the line it stands on."""
 
     session_id: str | None
     agent_id: str | None
-    family: str | None
+    family: str
     message_id: str
-    uuid: str | None
-    offset: int
-    timestamp: str | None
+    uuid: str | None = None
+    offset: int = 0
+    timestamp: str | None = None
 
 
-class _Use(NamedTuple):
-    where: Where
+class _Call(NamedTuple):
+    context: LineContext
     block: ToolUse
     input: str | None
 
 
-class _Given(NamedTuple):
-    where: Where
-    error: bool
+class _Result(NamedTuple):
+    context: LineContext
+    is_error: bool
     text: str
     images: int
     structured: str | None
     raw: msgspec.Raw
 
 
-class Calls:
-    """The calls of one file."""
+class ToolCallRows:
+    """Pairs the tool calls of one session file with their results and emits their rows."""
 
-    def __init__(self, out: Out) -> None:
-        self._out = out
-        self._open: dict[str, _Use] = {}
-        self._early: dict[str, _Given] = {}
-        self._done: set[str] = set()
-        self.made: list[tuple[int, bool]] = []
-        """Where each call stands, and whether it failed."""
+    def __init__(self, emit: RowSink) -> None:
+        self._emit = emit
+        self._open: dict[str, _Call] = {}
+        self._early: dict[str, _Result] = {}
+        """Results that came before their call."""
+        self._finished: set[str] = set()
+        self.outcomes: list[tuple[int, bool]] = []
+        """The offset of each call, and whether it failed."""
 
-    def use(self, block: ToolUse, where: Where, input: str | None) -> bool:
-        """Take a call; tell whether it is the first with its id."""
+    def add_call(self, block: ToolUse, context: LineContext, input: str | None) -> bool:
+        """Take a call; return whether it is the first with its id."""
         id = block.id
-        if id in self._open or id in self._done:
+        if id in self._open or id in self._finished:
             return False
-        use = _Use(where, block, input)
+        call = _Call(context, block, input)
         if id in self._early:
-            self._finish(use, self._early.pop(id))
+            self._finish_call(call, self._early.pop(id))
         else:
-            self._open[id] = use
+            self._open[id] = call
         return True
 
-    def result(self, block: ToolResult, where: Where, raw: msgspec.Raw) -> tuple[str, bool]:
-        """Take a result; return its text, and whether that is in a call's row."""
-        blocks = block.blocks
-        text = text_of(blocks)
-        id = block.tool_use_id
-        if id in self._done or id in self._early:
+    def add_result(self, block: ToolResult, context: LineContext, raw: msgspec.Raw) -> tuple[str, bool]:
+        """Take a result; return its text, and whether a call's row holds it."""
+        blocks, id = block.blocks, block.tool_use_id
+        text = join_text(blocks)
+        if id in self._finished or id in self._early:
             return text, False
         images = sum(isinstance(inner, Image) for inner in blocks)
-        given = _Given(where, bool(block.is_error), text, images, structured(raw), raw)
-        use = self._open.pop(id, None)
-        if use is None:
-            self._early[id] = given._replace(raw=msgspec.Raw(bytes(raw)))
+        result = _Result(context, bool(block.is_error), text, images, structured_result_text(raw), raw)
+        call = self._open.pop(id, None)
+        if call is None:
+            # A copy: the raw bytes are a view that would keep the whole chunk of the file in memory.
+            self._early[id] = result._replace(raw=msgspec.Raw(bytes(raw)))
             return text, False
-        self._finish(use, given)
+        self._finish_call(call, result)
         return text, True
 
     def finish(self) -> None:
-        """Write the calls that no result came for."""
-        for use in list(self._open.values()):
-            self._finish(use, None)
+        """Emit the calls without a result."""
+        for call in self._open.values():
+            self._finish_call(call, None)
 
-    def _finish(self, use: _Use, given: _Given | None) -> None:
-        where, block = use.where, use.block
-        self._done.add(block.id)
-        self.made.append((where.offset, bool(given and given.error)))
-        ended = given.where.timestamp if given else None
-        passed = between(where.timestamp, ended)
-        self._out(
+    def _finish_call(self, call: _Call, result: _Result | None) -> None:
+        context, block = call.context, call.block
+        self._finished.add(block.id)
+        self.outcomes.append((context.offset, bool(result and result.is_error)))
+        ended = result.context.timestamp if result else None
+        duration = elapsed_time(context.timestamp, ended)
+        self._emit(
             "tool_calls",
             (
-                where.session_id,
-                where.agent_id,
+                context.session_id,
+                context.agent_id,
                 block.id,
                 block.name,
-                use.input,
-                given.text if given else None,
-                given.error if given else None,
-                given.structured if given else None,
-                micros(where.timestamp),
-                micros(ended),
-                None if passed is None else round(passed.total_seconds() * 1000),
-                where.message_id,
-                where.uuid,
-                given.where.uuid if given else None,
-                where.offset,
-                given.where.offset if given else None,
-                given.images if given else None,
-                _overflow(given) if given else None,
+                call.input,
+                result.text if result else None,
+                result.is_error if result else None,
+                result.structured if result else None,
+                epoch_micros(context.timestamp),
+                epoch_micros(ended),
+                None if duration is None else round(duration.total_seconds() * 1000),
+                context.message_id,
+                context.uuid,
+                result.context.uuid if result else None,
+                context.offset,
+                result.context.offset if result else None,
+                result.images if result else None,
+                _overflow_path(result) if result else None,
             ),
         )
-        if block.name in _ACTIONS:
-            self._file(use, given)
-        if block.name in STARTERS:
-            self._starter(use, given)
+        if block.name in _FILE_ACTIONS:
+            self._emit_touched_file(call, result)
+        if block.name in _AGENT_TOOLS:
+            self._emit_agent_start(call, result)
 
-    def _file(self, use: _Use, given: _Given | None) -> None:
-        where, block = use.where, use.block
+    def _emit_touched_file(self, call: _Call, result: _Result | None) -> None:
+        context, block = call.context, call.block
         fields: dict[str, Any] = block.input if isinstance(block.input, dict) else {}
         path = fields.get("file_path") or fields.get("notebook_path")
         if not isinstance(path, str):
             return
-        done = given is not None and not given.error
-        added, removed = _lines_changed(given) if done and given and block.name != "Read" else (None, None)
-        about = (where.session_id, where.agent_id, block.id, block.name, path, _ACTIONS[block.name])
-        self._out("files_touched", (*about, micros(where.timestamp), done, added, removed))
+        succeeded = result is not None and not result.is_error
+        changed = _count_changed_lines(result) if succeeded and result and block.name != "Read" else (None, None)
+        about = (context.session_id, context.agent_id, block.id, block.name, path, _FILE_ACTIONS[block.name])
+        self._emit("files_touched", (*about, epoch_micros(context.timestamp), succeeded, *changed))
 
-    def _starter(self, use: _Use, given: _Given | None) -> None:
-        where, block = use.where, use.block
-        asked = parse_input(block.name, block.input)
-        told = parse.parse_result(block.name, given.raw) if given else None
-        agents = (getattr(told, name, None) for name in ("agent_id", "teammate_id"))
+    def _emit_agent_start(self, call: _Call, result: _Result | None) -> None:
+        context, block = call.context, call.block
+        input = parse_input(block.name, block.input)
+        about: tuple[str | None, str | None, str] = (None, None, "")
+        if isinstance(input, AgentInput):
+            about = (input.subagent_type, input.description, (input.prompt or "").strip())
+        output = parse_result(block.name, result.raw) if result else None
+        # A call to `Agent` that starts a teammate has its id under another name.
+        agents = (getattr(output, name, None) for name in ("agent_id", "teammate_id"))
         agent = next((id for id in agents if isinstance(id, str)), None)
-        about = (asked.subagent_type, asked.description, (asked.prompt or "").strip()) if isinstance(
-            asked, AgentInput
-        ) else (None, None, "")  # fmt: skip
-        self._out("starters", (where.family, where.offset, block.id, agent, given is not None, *about))
+        self._emit("starters", (context.family, context.offset, block.id, agent, result is not None, *about))
 
 
-def _overflow(given: _Given) -> str | None:
-    """Return the path that the program wrote long output to."""
-    if given.structured is None or '"persistedOutputPath"' not in given.structured:
+def _overflow_path(result: _Result) -> str | None:
+    """Return the path of the file that Claude Code wrote long output to."""
+    if result.structured is None or '"persistedOutputPath"' not in result.structured:
         return None
     try:
-        value = msgspec.json.decode(given.structured)
-    except UNDECODABLE:
+        value = msgspec.json.decode(result.structured)
+    except DECODE_ERRORS:
         return None
     path = value.get("persistedOutputPath") if isinstance(value, dict) else None
     return path if isinstance(path, str) else None
 
 
-def _lines_changed(given: _Given) -> tuple[int | None, int | None]:
-    """Return how many lines a change added and removed, where its result tells."""
-    if given.structured is None or not given.structured.startswith("{"):
+def _count_changed_lines(result: _Result) -> tuple[int | None, int | None]:
+    """Return how many lines a change added and removed, if its result contains the patch."""
+    if result.structured is None or not result.structured.startswith("{"):
         return None, None
     try:
-        return outcome(given.structured).lines() or (None, None)
-    except UNDECODABLE:
+        return decode_file_change(result.structured).count_changed_lines() or (None, None)
+    except DECODE_ERRORS:
         return None, None

@@ -1,10 +1,10 @@
-"""Which column files there are, and which rows in them are current. One file says so; it is replaced whole.
+"""The manifest of the column files: which Parquet files there are, and which of their rows are current.
 
 Rules
-  1. What the manifest names is on the disk before it does. Whatever it does not name is rubbish, and is removed.
-  2. A reader holds the readers' lock from before it reads the manifest until it is done with the files; rubbish is
-     removed only while nobody does.
-  3. A manifest that cannot be read, or was made by another version, is none: everything is derived again.
+  1. A file is on the disk before the manifest names it. Files that the manifest does not name are removed.
+  2. A reader holds a shared lock from before it reads the manifest until it is done with the files; files are removed
+     only while no reader holds it.
+  3. A manifest that cannot be read, or was written by another version, counts as empty: everything is derived again.
 """
 
 from __future__ import annotations
@@ -12,24 +12,24 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 
 import msgspec
 
-from unspool.store.columns.parquet import File, digest, save, sync_folder
-from unspool.store.columns.tables import text
+from unspool.store.columns.parquet import ColumnFile, content_digest, fsync_folder, write_private_file
+from unspool.store.columns.tables import read_script
 
-FOLDER = "columns"
+COLUMNS_FOLDER = "columns"
 _NAME, _READERS = "manifest", "readers.lock"
 _VERSION = 1
-"""Of how rows are derived; what they are is in the scripts."""
+"""Raised when rows are derived in another way; a change of their columns shows in `parts.sql`."""
 
 
-class Current(msgspec.Struct, frozen=True, array_like=True):
-    """Which rows of a file are current, and what of it they were made from."""
+class CurrentRows(msgspec.Struct, frozen=True, array_like=True):
+    """Which rows of a session file are current, and how far the file was read for them."""
 
     source_id: int
     generation: int
@@ -38,12 +38,12 @@ class Current(msgspec.Struct, frozen=True, array_like=True):
     part: str
 
 
-class Part(msgspec.Struct, frozen=True):
-    """Rows of some files."""
+class ColumnPart(msgspec.Struct, frozen=True):
+    """A folder of Parquet files with the rows of some session files."""
 
-    files: list[File]
+    files: list[ColumnFile]
     weight: int
-    """What they were made from: the bytes of the files, and one for each."""
+    """What the rows were derived from: the bytes of the session files, and one for each file."""
 
     @property
     def size(self) -> int:
@@ -51,28 +51,28 @@ class Part(msgspec.Struct, frozen=True):
         return sum(file.size for file in self.files)
 
 
-class Manifest(msgspec.Struct):
-    """What is current."""
+class ColumnManifest(msgspec.Struct):
+    """All column files, and what in them is current."""
 
     version: str = ""
     serial: int = 0
-    """One more each time."""
+    """Raised by one each time the manifest is written."""
     revision: int = 0
-    """The last that was given."""
+    """The last revision that was given to the rows of a file."""
     kinds: dict[str, str] = {}
-    """By kind of file: what tells whether any of them has changed."""
+    """By kind of file: a hash that changes when any of them does."""
     edition: str = ""
-    """Of the prices."""
-    lines: dict[str, Current] = {}
-    """By path: rows made from lines."""
-    answers: dict[str, Current] = {}
-    """By path: rows made from what was billed."""
-    parts: dict[str, Part] = {}
-    tables: dict[str, File] = {}
-    """Those that are written whole."""
+    """The edition of the prices that costs were computed with."""
+    lines: dict[str, CurrentRows] = {}
+    """By path: rows derived from lines."""
+    answers: dict[str, CurrentRows] = {}
+    """By path: rows of billed responses."""
+    parts: dict[str, ColumnPart] = {}
+    tables: dict[str, ColumnFile] = {}
+    """Tables that are written whole, by name."""
 
-    def files(self) -> Iterator[File]:
-        """Yield every file."""
+    def files(self) -> Iterator[ColumnFile]:
+        """Yield every column file."""
         for part in self.parts.values():
             yield from part.files
         yield from self.tables.values()
@@ -84,78 +84,82 @@ class Manifest(msgspec.Struct):
 
 
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(Manifest).decode
+_decode = msgspec.msgpack.Decoder(ColumnManifest).decode
 
 
 @cache
-def version() -> str:
-    """Return what names the way rows are derived."""
-    scripts = text("parts.sql")
-    return f"{_VERSION} {hashlib.blake2b(scripts.encode(), digest_size=8).hexdigest()}"
+def derivation_version() -> str:
+    """Return a version that changes when the columns, or the way rows are derived, change."""
+    script = read_script("parts.sql")
+    return f"{_VERSION} {hashlib.blake2b(script.encode(), digest_size=8).hexdigest()}"
 
 
-def read(columns: Path) -> Manifest:
-    """Return the manifest; an empty one if there is none that holds."""
+def read_manifest(columns: Path) -> ColumnManifest:
+    """Return the manifest; an empty one if there is none that is valid."""
     try:
         data = (columns / _NAME).read_bytes()
         manifest = _decode(data[16:])
     except (OSError, msgspec.MsgspecError, ValueError):
-        return Manifest(version())
-    if hashlib.blake2b(data[16:], digest_size=16).digest() != data[:16] or manifest.version != version():
-        return Manifest(version())
+        return ColumnManifest(derivation_version())
+    # The first 16 bytes are the hash of the rest: a manifest that was damaged or cut off is not taken for valid.
+    if hashlib.blake2b(data[16:], digest_size=16).digest() != data[:16] or manifest.version != derivation_version():
+        return ColumnManifest(derivation_version())
     return manifest
 
 
-def record(columns: Path, manifest: Manifest) -> None:
-    """Write the manifest beside the one that holds."""
+def write_manifest(columns: Path, manifest: ColumnManifest) -> None:
+    """Write a new manifest beside the current one."""
     manifest.serial += 1
     data = _encode(manifest)
-    save(columns / f"{_NAME}.new", hashlib.blake2b(data, digest_size=16).digest() + data)
+    write_private_file(columns / f"{_NAME}.new", hashlib.blake2b(data, digest_size=16).digest() + data)
 
 
-def publish(columns: Path) -> None:
-    """Let what was written hold."""
-    (columns / f"{_NAME}.new").replace(columns / _NAME)
-    sync_folder(columns)
+def publish_manifest(columns: Path) -> None:
+    """Replace the current manifest by the one that was written last."""
+    (columns / f"{_NAME}.new").replace(columns / _NAME)  # atomic: a reader sees the old one or the new one
+    fsync_folder(columns)
 
 
-def is_whole(columns: Path, manifest: Manifest, *, deep: bool = False) -> bool:
-    """Tell whether every file is there as it was written; `deep` compares every byte."""
-    return not any(True for _ in damaged(columns, manifest, deep=deep))
-
-
-def damaged(columns: Path, manifest: Manifest, *, deep: bool = False) -> Iterator[File]:
-    """Yield the files that are missing or not as they were written."""
+def damaged_files(columns: Path, manifest: ColumnManifest, *, deep: bool = False) -> Iterator[ColumnFile]:
+    """Yield the files that are missing or not as they were written; `deep` compares every byte."""
     for file in manifest.files():
         path = columns / file.name
         try:
-            if path.stat().st_size != file.size or (deep and digest(path.read_bytes()) != file.digest):
+            if path.stat().st_size != file.size or (deep and content_digest(path.read_bytes()) != file.digest):
                 yield file
         except OSError:
             yield file
 
 
-def forget(manifest: Manifest, lost: list[File]) -> None:
-    """Take out what the files that were lost held."""
+def live_weights(current: Mapping[str, CurrentRows]) -> dict[str, int]:
+    """Return for each part how much of its weight is still current."""
+    weights: dict[str, int] = {}
+    for rows in current.values():
+        weights[rows.part] = weights.get(rows.part, 0) + rows.offset + 1
+    return weights
+
+
+def drop_files(manifest: ColumnManifest, lost: list[ColumnFile]) -> None:
+    """Remove lost files from the manifest, and with them everything that their parts held."""
     names = {file.name for file in lost}
-    gone = {name for name, part in manifest.parts.items() if any(file.name in names for file in part.files)}
-    manifest.parts = {name: part for name, part in manifest.parts.items() if name not in gone}
-    manifest.lines = {path: one for path, one in manifest.lines.items() if one.part not in gone}
-    manifest.answers = {path: one for path, one in manifest.answers.items() if one.part not in gone}
+    lost_parts = {name for name, part in manifest.parts.items() if any(file.name in names for file in part.files)}
+    manifest.parts = {name: part for name, part in manifest.parts.items() if name not in lost_parts}
+    manifest.lines = {path: rows for path, rows in manifest.lines.items() if rows.part not in lost_parts}
+    manifest.answers = {path: rows for path, rows in manifest.answers.items() if rows.part not in lost_parts}
     manifest.tables = {table: file for table, file in manifest.tables.items() if file.name not in names}
 
 
 @contextmanager
-def reading(columns: Path) -> Iterator[Manifest]:
-    """Read the manifest, and keep what it names from being removed."""
-    descriptor = hold(columns)
+def open_manifest(columns: Path) -> Iterator[ColumnManifest]:
+    """Read the manifest, and keep the files it names from being removed meanwhile."""
+    descriptor = lock_for_reading(columns)
     try:
-        yield read(columns)
+        yield read_manifest(columns)
     finally:
         os.close(descriptor)
 
 
-def hold(columns: Path) -> int:
+def lock_for_reading(columns: Path) -> int:
     """Keep column files from being removed until the descriptor is closed, at the latest when the process ends."""
     import fcntl
 
@@ -164,8 +168,8 @@ def hold(columns: Path) -> int:
     return descriptor
 
 
-def sweep(columns: Path, manifest: Manifest) -> bool:
-    """Remove what the manifest does not name; not while somebody may be reading it."""
+def remove_unreferenced(columns: Path, manifest: ColumnManifest) -> bool:
+    """Remove files that the manifest does not name, unless a reader may use them; return whether that was done."""
     import fcntl
 
     descriptor = os.open(columns / _READERS, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -178,11 +182,9 @@ def sweep(columns: Path, manifest: Manifest) -> bool:
         for path in _children(columns / "parts"):
             if path.name not in manifest.parts:
                 shutil.rmtree(path, ignore_errors=True)
-        for path in _children(columns / "tables"):
-            if f"tables/{path.name}" not in named:
-                path.unlink(missing_ok=True)
-        for path in _children(columns / "scopes"):
-            if not path.name.startswith(f"{manifest.serial}-"):
+        # A file in `scopes` holds what a query about some folders counted; the next manifest makes it obsolete.
+        for path in (*_children(columns / "tables"), *_children(columns / "scopes")):
+            if f"tables/{path.name}" not in named and not path.name.startswith(f"{manifest.serial}-"):
                 path.unlink(missing_ok=True)
         return True
     finally:
@@ -190,7 +192,7 @@ def sweep(columns: Path, manifest: Manifest) -> bool:
 
 
 def make_folders(columns: Path) -> None:
-    """Make the folders, for the user alone."""
+    """Create the folders of the column files, accessible to the user alone."""
     for folder in (columns, columns / "parts", columns / "tables", columns / "scopes"):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 

@@ -1,8 +1,8 @@
-"""Rows to Parquet: a table of `parts.sql` and its rows in, a file of zstd columns out.
+"""Writes rows of the tables in `parts.sql` to Parquet files.
 
 Rules
-  1. A file is for the user alone, and on the disk before anybody is told of it.
-  2. Whatever the rows hold, the file can be written and DuckDB can read it (`cells.py`).
+  1. A file is readable by the user alone, and fsynced before a manifest names it.
+  2. Whatever the rows hold, the file can be written and DuckDB can read it (`values.py`).
 """
 
 from __future__ import annotations
@@ -19,40 +19,77 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from unspool.errors import Refused
-from unspool.store.columns.tables import Column, Table, parts
-from unspool.store.columns.values import clean_json, clean_text, fitting
+from unspool.store.columns.tables import Table, TableColumn, part_tables
+from unspool.store.columns.values import clean_json, clean_text, fit_integer
 
 if TYPE_CHECKING:
     from arro3.core import Array
 
-MISSING = "install it with: pip install 'unspool[sql]'"
-_LEVEL = "zstd(3)"
+INSTALL_HINT = "install it with: pip install 'unspool[sql]'"
+_COMPRESSION = "zstd(3)"
+CHUNK_BYTES = 16 * 1024 * 1024
+"""Bytes of lines whose rows are held at once."""
 
 
-class File(msgspec.Struct, frozen=True):
-    """A file of columns."""
+class ColumnFile(msgspec.Struct, frozen=True):
+    """A Parquet file with rows of one table."""
 
     table: str
     name: str
-    """Its path in the folder of the column files."""
+    """Its path, relative to the folder of the column files."""
     size: int
     digest: str
     rows: int
 
 
-def write(folder: Path, name: str, table: str, rows: Sequence[tuple[object, ...]]) -> File:
-    """Write rows of a table to a new file."""
+def write_column_file(folder: Path, name: str, table: str, rows: Sequence[tuple[object, ...]]) -> ColumnFile:
+    """Write rows of a table to a new Parquet file."""
     from arro3.io import write_parquet
 
     data = BytesIO()
-    write_parquet(batch(parts()[table], rows), data, compression=_LEVEL, created_by="unspool", skip_arrow_metadata=True)
+    write_parquet(
+        to_record_batch(part_tables()[table], rows),
+        data,
+        compression=_COMPRESSION,
+        created_by="unspool",
+        skip_arrow_metadata=True,
+    )
     content = data.getvalue()
-    save(folder / name, content)
-    return File(table, name, len(content), digest(content), len(rows))
+    write_private_file(folder / name, content)
+    return ColumnFile(table, name, len(content), content_digest(content), len(rows))
 
 
-def save(path: Path, content: bytes) -> None:
-    """Write a new file that nobody else may read, and see it to the disk."""
+class PartWriter:
+    """Collects rows of many tables and writes them as the files of one part."""
+
+    def __init__(self, columns: Path, part: str) -> None:
+        self._columns, self._part = columns, part
+        self._rows: dict[str, list[tuple[object, ...]]] = {}
+        self._chunk = self._source_bytes = 0
+        self.files: list[ColumnFile] = []
+
+    def add(self, table: str, row: tuple[object, ...]) -> None:
+        """Add a row of a table."""
+        self._rows.setdefault(table, []).append(row)
+
+    def add_source_bytes(self, count: int) -> None:
+        """Count the bytes of session files that rows came from, and write the rows when they are many."""
+        self._source_bytes += count
+        if self._source_bytes >= CHUNK_BYTES:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write the collected rows, one file for each table."""
+        for table, rows in self._rows.items():
+            name = f"{self._part}/{table}.{self._chunk}.parquet"
+            self.files.append(write_column_file(self._columns, name, table, rows))
+        self._rows, self._source_bytes = {}, 0
+        self._chunk += 1
+
+
+def write_private_file(path: Path, content: bytes) -> None:
+    """Write a file that only the user may read, and fsync it."""
+    # O_NOFOLLOW: a link that somebody has put in its place must not make us overwrite another file.
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     with os.fdopen(descriptor, "wb") as file:
         file.write(content)
@@ -60,13 +97,13 @@ def save(path: Path, content: bytes) -> None:
         os.fsync(file.fileno())
 
 
-def digest(content: bytes) -> str:
-    """Return what tells a file from a damaged one."""
+def content_digest(content: bytes) -> str:
+    """Return the hash by which a damaged file is recognised."""
     return hashlib.blake2b(content, digest_size=16).hexdigest()
 
 
-def sync_folder(folder: Path) -> None:
-    """See the names in a folder to the disk."""
+def fsync_folder(folder: Path) -> None:
+    """Fsync a folder, so that the names of new files in it survive a crash."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)
@@ -74,24 +111,24 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def check() -> None:
-    """Refuse to go on without the libraries."""
+def require_sql_libraries() -> None:
+    """Raise if DuckDB or arro3 is not installed."""
     if not all(find_spec(name) for name in ("duckdb", "arro3")):
-        raise Refused("SQL needs DuckDB and arro3, which are not installed", hint=MISSING)
+        raise Refused("SQL needs DuckDB and arro3, which are not installed", hint=INSTALL_HINT)
 
 
-def batch(table: Table, rows: Sequence[tuple[object, ...]]) -> Any:
-    """Return rows as columns of Arrow."""
+def to_record_batch(table: Table, rows: Sequence[tuple[object, ...]]) -> Any:
+    """Return rows as an Arrow record batch."""
     from arro3.core import RecordBatch
 
     columns: Iterable[tuple[Any, ...]] = zip(*rows, strict=True) if rows else [()] * len(table.columns)
     arrays = [_array(column, list(values)) for column, values in zip(table.columns, columns, strict=True)]
-    return RecordBatch(arrays, schema=schema(table))
+    return RecordBatch(arrays, schema=arrow_schema(table))
 
 
 @cache
-def schema(table: Table) -> Any:
-    """Return what the columns of a table are in Arrow."""
+def arrow_schema(table: Table) -> Any:
+    """Return the Arrow schema of a table."""
     from arro3.core import Field, Schema
 
     return Schema([Field(column.name, _types()[column.type][0]) for column in table.columns])
@@ -99,34 +136,36 @@ def schema(table: Table) -> Any:
 
 @cache
 def _types() -> dict[str, tuple[Any, Any, Callable[[Any], Any]]]:
-    """Return for each type of SQL what it is in the file, what it is built as, and what makes values fit."""
+    """Return for each SQL type its Arrow type in the file, the type it is built as, and what makes a value fit."""
     from arro3.core import DataType
 
-    whole, short = DataType.int64(), DataType.int32()
+    long, short = DataType.int64(), DataType.int32()
     return {
         "VARCHAR": (DataType.utf8(), DataType.utf8(), clean_text),
         "JSON": (DataType.utf8(), DataType.utf8(), clean_text),
-        "TEXT": (DataType.utf8(), DataType.utf8(), clean_text),  # kept to the letter where that can be
-        "BIGINT": (whole, whole, lambda number: fitting(number, 64)),
-        "INTEGER": (short, short, lambda number: fitting(number, 32)),
-        "TIMESTAMP": (DataType.timestamp("us"), whole, lambda number: fitting(number, 64)),
-        "TIMESTAMPTZ": (DataType.timestamp("us", tz="UTC"), whole, lambda number: fitting(number, 64)),
-        "DATE": (DataType.date32(), short, lambda number: fitting(number, 32)),
+        "TEXT": (DataType.utf8(), DataType.utf8(), clean_text),
+        "BIGINT": (long, long, lambda number: fit_integer(number, 64)),
+        "INTEGER": (short, short, lambda number: fit_integer(number, 32)),
+        "TIMESTAMP": (DataType.timestamp("us"), long, lambda number: fit_integer(number, 64)),
+        "TIMESTAMPTZ": (DataType.timestamp("us", tz="UTC"), long, lambda number: fit_integer(number, 64)),
+        "DATE": (DataType.date32(), short, lambda number: fit_integer(number, 32)),
         "DOUBLE": (DataType.float64(), DataType.float64(), float),
         "BOOLEAN": (DataType.bool(), DataType.bool(), bool),
     }
 
 
-def _array(column: Column, values: list[Any]) -> Array:
+def _array(column: TableColumn, values: list[Any]) -> Array:
     from arro3.core import Array
 
-    kept, built, fit = _types()[column.type]
+    stored, built, fit = _types()[column.type]
     if column.type == "JSON":
         values = [value if value is None else clean_json(value) for value in values]
+    # arro3 accepts a NUL in text, so it has to be looked for. `TEXT`, the raw lines of a lake, keeps it.
     elif column.type == "VARCHAR" and any("\0" in value for value in filter(None, values)):
         values = [value if value is None else clean_text(value) for value in values]
     try:
+        # Hardly ever does a value not fit: only then is each of them looked at.
         array = Array(values, built)
     except (UnicodeEncodeError, OverflowError, TypeError, ValueError):
         array = Array([value if value is None else fit(value) for value in values], built)
-    return array if kept == built else array.cast(kept)
+    return array if stored == built else array.cast(stored)

@@ -1,107 +1,106 @@
-"""One refresh of the column files: what has changed is derived, written and published (`columns.py` has the rules).
-
-[merged: columns.py] The column files brought up to date: the store in, Parquet out, in time proportional to what has changed.
+"""Brings the column files (Parquet) of a store up to date, in time proportional to what has changed.
 
 Rules
-  1. One process does it at a time. It may be killed anywhere (`STEPS`): what the manifest named before holds, and the
-     next refresh goes on from there.
-  2. A file is derived again only when it has changed; what was billed in it also when a file that shares a response
-     with it has.
-  3. Small parts are made one as they become many, and parts of which half is out of date are written anew: their number
-     stays bounded, and so does what is rewritten.
-  4. Everything here can be deleted at any time.
+  1. One process does it at a time. It may be killed anywhere (`STEPS`): what the last published manifest names stays
+     valid, and the next refresh continues from there.
+  2. A session file is derived again only when it has changed. The responses billed in it are also written again when a
+     file that shares a response with it has changed.
+  3. Small parts are merged when they become many, and parts of which half is out of date are rewritten: their number
+     stays bounded, and so does the amount that is rewritten.
+  4. The folder of the column files can be deleted at any time.
 """
 
 from __future__ import annotations
 
+import os
 import secrets
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+import msgspec
+
 from unspool.errors import Unwritable
 from unspool.store.columns import manifest as manifests
-from unspool.store.columns import store_rows as snapshot
-from unspool.store.columns.derive_pool import Made, Rows, Task, all_made, bundles
-from unspool.store.columns.manifest import FOLDER, Current, Manifest, Part
-from unspool.store.columns.merge import merged, worth_merging
-from unspool.store.columns.parquet import File, sync_folder, write
-from unspool.store.columns.store_rows import Known
-from unspool.store.database import locked
+from unspool.store.columns import store_rows
+from unspool.store.columns.manifest import COLUMNS_FOLDER, ColumnManifest, ColumnPart, CurrentRows, live_weights
+from unspool.store.columns.parquet import ColumnFile, PartWriter, content_digest, fsync_folder, write_column_file
+from unspool.store.columns.store_rows import LINE_KINDS, StoredSource
+from unspool.store.columns.tables import sql_literal
+from unspool.store.database import locked, snapshot
 
 if TYPE_CHECKING:
-    from unspool.prices.price_list import Price
+    from unspool.prices import Price
+    from unspool.store.columns.derive_pool import DerivedPart
 
 STEPS = ("planned", "derived", "named", "billed", "tables", "merged", "recorded", "published", "swept")
 """The places where a refresh may be killed, in order; `derived` to `published` may come more than once."""
 
+SMALL_PART = 4 * 1024 * 1024
+"""Bytes on disk below which a part is small."""
+MAX_SMALL_PARTS = 8
+"""Small parts that are not merged yet."""
+_ANSWERS_AT_ONCE = 50_000
+"""Rows of billed responses that are held before they are written."""
 
-class Asked(NamedTuple):
-    """How a refresh is to be done."""
+
+class RefreshOptions(NamedTuple):
+    """How a refresh is done, and who is told of its progress."""
 
     prices: tuple[Price, ...] = ()
-    """A person's own."""
-    edition: str = ""
-    """Of all prices."""
+    """The user's own prices."""
+    price_edition: str = ""
+    """The edition of all prices."""
     workers: int | None = None
     begin: Callable[[int], None] = lambda _: None
-    """Told how many bytes there are to read."""
+    """Called with the number of bytes to read."""
     advance: Callable[[int], None] = lambda _: None
-    """Told how many were read."""
+    """Called with the number of bytes that were read since the last call."""
     at: Callable[[str], None] = lambda _: None
-    """Told which of `STEPS` was reached."""
+    """Called with each of `STEPS` as it is reached."""
     deep: bool = False
     """Compare every byte of the column files with what was written."""
 
 
-class Refreshed(NamedTuple):
+class RefreshReport(NamedTuple):
     """What a refresh did."""
 
     files_derived: int = 0
     bytes_read: int = 0
     files_billed: int = 0
-    """Files whose responses were written again."""
+    """Session files whose responses were written again."""
     tables_written: int = 0
     parts_merged: int = 0
     failed: tuple[tuple[str, str], ...] = ()
+    """Paths of session files that could not be read, and why."""
     lost: int = 0
     """Column files that were damaged or missing."""
 
 
-def refresh(database: sqlite3.Connection, folder: Path, asked: Asked) -> Refreshed:
+def refresh_columns(database: sqlite3.Connection, folder: Path, options: RefreshOptions) -> RefreshReport:
     """Bring the column files of a store up to date."""
-    columns = folder / FOLDER
-    held = manifests.read(columns)
-    with reading(database):
-        known = snapshot.sources(database)
-    if _is_current(columns, held, known, asked):
-        return Refreshed()
-    pass  # a question about what has not changed needs no decoder
-
-    with telling(columns):
+    columns = folder / COLUMNS_FOLDER
+    manifest = manifests.read_manifest(columns)
+    is_current = (
+        manifest.serial > 0
+        and manifest.edition == options.price_edition
+        and manifest.kinds == store_rows.hash_kinds(store_rows.read_sources(database))
+        and next(manifests.damaged_files(columns, manifest, deep=options.deep), None) is None
+    )
+    if is_current:
+        return RefreshReport()
+    with explain_write_errors(columns):
         manifests.make_folders(columns)
-        with locked(columns):
-            held = manifests.read(columns)
-            with reading(database):
-                return Refresh(database, folder, held, asked).do()
+        with locked(columns), snapshot(database):
+            # Read again under the lock: another process may have published a manifest meanwhile.
+            return _Refresh(database, folder, manifests.read_manifest(columns), options).run()
 
 
 @contextmanager
-def reading(database: sqlite3.Connection) -> Iterator[None]:
-    """Read from one state of a database, whatever others write meanwhile."""
-    database.execute("BEGIN")
-    try:
-        yield
-    finally:
-        with suppress(sqlite3.Error):
-            database.execute("ROLLBACK")
-
-
-@contextmanager
-def telling(columns: Path) -> Iterator[None]:
-    """Say in our words that column files cannot be written."""
+def explain_write_errors(columns: Path) -> Iterator[None]:
+    """Turn an OSError while column files are written into an error with a hint."""
     try:
         yield
     except OSError as error:
@@ -110,159 +109,200 @@ def telling(columns: Path) -> Iterator[None]:
         raise Unwritable(f"cannot write the column files in `{columns}`: {reason}", hint=hint) from None
 
 
-def _is_current(columns: Path, held: Manifest, known: list[Known], asked: Asked) -> bool:
-    is_same = held.kinds == snapshot.kinds(known) and held.edition == asked.edition
-    return is_same and held.serial > 0 and manifests.is_whole(columns, held, deep=asked.deep)
+class _Refresh:
+    """The state of one refresh."""
 
-
-_ROWS = 50_000
-"""Rows of what was billed that are written at once."""
-
-
-class Refresh:
-    """One refresh."""
-
-    def __init__(self, database: sqlite3.Connection, folder: Path, held: Manifest, asked: Asked) -> None:
-        self._database, self._folder, self._held, self._asked = database, folder, held, asked
-        self._columns = folder / FOLDER
-        self._known = snapshot.sources(database)
+    def __init__(
+        self, database: sqlite3.Connection, folder: Path, manifest: ColumnManifest, options: RefreshOptions
+    ) -> None:
+        self._database, self._folder, self._manifest, self._options = database, folder, manifest, options
+        self._columns = folder / COLUMNS_FOLDER
+        self._sources = store_rows.read_sources(database)
+        self._kinds = store_rows.hash_kinds(self._sources)
         self._number, self._token = 0, secrets.token_hex(4)
-        self._before, held.kinds = held.kinds, {}  # what is published before the end is not all there is
+        # A manifest published before the end does not cover everything yet: without hashes nobody takes it for current.
+        self._kinds_before, manifest.kinds = manifest.kinds, {}
 
-    def do(self) -> Refreshed:
-        """Do all there is to do."""
-        held, at = self._held, self._asked.at
-        lost = list(manifests.damaged(self._columns, held, deep=self._asked.deep))
-        manifests.forget(held, lost)
-        manifests.sweep(self._columns, held)
-        tasks = list(self._tasks())
-        at("planned")
-        done = self._derive(tasks)
-        billed = self._bill()
+    def run(self) -> RefreshReport:
+        """Do everything that is left to do."""
+        manifest, at = self._manifest, self._options.at
+        lost = list(manifests.damaged_files(self._columns, manifest, deep=self._options.deep))
+        manifests.drop_files(manifest, lost)
+        manifests.remove_unreferenced(self._columns, manifest)
+        derived = self._derive_changed()
+        billed = self._write_answers()
         at("billed")
-        written = self._tables()
+        tables_written = self._write_tables()
         at("tables")
-        failed = tuple(one for made in done for one in made.failed)
-        held.edition = self._asked.edition
-        if not failed:  # they are to be tried again
-            held.kinds = snapshot.kinds(self._known)
-        self._drop_dead()
-        merged = self._merge()
+        failed = tuple(failure for part in derived for failure in part.failed)
+        manifest.edition = self._options.price_edition
+        if not failed:  # without hashes the next refresh tries the failed files again
+            manifest.kinds = self._kinds
+        live = {rows.part for current in (manifest.lines, manifest.answers) for rows in current.values()}
+        manifest.parts = {name: part for name, part in manifest.parts.items() if name in live}
+        parts_merged = self._merge_parts()
         at("merged")
         self._publish()
-        if manifests.sweep(self._columns, held):
+        if manifests.remove_unreferenced(self._columns, manifest):
             at("swept")
-        read, count = sum(made.bytes_read for made in done), sum(len(made.derived) for made in done)
-        return Refreshed(count, read, billed, written, merged, failed, len(lost))
+        read, count = sum(part.bytes_read for part in derived), sum(len(part.derived) for part in derived)
+        return RefreshReport(count, read, billed, tables_written, parts_merged, failed, len(lost))
 
-    def _names(self) -> Iterator[str]:
-        """Yield names that no part has, whether it holds or was left by a process that was killed."""
+    def _part_names(self) -> Iterator[str]:
+        """Yield names that no part has, not even one left behind by a process that was killed."""
         while True:
             self._number += 1
-            yield f"parts/{self._token}-{self._number}"
+            yield f"{self._token}-{self._number}"
 
-    def _tasks(self) -> Iterator[Task]:
-        held = self._held
-        for one in self._known:
-            if one.kind not in snapshot.LINED or _is_same(held.lines.get(one.path), one):
+    def _derive_changed(self) -> list[DerivedPart]:
+        """Derive the files that have changed, publishing each part: a refresh that is killed loses only the last."""
+        # Loads all decoders: a query over what has not changed must not pay for them.
+        from unspool.store.columns.derive_pool import DeriveTask, derive_bundles, plan_bundles
+
+        manifest, tasks = self._manifest, []
+        for source in self._line_sources().values():
+            if _is_same(manifest.lines.get(source.path), source):
                 continue
-            held.revision += 1
-            agent = one.agent_id
-            if one.kind == "agent" and agent is None:
-                agent = Path(one.path).stem
-            place = (one.path, one.kind, one.session_id, agent)
-            yield Task(*place, one.id, one.generation, one.offset, held.revision)
-
-    def _derive(self, tasks: list[Task]) -> list[Made]:
-        """Derive files, and publish each part as it is there: the next refresh need not make it again."""
-        self._asked.begin(sum(task.offset for task in tasks))
-        done = []
-        todo = bundles(self._folder, tasks, self._names())
-        for number, made in enumerate(all_made(todo, self._asked.workers), 1):
-            self._asked.at("derived")
-            self._take(made)
-            self._asked.at("named")
-            if number < len(todo):
+            manifest.revision += 1
+            tasks.append(DeriveTask(source, manifest.revision))
+        self._options.at("planned")
+        self._options.begin(sum(task.source.offset for task in tasks))
+        bundles = plan_bundles(self._folder, tasks, self._part_names())
+        derived = []
+        for part in derive_bundles(bundles, self._options.workers):
+            self._options.at("derived")
+            fsync_folder(self._columns / "parts")  # before the manifest names the part
+            manifest.parts[part.name] = ColumnPart(part.files, part.weight)
+            for task in part.derived:
+                manifest.lines[task.source.path] = _current_rows(task.source, task.revision, part.name)
+            self._options.at("named")
+            derived.append(part)
+            if len(derived) < len(bundles):  # the last one is published with everything else
                 self._publish()
-            self._asked.advance(sum(task.offset for task in made.derived))
-            done.append(made)
-        return done
+            self._options.advance(sum(task.source.offset for task in part.derived))
+        return derived
 
-    def _take(self, made: Made) -> None:
-        """Let the manifest name a part."""
-        sync_folder(self._columns / "parts")
-        name = made.part.removeprefix("parts/")
-        self._held.parts[name] = Part(made.files, made.weight)
-        for task in made.derived:
-            current = Current(task.source_id, task.generation, task.offset, task.revision, name)
-            self._held.lines[task.path] = current
-
-    def _bill(self) -> int:
-        """Write what was billed in the files for which that may have changed."""
-        held, lined = self._held, {one.id: one for one in self._known if one.kind in snapshot.LINED}
-        changed = [id for id, one in lined.items() if not _is_same(held.answers.get(one.path), one)]
-        if held.edition != self._asked.edition:
-            changed = list(lined)
-        wanted = set(changed) if len(changed) == len(lined) else snapshot.touched(self._database, changed)
-        if not wanted:
+    def _write_answers(self) -> int:
+        """Write the billed responses of the files in which they may have changed; return how many files these are."""
+        manifest, sources = self._manifest, self._line_sources()
+        changed = [id for id, source in sources.items() if not _is_same(manifest.answers.get(source.path), source)]
+        if manifest.edition != self._options.price_edition:  # other prices change every cost
+            changed = list(sources)
+        if not changed:
             return 0
-        part = next(self._names())
-        (self._columns / part).mkdir(mode=0o700)
-        rows, count, weight = Rows(self._columns, part), 0, 0
-        for id, found in snapshot.answers(self._database, sorted(wanted & set(lined))):
-            held.revision += 1
-            one = lined[id]
-            weight += one.offset + 1
-            name = part.removeprefix("parts/")
-            held.answers[one.path] = Current(id, one.generation, one.offset, held.revision, name)
-            for row in found:
-                rows.add("answers", (held.revision, *row))
+        affected = set(changed)
+        if len(changed) < len(sources):
+            affected = store_rows.sources_sharing_responses(self._database, changed)
+        name = next(self._part_names())
+        (self._columns / "parts" / name).mkdir(mode=0o700)
+        writer, count, weight = PartWriter(self._columns, f"parts/{name}"), 0, 0
+        for id, rows in store_rows.read_answers(self._database, sorted(affected & set(sources))):
+            manifest.revision += 1
+            source = sources[id]
+            weight += source.offset + 1
+            manifest.answers[source.path] = _current_rows(source, manifest.revision, name)
+            for row in rows:
+                writer.add("answers", (manifest.revision, *row))
                 count += 1
-                if count % _ROWS == 0:
-                    rows.flush()
-        rows.flush()
-        sync_folder(self._columns / part)
-        held.parts[part.removeprefix("parts/")] = Part(rows.files, weight)
-        return len(wanted)
+                if count % _ANSWERS_AT_ONCE == 0:
+                    writer.flush()
+        writer.flush()
+        fsync_folder(self._columns / "parts" / name)
+        manifest.parts[name] = ColumnPart(writer.files, weight)
+        return len(affected)
 
-    def _tables(self) -> int:
-        """Write the tables that are written whole, if they may have changed."""
-        held, now, before, written = self._held, snapshot.kinds(self._known), self._before, 0
-        changed = {kind for kind in {*now, *before} if now.get(kind) != before.get(kind)}
-        for table, kinds in snapshot.WHOLE.items():
-            if table in held.tables and not (changed & set(kinds) if kinds else changed):
-                continue
-            rows = snapshot.whole(self._database, table, self._known)
-            held.tables[table] = self._table(table, rows)
+    def _line_sources(self) -> dict[int, StoredSource]:
+        return {source.id: source for source in self._sources if source.kind in LINE_KINDS}
+
+    def _write_tables(self) -> int:
+        """Write the tables that are written whole and may have changed; return how many."""
+        manifest, written = self._manifest, 0
+        both = {*self._kinds, *self._kinds_before}
+        changed = {kind for kind in both if self._kinds.get(kind) != self._kinds_before.get(kind)}
+        for table, kinds in store_rows.WHOLE_TABLES.items():
+            if table not in manifest.tables or (changed & set(kinds) if kinds else changed):
+                self._write_table(table, store_rows.read_table(self._database, table, self._sources))
+                written += 1
+        if "prices" not in manifest.tables or manifest.edition != self._options.price_edition:
+            self._write_table("prices", store_rows.price_rows(self._options.prices))
             written += 1
-        if "prices" not in held.tables or held.edition != self._asked.edition:
-            held.tables["prices"] = self._table("prices", snapshot.price_rows(self._asked.prices))
-            written += 1
-        sync_folder(self._columns / "tables")
+        fsync_folder(self._columns / "tables")
         return written
 
-    def _table(self, table: str, rows: Iterable[tuple[object, ...]]) -> File:
-        return write(self._columns, f"tables/{table}-{self._token}.parquet", table, list(rows))
+    def _write_table(self, table: str, rows: Iterable[tuple[object, ...]]) -> None:
+        name = f"tables/{table}-{self._token}.parquet"
+        self._manifest.tables[table] = write_column_file(self._columns, name, table, list(rows))
 
-    def _drop_dead(self) -> None:
-        """Forget parts that nothing current is in."""
-        alive = {one.part for current in (self._held.lines, self._held.answers) for one in current.values()}
-        self._held.parts = {name: part for name, part in self._held.parts.items() if name in alive}
-
-    def _merge(self) -> int:
-        chosen = worth_merging(self._held)
-        for names in chosen:
-            merged(self._columns, self._held, names, next(self._names()))
-        return sum(map(len, chosen))
+    def _merge_parts(self) -> int:
+        groups = parts_to_merge(self._manifest)
+        for names in groups:
+            merge_parts(self._columns, self._manifest, names, next(self._part_names()))
+        return sum(map(len, groups))
 
     def _publish(self) -> None:
-        manifests.record(self._columns, self._held)
-        self._asked.at("recorded")
-        manifests.publish(self._columns)
-        self._asked.at("published")
+        manifests.write_manifest(self._columns, self._manifest)
+        self._options.at("recorded")
+        manifests.publish_manifest(self._columns)
+        self._options.at("published")
 
 
-def _is_same(current: Current | None, one: Known) -> bool:
+def _current_rows(source: StoredSource, revision: int, part: str) -> CurrentRows:
+    return CurrentRows(source.id, source.generation, source.offset, revision, part)
+
+
+def _is_same(current: CurrentRows | None, source: StoredSource) -> bool:
     if current is None:
         return False
-    return (current.source_id, current.generation, current.offset) == (one.id, one.generation, one.offset)
+    return (current.source_id, current.generation, current.offset) == (source.id, source.generation, source.offset)
+
+
+def parts_to_merge(manifest: ColumnManifest) -> list[list[str]]:
+    """Return groups of parts to merge: small ones when they are many, and those of which half is out of date."""
+    groups = []
+    for current in (manifest.lines, manifest.answers):
+        live = live_weights(current)
+        small = [name for name in live if manifest.parts[name].size < SMALL_PART]
+        stale = [name for name, weight in live.items() if weight * 2 < manifest.parts[name].weight]
+        chosen = [name for name in live if name in stale or (len(small) > MAX_SMALL_PARTS and name in small)]
+        if chosen:
+            groups.append(chosen)
+    return groups
+
+
+def merge_parts(columns: Path, manifest: ColumnManifest, names: Collection[str], into: str) -> None:
+    """Write the current rows of some parts to a new part, which replaces them in the manifest."""
+    import duckdb
+
+    (columns / "parts" / into).mkdir(mode=0o700)
+    live = [rows for current in (manifest.lines, manifest.answers) for rows in current.values() if rows.part in names]
+    old = [file for part in names for file in manifest.parts[part].files]
+    files = []
+    # Without a temporary folder DuckDB spills nothing: content of sessions stays inside the store.
+    with duckdb.connect(":memory:", config={"memory_limit": "512MB", "threads": 2, "temp_directory": ""}) as engine:
+        for table in dict.fromkeys(file.table for file in old):
+            target = f"parts/{into}/{table}.0.parquet"
+            engine.execute(
+                f"""COPY (SELECT * FROM read_parquet($paths) WHERE revision IN (SELECT unnest($revisions)))
+                TO {sql_literal(str(columns / target))} (FORMAT parquet, COMPRESSION zstd, COMPRESSION_LEVEL 3)""",
+                {
+                    "paths": [str(columns / file.name) for file in old if file.table == table],
+                    "revisions": [rows.revision for rows in live],
+                },
+            )
+            files.append(_secure_copied_file(columns, target, table))
+    fsync_folder(columns / "parts" / into)
+    manifest.parts = {part: held for part, held in manifest.parts.items() if part not in names}
+    manifest.parts[into] = ColumnPart(files, sum(rows.offset + 1 for rows in live))
+    for current in (manifest.lines, manifest.answers):
+        moved = [(path, rows) for path, rows in current.items() if rows.part in names]
+        current.update((path, msgspec.structs.replace(rows, part=into)) for path, rows in moved)
+
+
+def _secure_copied_file(columns: Path, name: str, table: str) -> ColumnFile:
+    """Make a file that DuckDB wrote readable by the user alone, and fsync it: DuckDB does neither."""
+    path = columns / name
+    path.chmod(0o600)
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
+        content = file.read()
+    return ColumnFile(table, name, len(content), content_digest(content), 0)

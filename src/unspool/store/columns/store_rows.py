@@ -1,7 +1,7 @@
-"""What the store knows, as rows of the column files: its database in, rows of `parts.sql` out.
+"""Reads rows for the column files (`parts.sql`) from the SQLite database of the store.
 
 Rules
-  1. All of it is read in one transaction: what is told of a file and what was billed in it belong together.
+  1. A caller reads everything in one transaction: the state of a file and the responses billed in it belong together.
   2. A table that is written whole is made from files of certain kinds; if none of those has changed, neither has it.
 """
 
@@ -10,19 +10,19 @@ from __future__ import annotations
 import hashlib
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from unspool.store.columns.values import days, micros
+from unspool.store.columns.values import epoch_days, epoch_micros
 
 if TYPE_CHECKING:
-    from unspool.prices.price_list import Price, Rates
+    from unspool.prices import Price
 
 Row = tuple[object, ...]
 
-LINED: Final = ("session", "agent", "journal")
-"""Kinds of files whose lines are derived."""
+LINE_KINDS: Final = ("session", "agent", "journal")
+"""Kinds of files that consist of lines, which are derived one by one."""
 
-WHOLE: Final[dict[str, tuple[str, ...]]] = {
+WHOLE_TABLES: Final[dict[str, tuple[str, ...]]] = {
     "sources": (),
     "sessions": ("session",),
     "agent_owners": ("agent",),
@@ -33,7 +33,7 @@ WHOLE: Final[dict[str, tuple[str, ...]]] = {
     "plans": ("plan",),
     "stats_days": ("stats",),
 }
-"""Tables that are written whole, and the kinds of files they are made from; none: any."""
+"""Tables that are written whole, and the kinds of files they are made from; an empty tuple means every kind."""
 
 _SELECTS = {
     "sessions": """SELECT source_id, session_id, title, titled_by, first_prompt, cwd, project, branch, slug, versions,
@@ -52,8 +52,17 @@ _SELECTS = {
 }
 
 
-class Known(NamedTuple):
-    """What the store knows of a file."""
+_ANSWER_COLUMNS = (
+    "source_id", "id", "generation", "counted", "offset", "time", "session_id", "agent_id", "project", "cwd", "branch",
+    "version", "model", "input_tokens", "output_tokens", "cache_read_tokens", "cache_write_5m_tokens",
+    "cache_write_1h_tokens", "web_searches", "cost_micros", "unpriced_tokens", "final", "estimated_output_tokens",
+    "estimated_cost_micros", "copies", "marks & 1", "marks & 2", "speed", "service_tier", "inference_geo",
+)  # fmt: skip
+"""The columns of `answers` in `parts.sql` without the first, as the store has them; `marks` is two of them."""
+
+
+class StoredSource(NamedTuple):
+    """A row of `sources`: a file that the store has read."""
 
     id: int
     path: str
@@ -70,120 +79,93 @@ class Known(NamedTuple):
     gone: int | None
 
 
-def sources(database: sqlite3.Connection) -> list[Known]:
-    """Return every file."""
-    query = f"SELECT {', '.join(Known._fields)} FROM sources ORDER BY id"
-    return [Known._make(row) for row in database.execute(query)]
+def read_sources(database: sqlite3.Connection) -> list[StoredSource]:
+    """Return every file that the store has read."""
+    query = f"SELECT {', '.join(StoredSource._fields)} FROM sources ORDER BY id"
+    return [StoredSource._make(row) for row in database.execute(query)]
 
 
-def kinds(known: Iterable[Known]) -> dict[str, str]:
-    """Return for each kind of file what changes when any of them does."""
+def hash_kinds(sources: Iterable[StoredSource]) -> dict[str, str]:
+    """Return for each kind of file a hash that changes when any of its files does."""
     hashes: dict[str, hashlib.blake2b] = {}
-    for one in known:
-        if one.kind not in hashes:
-            hashes[one.kind] = hashlib.blake2b(digest_size=12)
-        hashes[one.kind].update(repr(one).encode(errors="surrogatepass"))
+    for source in sources:
+        if source.kind not in hashes:
+            hashes[source.kind] = hashlib.blake2b(digest_size=12)
+        # A path may hold bytes that are not UTF-8, which Python has as lone surrogates.
+        hashes[source.kind].update(repr(source).encode(errors="surrogatepass"))
     return {kind: found.hexdigest() for kind, found in hashes.items()}
 
 
-def whole(database: sqlite3.Connection, table: str, known: Sequence[Known]) -> list[Row]:
-    """Return all rows of a table."""
+def read_table(database: sqlite3.Connection, table: str, sources: Sequence[StoredSource]) -> list[Row]:
+    """Return all rows of a table that is written whole."""
     if table == "sources":
-        return [_source(one) for one in known]
-    rows = database.execute(_SELECTS[table])
-    return [_MADE[table](row) for row in rows] if table in _MADE else list(rows)
+        return [_source_row(source) for source in sources]
+    return _convert(table, database.execute(_SELECTS[table]))
 
 
 def price_rows(own: Sequence[Price]) -> Iterator[Row]:
-    """Yield what models cost."""
-    from unspool.prices.price_list import LONG, prices
+    """Yield the prices of all models, the user's own first."""
+    from unspool.prices import FACTOR_ONE, LONG_PROMPT_TOKENS, load_price_list
 
-    for price in (*own, *prices()):
-        for above, rates in ((0, price.rates), *([(LONG, price.long)] if price.long else [])):
-            yield _price(price, above, rates, own=price in own)
+    for price in (*own, *load_price_list()):
+        for above, rates in ((0, price.rates), *([(LONG_PROMPT_TOKENS, price.long)] if price.long else [])):
+            micros = (rate * 100 for rate in rates)
+            about = (price.model, epoch_days(price.since), above, *micros, price.web_search)
+            yield (*about, price.us / FACTOR_ONE, price.fast / FACTOR_ONE, price in own, price.source)
 
 
-def answers(database: sqlite3.Connection, source_ids: Iterable[int]) -> Iterator[tuple[int, list[Row]]]:
-    """Yield what each of some files says of responses, without the first column of the table."""
-    query = f"SELECT {', '.join(_ANSWERS)} FROM answers WHERE source_id = ? ORDER BY generation, offset"
+def read_answers(database: sqlite3.Connection, source_ids: Iterable[int]) -> Iterator[tuple[int, list[Row]]]:
+    """Yield for each file the responses on its lines: rows of `answers` without the first column."""
+    query = f"SELECT {', '.join(_ANSWER_COLUMNS)} FROM answers WHERE source_id = ? ORDER BY generation, offset"
     for id in source_ids:
-        yield id, [answer(row) for row in database.execute(query, (id,))]
+        yield id, _convert("answers", database.execute(query, (id,)))
 
 
-def answer(row: Sequence[object]) -> Row:
-    """Return the values of a row, `_ANSWERS` in."""
-    cell = dict(zip(_ANSWERS, row, strict=True))
-    marks = cell["marks"]
-    assert isinstance(marks, int)
-    cell |= {"is_sidechain": bool(marks & 1), "retold": bool(marks & 2)}
-    cell |= {"counted": bool(cell["counted"]), "final": bool(cell["final"]), "time": _times(1000, cell["time"])}
-    return tuple(cell[name] for name in _ANSWER_CELLS)
-
-
-def touched(database: sqlite3.Connection, changed: Iterable[int]) -> set[int]:
-    """Return the files that share a response with one that has changed: what counts in them may be another now."""
-    found: set[int] = set()
+def sources_sharing_responses(database: sqlite3.Connection, changed: Iterable[int]) -> set[int]:
+    """Return the changed files and all that share a response with them: another copy may be the one that counts now."""
+    sharing: set[int] = set()
     query = "SELECT DISTINCT b.source_id FROM answers a JOIN answers b ON b.id = a.id WHERE a.source_id = ?"
     for id in changed:
-        found.add(id)
-        found.update(other for (other,) in database.execute(query, (id,)))
-    return found
+        sharing.add(id)
+        sharing.update(other for (other,) in database.execute(query, (id,)))
+    return sharing
 
 
-def _source(one: Known) -> Row:
-    place = (one.id, one.path, one.kind, one.project, one.session_id, one.agent_id, one.generation)
-    gone = (one.gone is not None, _times(1000, one.gone))
-    return (*place, max(one.size, one.offset), one.offset, one.lines, one.modified // 1000, bool(one.archived), *gone)
+def _source_row(source: StoredSource) -> Row:
+    # `size` is from the last look at the file, which may have been read further since.
+    size = max(source.size, source.offset)
+    gone = (source.gone is not None, _from_milliseconds(source.gone))
+    return (*source[:7], size, source.offset, source.lines, source.modified // 1000, bool(source.archived), *gone)
 
 
-def _times(factor: int, number: object) -> int | None:
-    return number * factor if isinstance(number, int) else None
+def _convert(table: str, rows: Iterable[Row]) -> list[Row]:
+    """Convert the values of rows for which the store and the column files differ."""
+    conversions = _CONVERSIONS.get(table)
+    if conversions is None:
+        return list(rows)
+    converted = []
+    for row in rows:
+        values = list(row)
+        for column, convert in conversions.items():
+            values[column] = convert(values[column])
+        converted.append(tuple(values))
+    return converted
 
 
-def _session(row: Row) -> Row:
-    started, ended = (micros(cell) if isinstance(cell, str) else None for cell in row[11:13])
-    return (*row[:11], started, ended, *row[13:])
+def _from_milliseconds(time: int | None) -> int | None:
+    return None if time is None else time * 1000
 
 
-def _agent_meta(row: Row) -> Row:
-    return (row[0], str(row[1]).removesuffix(".meta.json") + ".jsonl", *row[2:])
+def _path_of_agent(meta_path: str) -> str:
+    return meta_path.removesuffix(".meta.json") + ".jsonl"
 
 
-def _plan(row: Row) -> Row:
-    return (*row[:-2], _times(1000, row[-2]), _times(1000, row[-1]))
-
-
-def _history(row: Row) -> Row:
-    return (*row[:3], _times(1000, row[3]), *row[4:])
-
-
-def _stats_day(row: Row) -> Row:
-    return (row[0], days(row[1] if isinstance(row[1], str) else None), *row[2:])
-
-
-_MADE: dict[str, Callable[[Row], Row]] = {
-    "sessions": _session,
-    "agent_meta": _agent_meta,
-    "plans": _plan,
-    "history": _history,
-    "stats_days": _stats_day,
+_CONVERSIONS: Final[dict[str, dict[int, Callable[[Any], object]]]] = {
+    "sessions": {11: epoch_micros, 12: epoch_micros},
+    "agent_meta": {1: _path_of_agent},
+    "plans": {6: _from_milliseconds, 7: _from_milliseconds},
+    "history": {3: _from_milliseconds},
+    "stats_days": {1: epoch_days},
+    "answers": {3: bool, 5: _from_milliseconds, 21: bool, 25: bool, 26: bool},
 }
-
-
-def _price(price: Price, above: int, rates: Rates, *, own: bool) -> Row:
-    from unspool.prices.price_list import ONCE
-
-    micros = [rate * 100 for rate in rates]
-    factors = (price.us / ONCE, price.fast / ONCE)
-    return (price.model, days(price.since), above, *micros, price.web_search, *factors, own, price.source)
-
-
-_ANSWER_CELLS = (
-    "source_id", "id", "generation", "counted", "offset", "time", "session_id", "agent_id", "project", "cwd", "branch",
-    "version", "model", "input_tokens", "output_tokens", "cache_read_tokens", "cache_write_5m_tokens",
-    "cache_write_1h_tokens", "web_searches", "cost_micros", "unpriced_tokens", "final", "estimated_output_tokens",
-    "estimated_cost_micros", "copies", "is_sidechain", "retold", "speed", "service_tier", "inference_geo",
-)  # fmt: skip
-"""The columns of `answers` in `parts.sql`, as the store calls them."""
-_ANSWERS = (*(name for name in _ANSWER_CELLS if name not in ("is_sidechain", "retold")), "marks")
-"""What is asked of the store for them."""
+"""By table and column: what turns a value of the store into one of the column files."""

@@ -1,4 +1,7 @@
-"""The tables of SQL, as `columns.sql` and `parts.sql` declare them: text in, tables and columns with words out."""
+"""Parses the table declarations in `columns.sql` and `parts.sql`: names, types, and the comments that explain them.
+
+`columns.sql` declares the tables that SQL queries see; `parts.sql` the ones that the Parquet files hold.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +14,8 @@ _TABLE = re.compile(r"((?:^--[^\n]*\n)*)^CREATE TABLE (\w+) \((.*?)\);", re.MULT
 _COLUMN = re.compile(r'"?(\w+)"? (\w+(?:\[\])?),?(?:\s*-- ([^\n]*))?')
 
 
-class Column(NamedTuple):
-    """A column, its type and what it means."""
+class TableColumn(NamedTuple):
+    """A declared column: its name, its type and the comment beside it."""
 
     name: str
     type: str
@@ -20,11 +23,11 @@ class Column(NamedTuple):
 
 
 class Table(NamedTuple):
-    """A table and what its rows are."""
+    """A declared table: its name, the comment above it and its columns."""
 
     name: str
     comment: str
-    columns: tuple[Column, ...]
+    columns: tuple[TableColumn, ...]
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -33,30 +36,31 @@ class Table(NamedTuple):
 
 
 @cache
-def public() -> dict[str, Table]:
-    """Return the tables that SQL sees, by name."""
-    return declared(text("columns.sql"))
+def public_tables() -> dict[str, Table]:
+    """Return the tables that SQL queries see, by name."""
+    return parse_tables(read_script("columns.sql"))
 
 
 @cache
-def parts() -> dict[str, Table]:
-    """Return the tables that the column files hold, by name."""
-    return declared(text("parts.sql"))
+def part_tables() -> dict[str, Table]:
+    """Return the tables that the Parquet files hold, by name."""
+    return parse_tables(read_script("parts.sql"))
 
 
-def text(name: str) -> str:
-    """Return one of the scripts of this folder."""
+def read_script(name: str) -> str:
+    """Return the text of a `.sql` file in this folder."""
     return (Path(__file__).parent / name).read_text("utf-8")
 
 
-def declared(script: str) -> dict[str, Table]:
+def parse_tables(script: str) -> dict[str, Table]:
     """Return the tables that a script declares, by name."""
-    return {name: Table(name, _words(said), tuple(_columns(body))) for said, name, body in _TABLE.findall(script)}
+    tables = {}
+    for comment, name, body in _TABLE.findall(script):
+        lines = (line.removeprefix("--").strip() for line in comment.splitlines())
+        tables[name] = Table(name, " ".join(lines), tuple(TableColumn(*found) for found in _COLUMN.findall(body)))
+    return tables
 
 
-def _columns(body: str) -> list[Column]:
-    return [Column(*found) for found in _COLUMN.findall(body)]
-
-
-def _words(comment: str) -> str:
-    return " ".join(line.removeprefix("--").strip() for line in comment.splitlines())
+def sql_literal(text: str) -> str:
+    """Return text as a quoted literal of a SQL statement."""
+    return "'" + text.replace("'", "''") + "'"

@@ -1,8 +1,9 @@
-"""Values as column files take them: text and JSON without what a database refuses, times as whole microseconds.
+"""Converts values for the Parquet files: timestamps, dates, numbers, and text that DuckDB accepts.
 
 Rules
-  1. NUL and half a surrogate pair become U+FFFD, in text and, where they are escaped, in JSON.
-  2. What is no time is null; a time without an offset is UTC. A number that does not fit its column is null.
+  1. NUL and lone surrogates become U+FFFD, in text and, where they are escaped, in JSON.
+  2. A timestamp that cannot be parsed is null; one without an offset is UTC. A number that does not fit its column is
+     null.
 """
 
 from __future__ import annotations
@@ -10,29 +11,29 @@ from __future__ import annotations
 import re
 from datetime import UTC, date, datetime, timedelta
 
-from unspool.format.timestamps import moment
+from unspool.format import parse_timestamp
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
-_BAD = re.compile("[\0\ud800-\udfff]")
+_INVALID = re.compile("[\0\ud800-\udfff]")
+# Escaped backslashes and valid surrogate pairs are matched so that nothing else is matched inside them.
 _ESCAPES = re.compile(
     r"\\\\|(\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})|\\u(?:[dD][89a-fA-F][0-9a-fA-F]{2}|0000)"
 )
-"""Escaped backslashes and true pairs are matched only to be passed over."""
 
 
-def micros(timestamp: str | None) -> int | None:
-    """Return a time in microseconds since 1970.
+def epoch_micros(timestamp: str | None) -> int | None:
+    """Return a timestamp as microseconds since 1970; null if it cannot be parsed.
 
     >>> micros("1970-01-01T00:00:01.5Z")
     1500000
     """
-    time = moment(timestamp)
+    time = parse_timestamp(timestamp)
     return None if time is None else (time - _EPOCH) // _MICROSECOND
 
 
-def days(text: str | None) -> int | None:
-    """Return a day as days since 1970; nothing for what is none.
+def epoch_days(text: str | None) -> int | None:
+    """Return an ISO date as days since 1970; null if it cannot be parsed.
 
     >>> days("1970-01-03")
     2
@@ -44,17 +45,17 @@ def days(text: str | None) -> int | None:
 
 
 def clean_text(text: str) -> str:
-    """Return text that a database takes."""
-    return _BAD.sub("\ufffd", text)
+    """Return text without the characters that a database refuses."""
+    return _INVALID.sub("\ufffd", text)
 
 
 def clean_json(text: str) -> str:
-    """Return JSON whose strings a database takes."""
+    """Return JSON without escapes of characters that a database refuses."""
     if "\\u" not in text:
         return text
     return _ESCAPES.sub(lambda found: found[0] if found[1] or found[0] == r"\\" else r"\ufffd", text)
 
 
-def fitting(number: int | None, bits: int) -> int | None:
-    """Return a number that has at most so many bits."""
+def fit_integer(number: int | None, bits: int) -> int | None:
+    """Return a number, or null if a signed integer of this many bits cannot hold it."""
     return number if number is not None and -(1 << (bits - 1)) <= number < 1 << (bits - 1) else None

@@ -1,14 +1,14 @@
-"""The text index brought up to date, and digests with it: lines that the store has read in; passages, their words and
-what lists show of a file (`digests.py`) out.
+"""Brings the full-text index up to date, and with it the statistics of each file (`catalog/session_stats.py`).
 
 Rules
-  1. `excerpts.py` says what is indexed. The rest is not worth its words: `scanning.py` looks through it when asked.
-  2. What is indexed of a file is committed with how far that is: killed anywhere, it goes on exactly there.
-  3. The index is never ahead of the rows: it reads no further than `sources.offset`. A file that was written anew since
-     then is left for the next sync.
-  4. Files come in the order they were last changed, so that the newest passages have the highest numbers.
-  5. A digest has a position of its own: where it is behind the index, or the index behind it, lines go to the one that
-     lacks them.
+  1. `index_text.py` says what is indexed. The rest is searched byte by byte when needed (`scan.py`).
+  2. What is indexed of a file is committed together with how far that is: killed anywhere, the next update continues
+     exactly there.
+  3. The index is never ahead of the rows: it reads no further than `sources.offset`. A file that was rewritten since is
+     left for the next sync.
+  4. Files come in the order of their last change, so that the newest passages have the highest ids.
+  5. The statistics have a position of their own: where they are behind the index, or the index behind them, lines go
+     only to the one that lacks them.
 """
 
 from __future__ import annotations
@@ -23,32 +23,28 @@ from typing import NamedTuple
 import msgspec
 
 from unspool.errors import UnspoolError
-from unspool.files.open import open_regular
-from unspool.format.codec import decode
-from unspool.format.entry import Entry
-from unspool.graph.turns import Starts
-from unspool.read.chunks import Lines
-from unspool.read.position import Change, Position, changed
-from unspool.read.scan import Kind, Stamp, stamp_of
+from unspool.files import open_regular
+from unspool.format import Entry, decode
+from unspool.graph import PromptTracker
+from unspool.read import Change, Kind, LineChunk, Position, Stamp, detect_change, stamp_of
 from unspool.store.archive.archive import Archive
-from unspool.store.catalog.session_stats import Changed, Written, read_digest, write_digests
-from unspool.store.database import transaction
-from unspool.store.search.corpus import Haystack, Reader
-from unspool.store.search.index_text import WHOLE_NAMES, excerpts
-from unspool.store.search.terms import indexed, parts
-from unspool.store.sync.changes import WITHIN, within
-from unspool.store.usage.ledger import milliseconds
+from unspool.store.catalog.session_stats import FileChangeCounts, FileStatsUpdate, decode_file_stats, write_file_stats
+from unspool.store.database import IN_FOLDER, folder_parameters, transaction
+from unspool.store.search.corpus import CorpusReader, SearchedFile
+from unspool.store.search.index_text import WHOLE_NAMES, IndexedText, extract_texts
+from unspool.store.search.terms import identifier_parts, separate_unspaced
+from unspool.store.times import milliseconds
 
 STEPS = ("indexing", "indexed")
-"""The places where it may be killed: before a transaction ends, and after."""
+"""The places where an update may be killed: before a transaction ends, and after."""
 
-_PORTION = 16 * 1024 * 1024
+_BATCH_CHARACTERS = 16 * 1024 * 1024
 """Characters that are written in one transaction, at least."""
-_CALLS = 1000
+_MAX_OPEN_CALLS = 1000
 """Tool calls without a result that are remembered at most."""
 
 
-class Behind(NamedTuple):
+class UnindexedFile(NamedTuple):
     """A file of which something is not indexed yet."""
 
     source_id: int
@@ -57,267 +53,254 @@ class Behind(NamedTuple):
     kind: str
     start: int
     """How far it is indexed."""
-    digested: int
-    """How far its digest goes."""
+    stats_start: int
+    """How far its statistics reach."""
     end: int
-    """How far it was read."""
+    """How far the store has read it."""
     position: Position | None
-    """Of the file; nothing if only the archive has it."""
+    """Of the file on disk; null if only the archive has it."""
     stamp: Stamp
-    """Of the file when it was read: while it has that, it is what it was."""
+    """Of the file when it was read: while it is the same, the file is."""
     state: bytes | None
-    digest: bytes | None
+    stats: bytes | None
     is_final: bool
-    """No more will come: the file has become another one. Nobody asks for its digest."""
+    """Whether it is an earlier generation: no more will be added, and nobody needs its statistics."""
 
     @property
     def first(self) -> int:
-        """Where to begin."""
-        return min(self.start, self.digested)
-
-
-class Indexing(NamedTuple):
-    """How the index is to be brought up to date."""
-
-    advance: Callable[[int], None] = lambda _: None
-    """Told how many were read."""
-    at: Callable[[str], None] = lambda _: None
-    """Told which of `STEPS` was reached."""
-    fresh: Mapping[str, tuple[int, bytes]] = MappingProxyType({})
-    """What a sync has just read, by path, and where it begins."""
+        """The offset from which on lines are needed."""
+        return min(self.start, self.stats_start)
 
 
 class _State(msgspec.Struct, omit_defaults=True):
-    """What the next lines of a file need to know of those before."""
+    """What is stored of the lines of a file for those that follow. The names of the fields are in the store."""
 
     calls: dict[str, tuple[str | None, str | None]] = {}
     """Tool calls that wait for their result: name and target."""
-    starts: Starts = msgspec.field(default_factory=Starts)
+    starts: PromptTracker = msgspec.field(default_factory=PromptTracker)
 
 
-class _Portion(msgspec.Struct):
-    """What is to be written in one transaction."""
+class _Batch(msgspec.Struct):
+    """What is written in one transaction."""
 
     passages: list[tuple[object, ...]] = []
     words: list[tuple[int, str, str | None]] = []
     prompts: list[tuple[object, ...]] = []
-    taken_back: list[tuple[int, int, int]] = []
-    reached: dict[tuple[int, int], tuple[int, bytes | None]] = {}
-    digests: dict[int, Written] = {}
-    weight: int = 0
+    dropped_prompts: list[tuple[int, int, int]] = []
+    indexed: dict[tuple[int, int], tuple[int, bytes | None]] = {}
+    stats: dict[int, FileStatsUpdate] = {}
+    characters: int = 0
 
 
-_DONE = """DELETE FROM unindexed WHERE source_id = ?1 AND (SELECT s.offset <= min(i.offset, d.offset) FROM sources s
-    JOIN indexed i ON i.source_id = s.id AND i.generation = s.generation
+_DELETE_INDEXED = """DELETE FROM unindexed WHERE source_id = ?1 AND (SELECT s.offset <= min(i.offset, d.offset)
+    FROM sources s JOIN indexed i ON i.source_id = s.id AND i.generation = s.generation
     JOIN digests d ON d.source_id = s.id AND d.generation = s.generation WHERE s.id = ?1)"""
-"""Forgets a file that is indexed and digested as far as it was read."""
+"""Takes a file off the list when its index and its statistics reach as far as the store has read it."""
 
 _encode_state = msgspec.msgpack.Encoder().encode
 _decode_state = msgspec.msgpack.Decoder(_State).decode
 
 
-def behind(database: sqlite3.Connection, root: Path) -> list[Behind]:
-    """Return the files of a folder of which something is not indexed, the one changed first first."""
+def find_unindexed(database: sqlite3.Connection, root: Path) -> list[UnindexedFile]:
+    """Return the files of a folder of which something is not indexed, in the order of their last change."""
     query = f"""SELECT s.id, s.generation, s.path, s.kind, coalesce(i.offset, 0), coalesce(d.offset, 0), s.offset,
         s.gone IS NULL, s.device, s.inode, s.head, s.boundary, s.size, s.modified, i.state, d.state
         FROM unindexed u CROSS JOIN sources s ON s.id = u.source_id
         LEFT JOIN indexed i ON i.source_id = s.id AND i.generation = s.generation
         LEFT JOIN digests d ON d.source_id = s.id AND d.generation = s.generation
-        WHERE {WITHIN} ORDER BY s.modified, s.path"""
-    found = []
-    for row in database.execute(query, within(root)).fetchall():
-        (*about, end), (is_there, device, inode, head, boundary, size, modified), states = row[:7], row[7:14], row[14:]
-        position = Position(end, device, inode, head, boundary) if is_there else None
-        newest = Behind._make((*about, end, position, Stamp(size, modified, device, inode), *states, False))
-        found += [*_given_up(database, newest), newest]
-    return found
+        WHERE {IN_FOLDER} ORDER BY s.modified, s.path"""
+    files = []
+    for row in database.execute(query, folder_parameters(root)).fetchall():
+        (*about, end), (exists, device, inode, head, boundary, size, modified), states = row[:7], row[7:14], row[14:]
+        position = Position(end, device, inode, head, boundary) if exists else None
+        newest = UnindexedFile._make((*about, end, position, Stamp(size, modified, device, inode), *states, False))
+        files += [*_earlier_generations(database, newest), newest]
+    return files
 
 
-def _given_up(database: sqlite3.Connection, newest: Behind) -> Iterator[Behind]:
-    """Yield earlier generations that were not indexed to their end: the archive has them, or nobody."""
+def _earlier_generations(database: sqlite3.Connection, newest: UnindexedFile) -> Iterator[UnindexedFile]:
+    """Yield earlier generations that were not indexed to their end: only the archive may have them."""
     if newest.generation == 1:
         return
-    known = "SELECT generation, offset, state FROM indexed WHERE source_id = ?"
-    reached = {row[0]: row[1:] for row in database.execute(known, (newest.source_id,))}
+    query = "SELECT generation, offset, state FROM indexed WHERE source_id = ?"
+    indexed = {row[0]: row[1:] for row in database.execute(query, (newest.source_id,))}
     for generation in range(1, newest.generation):
-        offset, state = reached.get(generation, (0, b""))
+        offset, state = indexed.get(generation, (0, b""))
         if state is not None:
-            given_up = newest._replace(generation=generation, start=offset, digested=offset, end=0, position=None)
-            yield given_up._replace(state=state, digest=None, is_final=True)
+            earlier = newest._replace(generation=generation, start=offset, stats_start=offset, end=0, position=None)
+            yield earlier._replace(state=state, stats=None, is_final=True)
 
 
-def index(
-    database: sqlite3.Connection, archive: Callable[[], Archive], files: list[Behind], how: Indexing | None = None
+def update_index(
+    database: sqlite3.Connection,
+    archive: Callable[[], Archive],
+    files: list[UnindexedFile],
+    *,
+    advance: Callable[[int], None] = lambda _: None,
+    at: Callable[[str], None] = lambda _: None,
+    fresh: Mapping[str, tuple[int, bytes]] = MappingProxyType({}),
 ) -> int:
-    """Index what is to be indexed; return how many passages were added. The lock is held by the caller."""
-    work = _Work(database, archive, how or Indexing())
+    """Index what is not indexed yet; return how many passages were added. The caller holds the lock of the store.
+
+    `advance` is called with the number of bytes read since the last call, `at` with each of `STEPS` as it is reached.
+    `fresh` has by path what a sync has just read, and the offset at which it begins.
+    """
+    update = _IndexUpdate(database, CorpusReader(archive), at)
     for file in files:
-        work.file(file)
-    work.write()
-    return work.added
+        for length in update.index_file(_FileProgress(file), fresh):
+            advance(length)
+    update.write()
+    return update.added
 
 
-class _Work:
-    """One go at the index."""
+class _FileProgress:
+    """How far a file is indexed, and what its next lines need to know."""
 
-    def __init__(self, database: sqlite3.Connection, archive: Callable[[], Archive], how: Indexing) -> None:
-        self._database, self._how = database, how
-        self._reader = Reader(archive)
-        self._portion = _Portion()
+    def __init__(self, file: UnindexedFile) -> None:
+        self.file = file
+        self.state = _decode_state(file.state) if file.state else _State()
+        self.stats = decode_file_stats(file.stats)
+        self.reached = file.first
+        self.both = max(file.start, file.stats_start)
+        """From where on lines go to both the index and the statistics."""
+        self.changed: dict[str, FileChangeCounts] = {}
+        self.is_first_update = file.stats_start == 0
+        """Whether the statistics begin with the file and were not written yet: nothing known before is valid."""
+        self.is_session = file.kind == Kind.SESSION.value
+
+    def add_to_stats(self, text: IndexedText, line: memoryview) -> None:
+        """Count a tool call or its result."""
+        assert text.call
+        if text.kind == "tool_result":
+            self.stats.add_result(text.call, None if text.failed else line, self.changed)
+        else:
+            self.stats.add_call(text.call, text.tool, text.target, self.changed)
+
+    def find_tool(self, text: IndexedText) -> tuple[str | None, str | None]:
+        """Return the tool of a call and the file it works on; a result has them from its call."""
+        assert text.call
+        calls = self.state.calls
+        if text.kind == "tool_result":
+            return calls.pop(text.call, (None, None))
+        calls[text.call] = (text.tool, text.target)
+        if len(calls) > _MAX_OPEN_CALLS:
+            del calls[next(iter(calls))]
+        return text.tool, text.target
+
+
+class _IndexUpdate:
+    """One update of the index."""
+
+    def __init__(self, database: sqlite3.Connection, reader: CorpusReader, at: Callable[[str], None]) -> None:
+        self._database, self._reader, self._at = database, reader, at
+        self._batch = _Batch()
         self._last_id = database.execute("SELECT coalesce(max(id), 0) FROM passages").fetchone()[0]
         self.added = 0
 
-    def file(self, file: Behind) -> None:
-        """Index a file."""
-        taken = _Taken(file)
+    def index_file(self, progress: _FileProgress, fresh: Mapping[str, tuple[int, bytes]]) -> Iterator[int]:
+        """Index a file; yield how many bytes were read each time."""
+        file = progress.file
         try:
-            for offset, data, at, end in self._lines(file):
+            for offset, data, at, end in self._lines(file, fresh):
                 view, find = memoryview(data), data.find
                 if file.end and offset + end > file.end:
                     end = file.end - offset
                 while at < end:
                     stop = find(b"\n", at, end) + 1 or end
-                    if offset + at < taken.both < offset + stop:  # what one of them has was the end of the file once
-                        stop = taken.both - offset
-                    self._line(view[at:stop], offset + at, file, taken)
+                    # The index or the statistics may reach into a line, which was the end of the file then.
+                    if offset + at < progress.both < offset + stop:
+                        stop = progress.both - offset
+                    self._add_line(view[at:stop], offset + at, progress)
                     at = stop
-                if offset + end > taken.reached:
-                    self._reach(file, offset + end, taken)
-        except UnspoolError:  # what was read of it stays, and the next time goes on
+                if offset + end > progress.reached:
+                    yield self._record(progress, offset + end)
+        except UnspoolError:  # what was read stays, and the next update continues there
             return
-        if file.position is None:  # if the archive was off, there is no more to come
-            taken.digest.is_whole = taken.digest.is_whole and taken.reached >= file.end
-            self._reach(file, max(file.end, taken.reached), taken, is_final=file.is_final)
-        elif taken.reached == file.first:
-            self._reach(file, file.first, taken)
+        if file.position is None:  # if archiving was off, there will never be more
+            progress.stats.is_whole = progress.stats.is_whole and progress.reached >= file.end
+            yield self._record(progress, max(file.end, progress.reached), is_finished=file.is_final)
+        elif progress.reached == file.first:
+            yield self._record(progress, file.first)
 
-    def _lines(self, file: Behind) -> Iterator[Lines]:
-        """Return the lines that are not indexed yet; none if the file is not what it was."""
+    def _lines(self, file: UnindexedFile, fresh: Mapping[str, tuple[int, bytes]]) -> Iterator[LineChunk]:
+        """Return the lines that are not indexed yet; none if the file has been rewritten since the store read it."""
         if file.position is not None:
-            begins, data = self._how.fresh.get(file.path, (0, b""))
-            if begins <= file.first and file.end <= begins + len(data):
-                return iter([Lines(begins, data, file.first - begins, file.end - begins)])
+            start, data = fresh.get(file.path, (0, b""))
+            if start <= file.first and file.end <= start + len(data):
+                return iter([LineChunk(start, data, file.first - start, file.end - start)])
             with open_regular(file.path) as opened:
                 is_same = stamp_of(os.fstat(opened)) == file.stamp
-                if not is_same and changed(opened, file.position) not in (Change.SAME, Change.GROWN):
+                if not is_same and detect_change(opened, file.position) not in (Change.SAME, Change.GROWN):
                     return iter(())
-        kept = int(file.position is None)
-        haystack = Haystack(file.path, file.kind, None, None, None, 0, 0, generation=file.generation, kept=kept)
-        return self._reader.lines(haystack, file.first)
+        about = SearchedFile(file.path, file.kind, None, None, None, 0, generation=file.generation)
+        return self._reader.lines(about._replace(is_archived=int(file.position is None)), file.first)
 
-    def _line(self, line: memoryview, offset: int, file: Behind, taken: _Taken) -> None:
-        portion, begins, id = self._portion, False, self._last_id
-        is_new, digesting = offset >= file.start, offset >= file.digested and not file.is_final
-        if digesting and taken.seeks:
-            taken.seek(line)
-        add, index = portion.passages.append, portion.words.append
-        for at, timestamp, found, may_begin, compacts in excerpts(line, offset):
-            begins = begins or may_begin
-            if compacts and digesting:
-                taken.digest.compactions.append(at)
-            time = milliseconds(timestamp) if found else None
-            for number, kind, text, call, tool, target, failed in found:
-                if call and digesting:
-                    taken.told(kind, call, tool, target, line if not failed else None)
+    def _add_line(self, line: memoryview, offset: int, progress: _FileProgress) -> None:
+        file, stats = progress.file, progress.stats
+        batch, may_start_turn, id = self._batch, False, self._last_id
+        is_new, needs_stats = offset >= file.start, offset >= file.stats_start and not file.is_final
+        if needs_stats and progress.is_session and stats.beginning is None:
+            stats.find_beginning(line)
+        add_passage, add_words = batch.passages.append, batch.words.append
+        for at, timestamp, texts, may_start, is_compaction in extract_texts(line, offset):
+            may_start_turn = may_start_turn or may_start
+            if is_compaction and needs_stats:
+                stats.compactions.append(at)
+            time = milliseconds(timestamp) if texts else None
+            for indexed in texts:
+                number, kind, text, call, tool, target, failed = indexed
+                if call and needs_stats:
+                    progress.add_to_stats(indexed, line)
                 if not is_new:
                     continue
                 if call:
-                    tool, target = taken.called(kind, call, tool, target)
+                    tool, target = progress.find_tool(indexed)
                 id += 1
-                add((id, file.source_id, file.generation, at, number, kind, tool, target, failed, time))
-                index((id, indexed(text), parts(text) if kind not in WHOLE_NAMES else None))
-                portion.weight += len(text)
+                add_passage((id, file.source_id, file.generation, at, number, kind, tool, target, failed, time))
+                parts = identifier_parts(text) if kind not in WHOLE_NAMES else None
+                add_words((id, separate_unspaced(text), parts))
+                batch.characters += len(text)
         self._last_id = id
-        if begins and is_new:
-            taken.look(line, offset)
+        if may_start_turn and is_new and progress.is_session:  # only these few lines have to be decoded in full
+            for item in decode(line, offset):
+                if isinstance(item, Entry):
+                    progress.state.starts.add(item)
 
-    def _reach(self, file: Behind, offset: int, taken: _Taken, *, is_final: bool = False) -> None:
-        """Note how far a file is indexed."""
-        portion, key, starts = self._portion, (file.source_id, file.generation), taken.state.starts
-        portion.prompts += [(*key, offset, milliseconds(time)) for offset, time in starts.found]
-        portion.taken_back += [(*key, offset) for offset in starts.taken_back]
+    def _record(self, progress: _FileProgress, offset: int, *, is_finished: bool = False) -> int:
+        """Record how far a file is indexed; return how many bytes further that is."""
+        file, batch, starts = progress.file, self._batch, progress.state.starts
+        key = (file.source_id, file.generation)
+        batch.prompts += [(*key, start, milliseconds(time)) for start, time in starts.found]
+        batch.dropped_prompts += [(*key, start) for start in starts.taken_back]
         starts.found, starts.taken_back = [], []
         if offset >= file.start:
-            portion.reached[key] = (offset, None if is_final else _encode_state(taken.state))
-        if offset >= file.digested and not file.is_final:
-            if file.source_id not in portion.digests:
-                portion.digests[file.source_id] = Written(*key, is_new=taken.is_new(file))
-            portion.digests[file.source_id].take(offset, taken.digest, taken.drained())
-        self._how.advance(offset - taken.reached)
-        taken.reached = offset
-        if portion.weight >= _PORTION:
+            batch.indexed[key] = (offset, None if is_finished else _encode_state(progress.state))
+        if offset >= file.stats_start and not file.is_final:
+            if file.source_id not in batch.stats:
+                batch.stats[file.source_id] = FileStatsUpdate(*key, is_new=progress.is_first_update)
+                progress.is_first_update = False
+            batch.stats[file.source_id].add(offset, progress.stats, progress.changed)
+            progress.changed = {}
+        length, progress.reached = offset - progress.reached, offset
+        if batch.characters >= _BATCH_CHARACTERS:
             self.write()
+        return length
 
     def write(self) -> None:
-        """Write what was gathered."""
-        portion, self._portion = self._portion, _Portion()
-        if not portion.reached and not portion.digests:
+        """Write the batch in one transaction."""
+        batch, self._batch = self._batch, _Batch()
+        if not batch.indexed and not batch.stats:
             return
         run = self._database.executemany
         with transaction(self._database):
-            run("INSERT INTO passages VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", portion.passages)
-            run("INSERT INTO words (rowid, text, parts) VALUES (?, ?, ?)", portion.words)
-            run("INSERT OR REPLACE INTO prompts VALUES (?, ?, ?, ?)", portion.prompts)
-            run("DELETE FROM prompts WHERE source_id = ? AND generation = ? AND offset = ?", portion.taken_back)
-            reached = [(*key, *value) for key, value in portion.reached.items()]
+            run("INSERT INTO passages VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", batch.passages)
+            run("INSERT INTO words (rowid, text, parts) VALUES (?, ?, ?)", batch.words)
+            run("INSERT OR REPLACE INTO prompts VALUES (?, ?, ?, ?)", batch.prompts)
+            run("DELETE FROM prompts WHERE source_id = ? AND generation = ? AND offset = ?", batch.dropped_prompts)
+            reached = [(*key, *value) for key, value in batch.indexed.items()]
             run("INSERT OR REPLACE INTO indexed VALUES (?, ?, ?, ?)", reached)
-            write_digests(self._database, portion.digests)
-            run(_DONE, [(id,) for id in {*portion.digests, *(id for id, _ in portion.reached)}])
-            self._how.at("indexing")
-        self.added += len(portion.passages)
-        self._how.at("indexed")
-
-
-class _Taken:
-    """What was taken of a file so far."""
-
-    def __init__(self, file: Behind) -> None:
-        self.state = _decode_state(file.state) if file.state else _State()
-        self.digest = read_digest(file.digest)
-        self.reached = file.first
-        self.both = max(file.start, file.digested)
-        """From where on lines go to both, index and digest."""
-        self._changed: dict[str, Changed] = {}
-        self._is_first = True
-        self._is_session = file.kind == Kind.SESSION.value
-        self.seeks = self._is_session and self.digest.beginning is None
-        """Whether no line of the conversation has been seen yet."""
-
-    def is_new(self, file: Behind) -> bool:
-        """Tell, once, whether the digest begins with the file: then nothing that was known before holds."""
-        first, self._is_first = self._is_first and file.digested == 0, False
-        return first
-
-    def seek(self, line: memoryview) -> None:
-        """Look whether the conversation begins with a line."""
-        self.digest.begins(line)
-        self.seeks = self.digest.beginning is None
-
-    def told(self, kind: str, call: str, tool: str | None, target: str | None, line: memoryview | None) -> None:
-        """Take a tool call or its result into the digest; without the line, if it failed."""
-        if kind == "tool_result":
-            self.digest.result(call, line, self._changed)
-        else:
-            self.digest.call(call, tool, target, self._changed)
-
-    def drained(self) -> dict[str, Changed]:
-        """Return what was changed since this was last asked."""
-        changed, self._changed = self._changed, {}
-        return changed
-
-    def look(self, line: memoryview, offset: int) -> None:
-        """Look whether a turn begins with a line: only few need be decoded for that."""
-        if self._is_session:
-            for item in decode(line, offset):
-                if isinstance(item, Entry):
-                    self.state.starts.take(item)
-
-    def called(self, kind: str, call: str, tool: str | None, target: str | None) -> tuple[str | None, str | None]:
-        """Return the tool of a call and the file it was aimed at; a result has them from the call."""
-        calls = self.state.calls
-        if kind == "tool_result":
-            return calls.pop(call, (None, None))
-        calls[call] = (tool, target)
-        if len(calls) > _CALLS:
-            del calls[next(iter(calls))]
-        return tool, target
+            write_file_stats(self._database, batch.stats)
+            run(_DELETE_INDEXED, [(id,) for id in {*batch.stats, *(id for id, _ in batch.indexed)}])
+            self._at("indexing")
+        self.added += len(batch.passages)
+        self._at("indexed")

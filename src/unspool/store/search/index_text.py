@@ -1,11 +1,11 @@
-"""What is indexed of a line: its bytes in, excerpts out.
+"""Extracts the texts of a line that go into the full-text index.
 
 Rules
-  1. Indexed is what people and models said, what went into tools, and of what came out the head and the tail.
-  2. The parts of names are indexed too, but not in what went into tools and came out of them (`WHOLE_NAMES`), which is
-     most of the text: who looks for a part of a name there has `scanning.py` look through it.
-  3. An ordinary line of a conversation is decoded only as far as that takes (`_Line`), with the same outcome as by way
-     of `passages.said`; every other line takes that way.
+  1. Indexed is what people and models wrote, the input of tools, and of their results the head and the tail.
+  2. The parts of identifiers are indexed too, but not for the input and the results of tools (`WHOLE_NAMES`), which are
+     most of the text: a search for a part of an identifier scans them instead (`scan.py`).
+  3. An ordinary line of a conversation is decoded only as far as that needs (`_Line`), with the same outcome as by way
+     of `graph/search_text.py`; every other line is decoded in full.
 """
 
 from __future__ import annotations
@@ -15,26 +15,25 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from unspool.format.base import ABSENT, UNDECODABLE, Buffer
-from unspool.format.plain_lines import Json, spoken
-from unspool.graph.search_text import Passage, joined, said, target_of
+from unspool.format import ABSENT, DECODE_ERRORS, Buffer, Json, decode_spoken_fields
+from unspool.graph import Passage, extract_text_passages, find_target_path, join_texts
 
 WHOLE_NAMES: Final = frozenset({"tool_input", "tool_result"})
-"""Kinds in which names are found whole by the index, and not by their parts."""
+"""Kinds in which the index finds identifiers whole, but not by their parts."""
 
 HEAD, TAIL = 300, 150
-"""Characters of a tool's result that are indexed."""
+"""Characters of a tool's result that are indexed, from its beginning and its end."""
 
 _LETTERS: Final = ascii_letters + digits
-_LONG: Final = 16 * (HEAD + TAIL)
-"""Bytes of a result of which head and tail are decoded by themselves; a character is at most 12 of them."""
+_LONG_RESULT: Final = 16 * (HEAD + TAIL)
+"""Bytes of a result from which on only head and tail are decoded; JSON writes a character in at most 12."""
 
 
-class Excerpt(NamedTuple):
-    """What is indexed of a passage."""
+class IndexedText(NamedTuple):
+    """A passage as it is indexed: whole, or its head and its tail."""
 
     number: int
-    """Of the passage in its line."""
+    """The number of the passage in its line."""
     kind: str
     text: str
     call: str | None
@@ -43,16 +42,16 @@ class Excerpt(NamedTuple):
     failed: bool
 
 
-class Said(NamedTuple):
-    """What is indexed of one object of a line."""
+class IndexedRecord(NamedTuple):
+    """What is indexed of one JSON object of a line."""
 
     offset: int
     timestamp: str | None
-    excerpts: list[Excerpt]
-    may_begin: bool
-    """Whether a turn may begin with it: somebody speaks, if only by a picture."""
-    compacts: bool = False
-    """Whether the conversation goes on with a summary after it."""
+    texts: list[IndexedText]
+    may_start_turn: bool
+    """Whether a turn may begin with it: somebody writes, if only an image."""
+    is_compaction: bool = False
+    """Whether the conversation continues with a summary after it."""
 
 
 class _Block(msgspec.Struct, gc=False):
@@ -82,121 +81,116 @@ class _Line(msgspec.Struct, gc=False, rename="camel"):
 _decode_line = msgspec.json.Decoder(_Line).decode
 _decode_text = msgspec.json.Decoder(str).decode
 _SILENT: Final = frozenset({"progress", "file-history-snapshot", "mode", "permission-mode"})
-"""Lines that are frequent and in which nobody speaks."""
+"""Types of frequent lines without any text to index."""
+_RARELY_INDEXED: Final = {"attachment": (b"queued_command",), "system": (b"away_summary", b"compact_boundary")}
+"""Types of lines that are indexed only if they contain one of these."""
 
 
-_RARE: Final = {"attachment": (b"queued_command",), "system": (b"away_summary", b"compact_boundary")}
-"""Lines that may be worth a look, and what they have then."""
-
-
-def excerpts(line: Buffer, offset: int) -> list[Said]:
-    """Return what is indexed of a line."""
+def extract_texts(line: Buffer, offset: int) -> list[IndexedRecord]:
+    """Return the texts of a line that are indexed, for each JSON object in it."""
     try:
-        found = _decode_line(line)
-        if found.type in _SILENT or (found.type in _RARE and not _is_rare(line, found.type)):
+        decoded = _decode_line(line)
+        marks = _RARELY_INDEXED.get(decoded.type)
+        if decoded.type in _SILENT or (marks and not any(mark in bytes(line) for mark in marks)):
             return []
-        if (quickly := _conversation(found)) is not None:
-            may_begin = found.type == "user" and _is_more_than_results(quickly)
-            return [Said(offset, found.timestamp, quickly, may_begin)]
-    except UNDECODABLE:  # the line, or what was left encoded in it
+        if (texts := _extract_from_conversation(decoded)) is not None:
+            may_start_turn = decoded.type == "user" and _has_more_than_results(texts)
+            return [IndexedRecord(offset, decoded.timestamp, texts, may_start_turn)]
+    except DECODE_ERRORS:  # the line, or what was left encoded in it
         pass
-    return _the_long_way(line, offset)
+    return _extract_decoding_all(line, offset)
 
 
-def _is_rare(line: Buffer, type: str) -> bool:
-    data = bytes(line)
-    return any(mark in data for mark in _RARE[type])
-
-
-def _the_long_way(line: Buffer, offset: int) -> list[Said]:
-    found = []
-    for at, value in spoken(line, offset):
+def _extract_decoding_all(line: Buffer, offset: int) -> list[IndexedRecord]:
+    records = []
+    for at, value in decode_spoken_fields(line, offset):
+        texts = []
+        for number, passage in enumerate(extract_text_passages(value)):
+            text = _head_and_tail(passage.text, passage.text) if is_cut(passage) else passage.text
+            about = (passage.call, passage.tool, passage.target, passage.failed)
+            texts.append(IndexedText(number, passage.kind, text, *about))
+        is_compaction = value.get("type") == "system" and value.get("subtype") == "compact_boundary"
         stamp = value.get("timestamp")
-        taken = [_of(number, passage) for number, passage in enumerate(said(value))]
-        compacts = value.get("type") == "system" and value.get("subtype") == "compact_boundary"
         timestamp = stamp if isinstance(stamp, str) else None
-        found.append(Said(at, timestamp, taken, _may_begin(value, taken), compacts))
-    return found
+        records.append(IndexedRecord(at, timestamp, texts, _may_start_turn(value, texts), is_compaction))
+    return records
 
 
-def _may_begin(value: Json, taken: list[Excerpt]) -> bool:
+def _may_start_turn(value: Json, texts: list[IndexedText]) -> bool:
     kind = value.get("type")
     if kind == "attachment":
         attachment = value.get("attachment")
         return isinstance(attachment, dict) and attachment.get("type") == "queued_command"
-    return kind == "queue-operation" or (kind == "user" and _is_more_than_results(taken))
+    return kind == "queue-operation" or (kind == "user" and _has_more_than_results(texts))
 
 
-def _is_more_than_results(found: list[Excerpt]) -> bool:
-    return not found or any(one.kind != "tool_result" for one in found)
+def _has_more_than_results(texts: list[IndexedText]) -> bool:
+    return not texts or any(text.kind != "tool_result" for text in texts)
 
 
 def is_cut(passage: Passage) -> bool:
-    """Tell whether only head and tail of a passage are indexed."""
+    """Whether only the head and the tail of a passage are indexed."""
     return passage.kind == "tool_result" and len(passage.text) > HEAD + TAIL
 
 
-def _of(number: int, passage: Passage) -> Excerpt:
-    text = _joined(passage.text, passage.text) if is_cut(passage) else passage.text
-    return Excerpt(number, passage.kind, text, passage.call, passage.tool, passage.target, passage.failed)
-
-
-def _conversation(line: _Line) -> list[Excerpt] | None:
-    """Return what is indexed of an ordinary line of a conversation; nothing if it is none."""
+def _extract_from_conversation(line: _Line) -> list[IndexedText] | None:
+    """Return the texts of an ordinary line of a conversation; null if it is another line."""
     message = line.message
     if message is None or line.type not in ("user", "assistant"):
         return None
     kind = "answer" if line.type == "assistant" else "summary" if line.is_compact_summary else "prompt"
     failed, content = bool(line.is_api_error_message), message.content
     if isinstance(content, str):
-        return [Excerpt(0, kind, content, None, None, None, failed)] if content else []
-    found: list[Excerpt] = []
+        return [IndexedText(0, kind, content, None, None, None, failed)] if content else []
+    found: list[IndexedText] = []
     for block in content:
         type, number = block.type, len(found)
         if type == "text":
             if block.text:
-                found.append(Excerpt(number, kind, block.text, None, None, None, failed))
+                found.append(IndexedText(number, kind, block.text, None, None, None, failed))
         elif type == "thinking":
             if block.thinking:
-                found.append(Excerpt(number, "thinking", block.thinking, None, None, None, False))
+                found.append(IndexedText(number, "thinking", block.thinking, None, None, None, False))
         elif type == "tool_use":
             input = msgspec.json.decode(block.input) if block.input else None
             found.append(
-                Excerpt(number, "tool_input", joined(input), block.id, block.name, target_of(input), failed=False)
+                IndexedText(
+                    number, "tool_input", join_texts(input), block.id, block.name, find_target_path(input), failed=False
+                )
             )
         elif type == "tool_result":
-            text = _ends(block.content)
+            text = _decode_head_and_tail(block.content)
             if text is None:
                 return None
             failed_call = block.is_error is True
-            found.append(Excerpt(number, "tool_result", text, block.tool_use_id, None, None, failed_call))
+            found.append(IndexedText(number, "tool_result", text, block.tool_use_id, None, None, failed_call))
         else:
             return None
     return found
 
 
-def _ends(content: msgspec.Raw) -> str | None:
-    """Return head and tail of a result that is a text, as JSON has it; nothing if it is something else."""
+def _decode_head_and_tail(content: msgspec.Raw) -> str | None:
+    """Return head and tail of a result that is a JSON string; null if it is something else."""
     raw = memoryview(content)
     if not raw:
         return ""
     if raw[0] != ord('"'):
         return None
-    if len(raw) > _LONG:
+    if len(raw) > _LONG_RESULT:
         head, tail = bytes(raw[1 : 12 * HEAD]), bytes(raw[-12 * TAIL : -1])
-        first, last = head.rfind(b" "), tail.find(b" ")  # no escape and no character has a blank inside
+        first, last = head.rfind(b" "), tail.find(b" ")  # no escape and no character contains a space
         if first > 0 and last >= 0:
-            begins, ends = _decode_text(b'"%b"' % head[:first]), _decode_text(b'"%b"' % tail[last:])
-            if len(begins) >= HEAD and len(ends) >= TAIL:
-                return _joined(begins, ends)
+            start, end = _decode_text(b'"%b"' % head[:first]), _decode_text(b'"%b"' % tail[last:])
+            if len(start) >= HEAD and len(end) >= TAIL:
+                return _head_and_tail(start, end)
     text = _decode_text(content)
-    return text if len(text) <= HEAD + TAIL else _joined(text, text)
+    return text if len(text) <= HEAD + TAIL else _head_and_tail(text, text)
 
 
-def _joined(begins: str, ends: str) -> str:
-    """Return head and tail of a text, without the words that were cut in two: nobody wrote what is left of them."""
-    head, tail = begins[:HEAD].rstrip(_LETTERS), ends[-TAIL:].lstrip(_LETTERS)
-    while head and head[-1].isalnum():
+def _head_and_tail(start: str, end: str) -> str:
+    """Return head and tail of a text without the words that were cut in two: nobody wrote what is left of them."""
+    head, tail = start[:HEAD].rstrip(_LETTERS), end[-TAIL:].lstrip(_LETTERS)
+    while head and head[-1].isalnum():  # letters outside ASCII
         head = head[:-1]
     while tail and tail[0].isalnum():
         tail = tail[1:]

@@ -1,94 +1,44 @@
-"""A search as people ask for it: words in, a question out, or what is wrong with them.
+"""Parses a search request: the words, the pattern and the filters that a user typed into a command or a form.
 
-[merged: questions.py] What is searched for and where, and what comes of it. Data.
-
-Rules
-  1. Nothing heavy is imported here, nor by `search.py` before it is needed: a search that the index answers is quick.
+Nothing heavy is imported here, nor by `search.py` before it is needed: a search that the index answers is quick.
 """
 
 from __future__ import annotations
 
-import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import datetime, timedelta, tzinfo
-from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from unspool.display.time_words import moment
-from unspool.errors import NotFound, Usage
-from unspool.graph.search_text import KINDS
-from unspool.store.database import open_archive
-from unspool.store.search import terms
-from unspool.store.search.terms import Words
+from unspool.display import parse_time_expression
+from unspool.errors import NotFound, UsageError
+from unspool.graph import PASSAGE_KINDS
+from unspool.store.search.terms import RegexQuery, SearchTerms, parse_words
 
 if TYPE_CHECKING:
-    from unspool.read.scan import Tree
-    from unspool.store.access import Opened
-    from unspool.store.archive.archive import Archive
-    from unspool.store.search.terms import Pattern
+    from unspool.store.access import StoreAccess
+
+KIND_ALIASES: Final = {"tool": "tool_input", "result": "tool_result"}
+"""Other names of kinds."""
 
 
-class Hit(NamedTuple):
-    """Something that was found."""
-
-    session: str | None
-    agent: str | None
-    project: str | None
-    turn: int | None
-    role: str
-    kind: str
-    tool: str | None
-    timestamp: str | None
-    snippet: str
-    file: str
-    offset: int
-    uuid: str | None
-    score: float
-
-
-class Filters(NamedTuple):
-    """Which hits are wanted."""
+class SearchFilters(NamedTuple):
+    """Which hits a search returns."""
 
     kinds: frozenset[str] | None = None
     tool: str | None = None
     target: str | None = None
-    """A pattern of the file that a tool call was aimed at."""
+    """A pattern of the file that a tool call works on."""
     project: str | None = None
     session: str | None = None
     since: int | None = None
-    """Milliseconds since 1970, included."""
+    """Milliseconds since 1970, inclusive."""
     until: int | None = None
-    """Not included."""
+    """Milliseconds since 1970, exclusive."""
     errors: bool = False
 
 
-class Question(NamedTuple):
-    """What is searched for."""
-
-    asked: Words | Pattern
-    filters: Filters = Filters()
-    limit: int | None = None
-    indexed_only: bool = False
-    """Leave out what would have to be looked through."""
-
-
-class Corpus(NamedTuple):
-    """A folder to search in: with a store, or a tree of files."""
-
-    root: Path
-    database: sqlite3.Connection | None
-    archive: Callable[[], Archive] | None
-    """Opens the archive, anew each time."""
-    tree: Tree | None = None
-
-
-SHORT: Final = {"tool": "tool_input", "result": "tool_result"}
-"""Other names of kinds."""
-
-
-class Request(NamedTuple):
-    """What a person wrote into each field, if anything."""
+class SearchRequest(NamedTuple):
+    """What a user typed into each field, if anything."""
 
     words: str = ""
     regex: str | None = None
@@ -103,73 +53,57 @@ class Request(NamedTuple):
     errors: bool = False
 
 
-def asked(request: Request) -> terms.Words | Pattern:
-    """Return what is looked for."""
+def parse_terms(request: SearchRequest) -> SearchTerms:
+    """Return what is searched for."""
     if request.regex is not None:
-        from unspool.store.search.terms import Pattern
-
-        return Pattern(request.regex)
-    found = terms.words(request.words)
-    if found is None:
+        return RegexQuery(request.regex)
+    terms = parse_words(request.words)
+    if terms is None:
         message = "nothing to search for" if not request.words else f"no word in `{request.words}`"
-        raise Usage(message, hint="name some words, or search for signs with `--regex PATTERN`")
-    return found
+        raise UsageError(message, hint="name some words, or search for signs with `--regex PATTERN`")
+    return terms
 
 
-def filters(request: Request, opened: Sequence[Opened], now: datetime, zone: tzinfo | None) -> Filters:
-    """Return where it is looked for."""
-    return Filters(
-        kinds=_kinds(request.kinds),
+def parse_filters(
+    request: SearchRequest, opened: Sequence[StoreAccess], now: datetime, zone: tzinfo | None
+) -> SearchFilters:
+    """Return which hits the search is to return."""
+    until = parse_time_expression(request.until, now, zone, end=True)
+    return SearchFilters(
+        kinds=_parse_kinds(request.kinds),
         tool=request.tool,
         target=request.target,
         project=request.project,
-        session=_session(request.session, opened),
-        since=_milliseconds(moment(request.since, now, zone)),
-        until=_milliseconds(moment(request.until, now, zone, end=True), after=True),
+        session=_find_session(request.session, opened),
+        since=_milliseconds(parse_time_expression(request.since, now, zone)),
+        # The filter excludes its end, and the end of a day that is named is its last moment.
+        until=_milliseconds(until and until + timedelta(milliseconds=1)),
         errors=request.errors,
     )
 
 
-def corpus(opened: Opened) -> Corpus:
-    """Return a folder to search in."""
-    if opened.database is None:
-        from unspool.read.scan import scan
-
-        return Corpus(opened.root, None, None, scan(opened.root))
-    archive: Callable[[], Archive] = partial(_archive, opened)
-    return Corpus(opened.root, opened.database, archive)
-
-
-def _archive(opened: Opened) -> Archive:
-    from unspool.store.archive.archive import Archive
-
-    return Archive(open_archive(opened.folder))
-
-
-def _kinds(text: str | None) -> frozenset[str] | None:
+def _parse_kinds(text: str | None) -> frozenset[str] | None:
     if text is None:
         return None
     names = [name.strip() for name in text.split(",") if name.strip()]
-    kinds = frozenset(SHORT.get(name, name) for name in names)
-    if unknown := sorted(kinds - set(KINDS)):
-        raise Usage(f"no such kind: `{unknown[0]}`", hint=f"there are {', '.join(KINDS)}")
+    kinds = frozenset(KIND_ALIASES.get(name, name) for name in names)
+    if unknown := sorted(kinds - set(PASSAGE_KINDS)):
+        raise UsageError(f"no such kind: `{unknown[0]}`", hint=f"there are {', '.join(PASSAGE_KINDS)}")
     return kinds
 
 
-def _session(name: str | None, opened: Sequence[Opened]) -> str | None:
-    """Return the id of the session that a person means."""
+def _find_session(name: str | None, opened: Sequence[StoreAccess]) -> str | None:
+    """Return the id of the session that a name means in one of the folders."""
     if name is None:
         return None
-    for number, one in enumerate(opened, 1):
+    for number, folder in enumerate(opened, 1):
         try:
-            return one.home.session(name).id
+            return folder.home.session(name).id
         except NotFound:
             if number == len(opened):
                 raise
     return None
 
 
-def _milliseconds(meant: datetime | None, *, after: bool = False) -> int | None:
-    if meant is None:
-        return None
-    return round((meant + (timedelta(milliseconds=1) if after else timedelta())).timestamp() * 1000)
+def _milliseconds(time: datetime | None) -> int | None:
+    return None if time is None else round(time.timestamp() * 1000)

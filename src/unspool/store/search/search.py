@@ -1,11 +1,11 @@
-"""Words in, ranked hits out: what the index knows, and what is found by looking through the bytes, in one list.
+"""Searches folders: what the index finds, and what is found by scanning bytes, as one ranked list of hits.
 
 Rules
-  1. Nothing that is there is missed: what is not indexed, or not yet, is looked through. Only when enough is asked for
-     and the index has that much, the rest stays as it is; what it would have given comes last anyway.
-  2. The newest 2,000 hits of the index are ranked; older ones follow as they come. What only looking through can find
-     (the middle of long results, structured data, overflow files) has a score below 1 and comes after the rest.
-  3. What is there several times is one hit (`copies.py`).
+  1. Nothing is missed: what is not indexed, or not yet, is scanned. Only when a limit is given and the index alone
+     reaches it, the rest is left out; its hits would come last anyway.
+  2. The newest 2,000 hits of the index are ranked; older ones follow as they come. What only a scan can find (the
+     middle of long results, structured data, overflow files) has a score below 1 and comes after the rest.
+  3. Duplicates are one hit (`results.py`).
 """
 
 from __future__ import annotations
@@ -14,120 +14,124 @@ import math
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, closing
 from fnmatch import fnmatchcase
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, Final
 
-from unspool.graph.search_text import Json, Passage, said
-from unspool.store.search.corpus import (
-    Haystack,
-    Reader,
-    behind_in_store,
-    in_store,
-    in_tree,
-    one_in_store,
-    session_in_store,
-    session_in_tree,
-)
-from unspool.store.search.request import Corpus, Filters, Hit, Question
-from unspool.store.search.results import Match, Owners, Scored, key, match, one_of_each, order, place
-from unspool.store.search.side_files import in_memory, side_matches
-from unspool.store.search.terms import Words
-from unspool.store.sync.changes import homes
-from unspool.store.usage.ledger import fits_project, milliseconds
+from unspool.graph import Json, Passage, extract_text_passages
+from unspool.store.search.corpus import Corpus, CorpusReader, SearchedFile
+from unspool.store.search.request import SearchFilters
+from unspool.store.search.results import MatchOwners, ScoredMatch, SearchHit, SearchMatch, deduplicate, make_match
+from unspool.store.search.side_files import load_side_files, search_side_files
+from unspool.store.search.terms import SearchTerms, WordQuery
+from unspool.store.sync.changes import read_homes
+from unspool.store.times import milliseconds
+from unspool.store.usage.ledger import matches_project
 
-RANKED: Final = 2000
+RANKED_ROWS: Final = 2000
 """Hits of the index that are ranked."""
 
 _WEIGHTS: Final = {"title": 2.0, "prompt": 1.5, "summary": 1.5, "answer": 1.2, "thinking": 0.8, "tool_input": 0.8}
-_OTHERWISE: Final = 0.6
+_OTHER_WEIGHT: Final = 0.6
 _SCORE: Final = f"""1 - bm25(words, 1.0, 0.5) * CASE p.kind {
     " ".join(f"WHEN '{kind}' THEN {weight}" for kind, weight in _WEIGHTS.items())
-} ELSE {_OTHERWISE} END"""
-"""What a row of the index is worth: FTS5's numbers are the better the smaller."""
-_USUAL: Final = 600
-"""Characters of a passage, about."""
+} ELSE {_OTHER_WEIGHT} END"""
+"""The score of a row of the index. FTS5's `bm25` is the smaller, the better a row matches."""
+_USUAL_LENGTH: Final = 600
+"""Characters of a passage, on average."""
+_ROLES: Final = {
+    "prompt": "user", "queued": "user", "tool_result": "user", "answer": "assistant", "thinking": "assistant",
+    "tool_input": "assistant",
+}  # fmt: skip
 
 
-def search(question: Question, corpora: Iterable[Corpus]) -> list[Hit]:
-    """Return what was found, the best first."""
-    searches = [_Search(question, corpus) for corpus in corpora]
-    found = [(scored, one) for one in searches for scored in one.found()]
-    chosen = one_of_each(found)[: question.limit]
-    hits = [one.hit(scored) for scored, one in chosen]
-    for one in searches:
-        one.close()
-    return hits
+def search_corpora(
+    corpora: Iterable[Corpus],
+    terms: SearchTerms,
+    filters: SearchFilters | None = None,
+    *,
+    limit: int | None = None,
+    indexed_only: bool = False,
+) -> list[SearchHit]:
+    """Return the hits in some folders, the best first; `indexed_only` leaves out what would have to be scanned."""
+    with ExitStack() as stack:
+        searches = [_Search(corpus, terms, filters or SearchFilters(), limit) for corpus in corpora]
+        for search in searches:
+            stack.callback(search.reader.close)
+        found = [(scored, search) for search in searches for scored in search.run(indexed_only=indexed_only)]
+        return [search.hit(scored) for scored, search in deduplicate(found)[:limit]]
 
 
 class _Search:
-    """One question to one folder."""
+    """A search in one folder."""
 
-    def __init__(self, question: Question, corpus: Corpus) -> None:
-        self._question, self._corpus = question, corpus
-        self._asked, self._filters = question.asked, question.filters
-        self._reader = Reader(corpus.archive)
+    def __init__(self, corpus: Corpus, terms: SearchTerms, filters: SearchFilters, limit: int | None) -> None:
+        self._corpus, self._terms, self._filters, self._limit = corpus, terms, filters, limit
         self._database = corpus.database
+        self.reader = CorpusReader(corpus.archive)
+        self._owners = MatchOwners(corpus, self.reader)
+        self._file = lru_cache(None)(corpus.file)
 
-    def close(self) -> None:
-        """Let go of what was opened."""
-        self._reader.close()
-
-    def found(self) -> list[Scored]:
-        """Return what was found, as much as is asked for at least."""
-        limit = self._question.limit
-        others = [*self._beside(), *self._not_yet_indexed()]
-        most = None if limit is None else min(5 * limit, RANKED)  # some are copies: a few more mostly do
-        rows = list(self._in_index(most))
-        found, different = self._first_of(sorted([*rows, *others], key=order))
+    def run(self, *, indexed_only: bool) -> list[ScoredMatch]:
+        """Return matches, at least as many as the limit if there are that many."""
+        limit = self._limit
+        others = [*self._search_side_files(), *self._scan_unindexed()]
+        most = None if limit is None else min(5 * limit, RANKED_ROWS)  # some are duplicates: five times mostly does
+        rows = list(self._query_index(most))
+        found, different = self._read_first([*rows, *others])
         if limit is not None and different < limit and len(rows) == most:
-            found, different = self._first_of(sorted([*self._in_index(None), *others], key=order))
-        if self._question.indexed_only or (limit is not None and different >= limit):
+            found, different = self._read_first([*self._query_index(None), *others])
+        if indexed_only or (limit is not None and different >= limit):
             return found
-        places = {place(one.match) for one in found if one.match is not None}
-        return [*found, *(self._scored(one) for one in self._by_scanning() if place(one) not in places)]
+        known = {scored.match.location for scored in found if scored.match is not None}
+        scanned = self._scan(self._files, only_new=False)
+        return [*found, *(self._score(match) for match in scanned if match.location not in known)]
 
-    def hit(self, scored: Scored) -> Hit:
-        """Return a match as a person sees it."""
+    def hit(self, scored: ScoredMatch) -> SearchHit:
+        """Return a match as commands and pages show it."""
         match = scored.match
         assert match is not None
         if match.passage.kind == "overflow" and match.passage.tool is None:
-            match = self._owners.overflow(match)
-        return Hit(
+            match = self._owners.add_overflow_tool(match)
+        return SearchHit(
             session=self._owners.session(match),
             agent=self._owners.agent(match),
-            project=self._owners.places(match)[0],
+            project=self._owners.project(match)[0],
             turn=self._owners.turn(match),
             role=match.passage.role,
             kind=match.passage.kind,
             tool=match.passage.tool,
             timestamp=match.timestamp,
             snippet=match.snippet,
-            file=match.haystack.path,
+            file=match.file.path,
             offset=match.offset,
             uuid=match.uuid,
             score=round(scored.score, 4),
         )
 
-    # What the index knows
+    @cached_property
+    def _files(self) -> list[SearchedFile]:
+        return self._corpus.files()
 
-    def _in_index(self, most: int | None) -> Iterator[Scored]:
-        """Yield the best of the newest rows of the index that match; without a number all of them, then older ones."""
-        if self._database is None or not isinstance(self._asked, Words):
+    # The index
+
+    def _query_index(self, most: int | None) -> Iterator[ScoredMatch]:
+        """Yield the best of the newest matching rows of the index; without a number all of them, then older ones."""
+        if self._database is None or not isinstance(self._terms, WordQuery):
             return
         conditions, values = self._conditions()
         query = f"""SELECT p.source_id, p.generation, p.offset, p.number, p.kind, p.tool, p.target, p.failed, p.time,
             %s AS score FROM words JOIN passages p ON p.id = words.rowid
             WHERE words MATCH ? {conditions} ORDER BY words.rowid DESC LIMIT ? OFFSET ?"""
-        asked = (self._asked.expression, *values)
+        parameters = (self._terms.expression, *values)
         ranked = f"SELECT * FROM ({query % _SCORE}) ORDER BY score DESC, time DESC LIMIT ?"
-        for row in self._database.execute(ranked, (*asked, RANKED, 0, RANKED if most is None else most)):
-            yield Scored(row[-1], row[8] or 0, None, row)
+        for row in self._database.execute(ranked, (*parameters, RANKED_ROWS, 0, RANKED_ROWS if most is None else most)):
+            yield ScoredMatch(row[-1], row[8] or 0, None, row)
         if most is None:
-            for row in self._database.execute(query % "1.0", (*asked, -1, RANKED)):
-                yield Scored(row[-1], row[8] or 0, None, row)
+            for row in self._database.execute(query % "1.0", (*parameters, -1, RANKED_ROWS)):
+                yield ScoredMatch(row[-1], row[8] or 0, None, row)
 
     def _conditions(self) -> tuple[str, list[object]]:
-        """Return what restricts a query of the index."""
+        """Return the conditions of the filters for a query of the index, and their values."""
         filters = self._filters
         conditions, values = "", list[object]()
         if filters.kinds is not None:
@@ -145,178 +149,129 @@ class _Search:
         if filters.target is not None:
             conditions += " AND (p.target GLOB ? OR p.target GLOB '*/' || ?)"
             values += [filters.target, filters.target]
-        if (sources := self._sources()) is not None:
-            conditions += f" AND p.source_id IN ({', '.join(map(str, sources))})"
+        assert self._database is not None
+        is_whole_store = [str(self._corpus.root)] == [row.path for row in read_homes(self._database)]
+        if not is_whole_store or filters.session is not None or filters.project is not None:
+            sources = (str(file.source_id) for file in self._files if self._may_be_in(file))
+            conditions += f" AND p.source_id IN ({', '.join(sources)})"
         return conditions, values
 
-    def _sources(self) -> list[int] | None:
-        """Return the files that hits may be in; nothing if all of the store may."""
-        assert self._database is not None
-        filters = self._filters
-        whole = [str(self._corpus.root)] == [row.path for row in homes(self._database)]
-        if whole and filters.session is None and filters.project is None:
-            return None
-        return [haystack.source_id for haystack in self._haystacks if self._may_be_of(haystack)]
+    def _may_be_in(self, file: SearchedFile) -> bool:
+        """Whether a file may hold hits of the session that is searched."""
+        return self._filters.session is None or file.session_id in (None, self._filters.session)
 
-    def _may_be_of(self, haystack: Haystack) -> bool:
-        session = self._filters.session
-        if session is None or haystack.session_id is None:
-            return True
-        return haystack.session_id == session
+    def _read_first(self, scored: Iterable[ScoredMatch]) -> tuple[list[ScoredMatch], int]:
+        """Return the best matches, with their lines read, until enough of them are different; and how many are."""
+        limit = self._limit
+        found: list[ScoredMatch] = []
+        identities = set[object]()
+        for one in sorted(scored, key=lambda one: one.sort_key):
+            # Copies of a line have one score, and the best of them is to be chosen: all of them are read.
+            if (
+                limit is not None
+                and len(identities) >= limit
+                and (one.score < found[-1].score or len(found) >= 2 * limit)
+            ):
+                break
+            match = one.match or self._read_row(one.row)
+            if one.match is None and not self._passes_filters(match):
+                continue
+            found.append(one._replace(match=match))
+            identities.add(match.identity)
+        return found, len(identities)
 
-    def _read(self, row: tuple[Any, ...]) -> Match:
-        """Return a row of the index as a match."""
+    def _read_row(self, row: tuple[Any, ...]) -> SearchMatch:
+        """Read the line of a row of the index and return it as a match."""
         source, generation, offset, number, kind, tool, target, failed, *_ = row
-        haystack = self._by_id(source, generation)
-        line = self._reader.line_at(haystack, offset)
-        value = _object(line)
-        told = said(value)
-        if number < len(told):
-            passage = told[number]._replace(tool=tool, target=target)
-        else:  # the bytes are not to be had any more
+        file = self._file(source, generation)
+        value = _decode_object(self.reader.line_at(file, offset))
+        texts = extract_text_passages(value)
+        if number < len(texts):
+            passage = texts[number]._replace(tool=tool, target=target)
+        else:  # neither the disk nor the archive has the line any more
             passage = Passage(kind, _ROLES.get(kind, "system"), "", None, tool, target, bool(failed))
-        return match(self._asked, haystack, (offset, number), passage, value)
+        return make_match(self._terms, file, (offset, number), passage, value)
 
-    def _by_id(self, source: int, generation: int) -> Haystack:
-        key = (source, generation)
-        if key not in self._read_haystacks:
-            assert self._database is not None
-            self._read_haystacks[key] = one_in_store(self._database, source, generation)
-        return self._read_haystacks[key]
+    # What the index does not hold
 
-    # What it does not know
-
-    def _beside(self) -> Iterator[Scored]:
-        """Yield what is found in side files: todos, plans, prompts typed, titles."""
-        with ExitStack() as after:
+    def _search_side_files(self) -> Iterator[ScoredMatch]:
+        """Yield the matches in side files: todos, plans, typed prompts, titles."""
+        with ExitStack() as stack:
             database = self._database
             if database is None:
                 assert self._corpus.tree is not None
-                database = after.enter_context(closing(in_memory(self._corpus.tree)))
-            word = self._asked.word if isinstance(self._asked, Words) else None
-            for found in side_matches(database, self._corpus.root, self._asked, word):
-                if self._is_wanted(found):
-                    yield self._scored(found)
+                database = stack.enter_context(closing(load_side_files(self._corpus.tree)))
+            for match in search_side_files(database, self._corpus.root, self._terms):
+                if self._passes_filters(match):
+                    yield self._score(match)
 
-    def _not_yet_indexed(self) -> Iterator[Scored]:
-        """Yield what is found in lines that the index has not read yet."""
-        if self._database is None or not isinstance(self._asked, Words):
-            return
-        for found in self._scan(behind_in_store(self._database, self._corpus.root), only_new=True):
-            if found.indexed:
-                yield self._scored(found)
+    def _scan_unindexed(self) -> Iterator[ScoredMatch]:
+        """Yield the matches in lines that the index does not cover yet, but will."""
+        if self._database is not None and isinstance(self._terms, WordQuery):
+            for match in self._scan(self._corpus.unindexed_files(), only_new=True):
+                if match.indexed:
+                    yield self._score(match)
 
-    def _by_scanning(self) -> Iterator[Match]:
-        """Yield what is found by looking through all bytes."""
-        return self._scan(self._haystacks, only_new=False)
-
-    def _scan(self, haystacks: list[Haystack], *, only_new: bool) -> Iterator[Match]:
-        wanted = [one for one in haystacks if self._may_be_of(one)]
-        if not wanted:
+    def _scan(self, files: list[SearchedFile], *, only_new: bool) -> Iterator[SearchMatch]:
+        selected = [file for file in files if self._may_be_in(file)]
+        if not selected:
             return iter(())
-        from unspool.store.search.scan import Scanning, scan
+        from unspool.store.search.scan import scan_files  # loads re2 and the decoders: most searches need neither
 
-        agents = frozenset(one.agent_id for one in self._haystacks if one.agent_id)
-        found = scan(wanted, Scanning(self._asked, self._corpus.archive, agents, only_new))
-        return filter(self._is_wanted, found)
+        agents = frozenset(file.agent_id for file in self._files if file.agent_id)
+        matches = scan_files(selected, self._terms, self._corpus.archive, agents=agents, only_new=only_new)
+        return filter(self._passes_filters, matches)
 
-    def _is_wanted(self, match: Match) -> bool:
+    def _passes_filters(self, match: SearchMatch) -> bool:
         filters, passage = self._filters, match.passage
         if filters.kinds is not None and passage.kind not in filters.kinds:
             return False
         if filters.errors and not passage.failed:
             return False
         if (filters.tool or filters.target) and passage.kind == "overflow":
-            passage = self._owners.overflow(match).passage
+            passage = self._owners.add_overflow_tool(match).passage
         if filters.tool is not None and (passage.tool or "").lower() != filters.tool.lower():
             return False
-        if filters.target is not None and not _fits(passage.target, filters.target):
+        if filters.target is not None and not _matches_target(passage.target, filters.target):
             return False
         if filters.session is not None and self._owners.session(match) != filters.session:
             return False
-        if filters.project is not None and not fits_project(filters.project, *self._owners.places(match)):
+        if filters.project is not None and not matches_project(filters.project, *self._owners.project(match)):
             return False
-        return _is_in_time(match, filters)
+        if filters.since is None and filters.until is None:
+            return True
+        time = milliseconds(match.timestamp)
+        if time is None:
+            return False
+        return (filters.since is None or time >= filters.since) and (filters.until is None or time < filters.until)
 
-    # Putting it together
-
-    @cached_property
-    def _haystacks(self) -> list[Haystack]:
-        if self._database is not None:
-            return in_store(self._database, self._corpus.root)
-        assert self._corpus.tree is not None
-        return in_tree(self._corpus.tree)
-
-    @cached_property
-    def _read_haystacks(self) -> dict[tuple[int, int], Haystack]:
-        return {}
-
-    @cached_property
-    def _owners(self) -> Owners:
-        return Owners(self._database, self._file_of, self._reader)
-
-    def _file_of(self, session: str, near: str) -> Haystack | None:
-        if self._database is not None:
-            return session_in_store(self._database, self._corpus.root, session, near)
-        return session_in_tree(self._haystacks, session, near)
-
-    def _first_of(self, known: list[Scored]) -> tuple[list[Scored], int]:
-        """Return what was found first, with its lines read, until enough of it is different; and how much is."""
-        limit = self._question.limit
-        found: list[Scored] = []
-        keys = set[object]()
-        for one in known:
-            if limit is not None and len(keys) >= limit and (one.score < found[-1].score or len(found) >= 2 * limit):
-                break  # copies of a line have one score, and the best of them is wanted
-            match = one.match or self._read(one.row)
-            if one.match is None and not self._is_wanted(match):
-                continue
-            found.append(one._replace(match=match))
-            keys.add(key(match))
-        return found, len(keys)
-
-    def _scored(self, match: Match) -> Scored:
-        """Give a match that was not found in the index a score, as like the index's as can be."""
-        often = match.times * 2.2 / (match.times + 1.2 * (0.25 + 0.75 * match.length / _USUAL))
-        score = _WEIGHTS.get(match.passage.kind, _OTHERWISE) * self._rareness * often
-        beside = isinstance(self._asked, Words) and match.indexed
-        return Scored(1 + score if beside else score / (1 + score), milliseconds(match.timestamp) or 0, match)
+    def _score(self, match: SearchMatch) -> ScoredMatch:
+        """Give a match that the index did not find a score, as similar to `bm25` as possible."""
+        frequency = match.match_count * 2.2 / (match.match_count + 1.2 * (0.25 + 0.75 * match.length / _USUAL_LENGTH))
+        score = _WEIGHTS.get(match.passage.kind, _OTHER_WEIGHT) * self._rarity * frequency
+        is_ranked = isinstance(self._terms, WordQuery) and match.indexed
+        return ScoredMatch(1 + score if is_ranked else score / (1 + score), milliseconds(match.timestamp) or 0, match)
 
     @cached_property
-    def _rareness(self) -> float:
-        """How much the terms tell: the rarer, the more."""
-        if self._database is None or not isinstance(self._asked, Words):
+    def _rarity(self) -> float:
+        """How rare the terms are in the index: the sum of their inverse document frequencies, as `bm25` has it."""
+        if self._database is None or not isinstance(self._terms, WordQuery):
             return 1.0
         total = self._database.execute("SELECT coalesce(max(id), 0) FROM passages").fetchone()[0]
-        told = 0.0
-        for term in self._asked.terms:
+        rarity = 0.0
+        for term in self._terms.terms:
             query = f"SELECT min(doc) FROM vocabulary WHERE term IN ({', '.join('?' * len(term.words))})"
-            (count,) = self._database.execute(query, term.words).fetchone()
-            told += max(math.log((total - (count or 0) + 0.5) / ((count or 0) + 0.5)), 0.001) if total else 1.0
-        return told
+            count = self._database.execute(query, term.words).fetchone()[0] or 0
+            rarity += max(math.log((total - count + 0.5) / (count + 0.5)), 0.001) if total else 1.0
+        return rarity
 
 
-_ROLES: Final = {
-    "prompt": "user", "queued": "user", "tool_result": "user", "answer": "assistant", "thinking": "assistant",
-    "tool_input": "assistant",
-}  # fmt: skip
-
-
-def _fits(target: str | None, pattern: str) -> bool:
+def _matches_target(target: str | None, pattern: str) -> bool:
     return target is not None and (fnmatchcase(target, pattern) or fnmatchcase(target, f"*/{pattern}"))
 
 
-def _is_in_time(match: Match, filters: Filters) -> bool:
-    if filters.since is None and filters.until is None:
-        return True
-    time = milliseconds(match.timestamp)
-    if time is None:
-        return False
-    return (filters.since is None or time >= filters.since) and (filters.until is None or time < filters.until)
-
-
-def _object(line: bytes) -> Json:
-    """Return the object that a line begins with. Loading what mends a line takes longer than all else here."""
+def _decode_object(line: bytes) -> Json:
+    """Return the object that a line begins with."""
     import json
 
     try:
@@ -325,6 +280,7 @@ def _object(line: bytes) -> Json:
         value = None
     if isinstance(value, dict):
         return value
-    from unspool.format.plain_lines import whole
+    # Only for damaged lines: loading what repairs them takes longer than everything else in a search.
+    from unspool.format import decode_plain
 
-    return next((value for _, value in whole(line) if isinstance(value, dict)), {})
+    return next((value for _, value in decode_plain(line) if isinstance(value, dict)), {})

@@ -1,4 +1,4 @@
-"""What can be searched for beside the sessions: todos, plans, prompts typed, titles, memory. Rows in, matches out.
+"""Searches what stands beside the session files: todos, plans, typed prompts, titles, memory files.
 
 Rules
   1. The rows of side files are in the store; without one they are read into a store in memory.
@@ -15,15 +15,16 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from unspool.errors import UnspoolError
-from unspool.graph.search_text import Passage, joined
-from unspool.read.scan import Kind, Tree
-from unspool.store.search.corpus import Haystack
-from unspool.store.search.results import Asked, Match, match
-from unspool.store.sync.changes import WITHIN, within
+from unspool.graph import Passage, join_texts
+from unspool.read import Kind, Tree
+from unspool.store.database import IN_FOLDER, folder_parameters
+from unspool.store.search.corpus import SearchedFile
+from unspool.store.search.results import SearchMatch, make_match
+from unspool.store.search.terms import SearchTerms, WordQuery
 
 
-class _Where(NamedTuple):
-    """Where a kind of text stands: a table, and what its columns say."""
+class _TextSource(NamedTuple):
+    """A table with texts to search, and the SQL expressions of what is known of each."""
 
     kind: str
     role: str
@@ -35,125 +36,126 @@ class _Where(NamedTuple):
     number: str = "0"
     time: str = "s.modified / 1000000"
     cwd: str = "NULL"
-    only: str = "1"
+    condition: str = "1"
 
 
 _UNKNOWN: Final = "t.session_id NOT IN (SELECT session_id FROM sessions)"
-_TEXTS: Final = (
-    _Where(
+_TEXT_SOURCES: Final = (
+    _TextSource(
         "todo", "assistant", "todos", "t.content || coalesce(char(10) || t.active_form, '')", session="t.session_id",
         agent="nullif(t.agent_id, t.session_id)", number="t.position",
     ),
-    _Where(
+    _TextSource(
         "todo", "assistant", "tasks",
         "t.subject || coalesce(char(10) || t.description, '') || coalesce(char(10) || t.active_form, '')",
         session="t.list_id",
     ),
-    _Where(
+    _TextSource(
         "plan", "assistant", "plans", "t.content", time="t.modified",
         session="(SELECT session_id FROM sessions WHERE slug = t.slug ORDER BY last DESC LIMIT 1)",
     ),
-    _Where(
+    _TextSource(
         "history", "user", "history", "t.display || coalesce(char(10) || t.pasted, '')", session="t.session_id",
         offset="t.offset", time="t.time", cwd="t.project",
     ),
-    _Where("title", "user", "titles", "t.custom_title", session="t.session_id"),
-    _Where(
+    _TextSource("title", "user", "titles", "t.custom_title", session="t.session_id"),
+    _TextSource(
         "title", "user", "index_entries", "t.custom_title", session="t.session_id", cwd="t.project_path",
-        number="t.position", only=_UNKNOWN,
+        number="t.position", condition=_UNKNOWN,
     ),
-    _Where(
+    _TextSource(
         "summary", "system", "index_entries", "t.summary", session="t.session_id", cwd="t.project_path",
-        number="t.position", only=_UNKNOWN,
+        number="t.position", condition=_UNKNOWN,
     ),
-    _Where(
+    _TextSource(
         "prompt", "user", "index_entries", "t.first_prompt", session="t.session_id", cwd="t.project_path",
-        number="t.position", only=_UNKNOWN,
+        number="t.position", condition=_UNKNOWN,
     ),
-    _Where("structured", "system", "memory", "t.content", time="t.modified"),
-    _Where("structured", "system", "agent_meta", "t.description", session="t.session_id", agent="t.agent_id"),
-    _Where(
+    _TextSource("structured", "system", "memory", "t.content", time="t.modified"),
+    _TextSource("structured", "system", "agent_meta", "t.description", session="t.session_id", agent="t.agent_id"),
+    _TextSource(
         "structured", "system", "workflows",
         "coalesce(t.workflow_name, '') || coalesce(char(10) || t.phases, '') || coalesce(char(10) || t.result, '')",
         session="t.session_id",
     ),
 )  # fmt: skip
 
-READ: Final = (Kind.TODOS, Kind.TASK, Kind.PLAN, Kind.HISTORY, Kind.TITLE, Kind.INDEX, Kind.MEMORY, Kind.AGENT_META,
-               Kind.WORKFLOW)  # fmt: skip
-"""Files whose rows these are."""
+_SIDE_FILE_KINDS: Final = (
+    Kind.TODOS, Kind.TASK, Kind.PLAN, Kind.HISTORY, Kind.TITLE, Kind.INDEX, Kind.MEMORY, Kind.AGENT_META, Kind.WORKFLOW,
+)  # fmt: skip
+"""The files that fill these tables."""
 
 
-def side_matches(database: sqlite3.Connection, root: Path, asked: Asked, word: str | None) -> Iterator[Match]:
-    """Yield the texts that match; `word`, if there is one, is in every one of them.
-
-    `CROSS JOIN` has SQLite begin with the texts: there are fewer of them than files, and it would not know.
-    """
-    for where in _TEXTS:
-        query = f"""SELECT s.path, s.kind, s.project, {where.session}, {where.agent}, s.modified, s.size, s.id,
-            s.generation, s.gone, {where.offset}, {where.number}, {where.time}, {where.cwd}, {where.text}
-            FROM {where.table} t CROSS JOIN sources s ON s.id = t.source_id WHERE {WITHIN} AND {where.only}"""
-        values = within(root)
-        if word is not None:
-            query += f" AND {where.text} LIKE :word"
+def search_side_files(database: sqlite3.Connection, root: Path, terms: SearchTerms) -> Iterator[SearchMatch]:
+    """Yield the texts in side files that match."""
+    word = terms.ascii_word if isinstance(terms, WordQuery) else None
+    for source in _TEXT_SOURCES:
+        # The CROSS JOIN makes SQLite begin with the texts: it does not know that they are fewer than the files.
+        query = f"""SELECT s.path, s.kind, s.project, {source.session}, {source.agent}, s.size, s.id, s.generation,
+            s.gone IS NOT NULL, {source.offset}, {source.number}, {source.time}, {source.cwd}, {source.text}
+            FROM {source.table} t CROSS JOIN sources s ON s.id = t.source_id WHERE {IN_FOLDER} AND {source.condition}"""
+        values = folder_parameters(root)
+        if word is not None:  # spares the texts that cannot match
+            query += f" AND {source.text} LIKE :word"
             values["word"] = f"%{word}%"
-        for path, kind, key, session, agent, modified, size, id, generation, gone, *rest in database.execute(
-            query, values
-        ):
-            offset, number, time, cwd, text = rest
-            text = _read(text, where.table)
-            if text and asked.count(text):
-                haystack = Haystack(
-                    path, kind, key, session, agent, modified, size, id, generation, kept=int(gone is not None)
-                )
-                line = {"timestamp": _stamp(time), "cwd": cwd, "sessionId": session, "agentId": agent}
-                found = match(asked, haystack, (offset, number), Passage(where.kind, where.role, text), line)
-                yield found._replace(indexed=where.kind != "structured")
+        for *about, is_archived, offset, number, time, cwd, text in database.execute(query, values):
+            text = _expand_pasted(text, source.table)
+            if text and terms.count(text):
+                file = SearchedFile._make((*about, 0, 0, is_archived))
+                line = {
+                    "timestamp": _timestamp(time),
+                    "cwd": cwd,
+                    "sessionId": file.session_id,
+                    "agentId": file.agent_id,
+                }
+                match = make_match(terms, file, (offset, number), Passage(source.kind, source.role, text), line)
+                yield match._replace(indexed=source.kind != "structured")
 
 
-def in_memory(tree: Tree) -> sqlite3.Connection:
-    """Return a store with the rows of a tree's side files and nothing else."""
-    from unspool.files.open import MAX_SIDE_FILE, read_whole
+def load_side_files(tree: Tree) -> sqlite3.Connection:
+    """Return a store in memory with the rows of a tree's side files and nothing else."""
+    # Only a search without a store needs these.
+    from unspool.files import MAX_SIDE_FILE, read_whole
+    from unspool.store.answer_rows import PriceLookup
     from unspool.store.database import open_in_memory
-    from unspool.store.sync.read_file import batches, task
-    from unspool.store.sync.write_rows import Writer
-    from unspool.store.usage.pricing import Pricing
+    from unspool.store.sync.read_file import ReadTask, read_batches
+    from unspool.store.sync.write_rows import RowWriter
 
     database = open_in_memory()
-    writer = Writer(database, Pricing(()))
-    home = writer.home(str(tree.root))
-    for source in tree.of(*READ):
-        with suppress(UnspoolError):  # a file that cannot be read costs no other
-            known = writer.source(source, home)
+    writer = RowWriter(database, PriceLookup(()))
+    home = writer.add_home(str(tree.root))
+    for source in tree.of(*_SIDE_FILE_KINDS):
+        with suppress(UnspoolError):  # a file that cannot be read does not keep the others from being searched
+            known = writer.add_source(source, home)
             writer.flush()
             if source.kind is Kind.HISTORY:
-                for batch in batches(task(source, archived=False)):
-                    known = writer.batch(known, batch, archived=False)
+                for batch in read_batches(ReadTask(source.place, source.kind.value, archived=False)):
+                    known = writer.write_batch(known, batch, archived=False)
                 writer.flush()
             else:
-                writer.side_file(known, source, read_whole(source.path, MAX_SIDE_FILE))
+                writer.write_side_file(known, source, read_whole(source.path, MAX_SIDE_FILE))
     return database
 
 
-def _read(text: str | None, table: str) -> str:
-    """Return a text; of what was pasted into a prompt the texts in the JSON."""
+def _expand_pasted(text: str | None, table: str) -> str:
+    """Return a text; for a typed prompt with the texts in the JSON of what was pasted into it."""
     if not text or table != "history" or "\n{" not in text:
         return text or ""
     import json
 
     display, _, pasted = text.rpartition("\n{")
     try:
-        return f"{display}\n{joined(json.loads('{' + pasted))}"
+        return f"{display}\n{join_texts(json.loads('{' + pasted))}"
     except ValueError:
         return text
 
 
-def _stamp(time: int | None) -> str | None:
+def _timestamp(time: int | None) -> str | None:
+    """Return milliseconds since 1970 as a timestamp; null if there are none, or no date has them."""
     try:
-        return None if time is None else _iso(datetime.fromtimestamp(time / 1000, UTC))
+        if time is not None:
+            moment = datetime.fromtimestamp(time / 1000, UTC)
+            return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
     except (ValueError, OverflowError, OSError):
-        return None
-
-
-def _iso(moment: datetime) -> str:
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        pass
+    return None

@@ -1,11 +1,11 @@
-"""SQL asked of an engine that can do no harm: a setup and questions in, answers out.
+"""Runs SQL queries in an engine process that cannot do any harm.
 
 Rules
-  1. The engine is a process of its own (`engine.py`), with nothing of this one's environment. Killed, crashed or out of
-     memory, it costs this process nothing.
-  2. A question has a deadline: what the engine takes longer for is ended with it. The time that whoever reads the
-     answer takes is not counted.
-  3. DuckDB's own words say what is wrong with a query.
+  1. The engine is a child process (`engine.py`) that gets nothing of this process's environment. If it is killed,
+     crashes or runs out of memory, this process is not affected.
+  2. A query has a deadline; an engine that takes longer is killed. The time that the reader of the result takes does
+     not count.
+  3. DuckDB's own messages say what is wrong with a query.
 """
 
 from __future__ import annotations
@@ -19,91 +19,92 @@ from collections.abc import Iterator
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, NamedTuple
 
-from unspool.errors import Refused, Unreadable, Usage
-from unspool.store.sql.protocol import Answer, Ask, Begin, Done, Failed, Header, Ready, send, told
+from unspool.errors import Refused, Unreadable, UsageError
+from unspool.store.sql import protocol
 
 if TYPE_CHECKING:
-    from unspool.store.sql.views import Setup
+    from unspool.store.sql.views import EngineSetup
 
 MEMORY = 2 << 30
 """Bytes of address space; DuckDB may use half of it for data."""
 DEADLINE = 60.0
 """Seconds."""
-_START = 60.0
+_START_DEADLINE = 60.0
 """Seconds that an engine may take to start."""
 _TOO_MUCH = "a query may use one gigabyte; ask for fewer rows or columns at once"
-_PIECE = 1 << 16
+_READ_BYTES = 1 << 16
+# `-I` ignores PYTHON* variables and the working folder; the module path is handed over in the arguments instead.
 _PROGRAM = "import sys; sys.path[:] = sys.argv[1:]; from unspool.store.sql.engine import main; main()"
 
 
-class Limits(NamedTuple):
-    """What a question may cost."""
+class QueryLimits(NamedTuple):
+    """What a query may cost."""
 
     memory: int = MEMORY
     threads: int = min(os.cpu_count() or 1, 4)
     deadline: float | None = DEADLINE
 
 
-class Ended(Unreadable):
-    """The engine ended before it had answered, and nobody had told it to."""
+class EngineStopped(Unreadable):
+    """The engine process ended by itself before it had answered."""
 
 
-class Engine:
-    """A process that answers. It is started when it is first asked, and again after it had to be ended."""
+class SqlEngine:
+    """The engine process: started by the first query, and again after it had to be killed."""
 
-    def __init__(self, setup: Setup, folder: str, limits: Limits | None = None) -> None:
+    def __init__(self, setup: EngineSetup, folder: str, limits: QueryLimits | None = None) -> None:
         self._setup, self._folder = setup, folder
-        self.limits = limits or Limits()
+        self._limits = limits or QueryLimits()
         self._process: subprocess.Popen[bytes] | None = None
         self._life = -1
 
-    def __enter__(self) -> Engine:
+    def __enter__(self) -> SqlEngine:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self.end()
+        self.close()
 
     @property
     def is_running(self) -> bool:
         """Whether there is a process."""
         return self._process is not None
 
-    def ask(self, query: str, form: str) -> Iterator[Header | bytes]:
-        """Yield the columns of an answer, then its rows, as `wire.py` has them."""
-        process = self._started()
-        assert process.stdin
-        is_whole = False
+    def execute(self, query: str, form: str) -> Iterator[protocol.ResultHeader | bytes]:
+        """Yield the columns of a result, then its rows in one of the forms of `protocol.py`."""
+        process = self._process or self._start()
+        is_complete = False
         try:
-            self._say(Ask(query.encode(errors="replace").decode(), form))
-            for answer in self._answers(process, self.limits.deadline):
-                match answer:
-                    case Done():
-                        is_whole = True
+            self._send(protocol.QueryRequest(query.encode(errors="replace").decode(), form))
+            for output in self._receive(process, self._limits.deadline):
+                match output:
+                    case protocol.ResultEnd():
+                        is_complete = True
                         return
-                    case Failed(kind="refused", message=message):
-                        is_whole = True
-                        raise Usage(message, hint="a query reads: SELECT, DESCRIBE, SHOW, SUMMARIZE, EXPLAIN")
-                    case Failed(message=message):
-                        is_whole = True
-                        raise Usage(message, hint=_TOO_MUCH if message.startswith("Out of Memory") else None)
-                    case Header() | bytes():
-                        yield answer
-                    case Ready():
+                    case protocol.QueryFailed(kind=kind, message=message):
+                        is_complete = True
+                        hint = _TOO_MUCH if message.startswith("Out of Memory") else None
+                        if kind == "refused":
+                            hint = "a query reads: SELECT, DESCRIBE, SHOW, SUMMARIZE, EXPLAIN"
+                        raise UsageError(message, hint=hint)
+                    case protocol.ResultHeader() | bytes():
+                        yield output
+                    case protocol.EngineReady():
                         pass
             message = "the engine ended while it was answering"
-            raise Ended(message, hint="the query may need more memory than it may have")
+            raise EngineStopped(message, hint="the query may need more memory than it may have")
         finally:
-            if not is_whole:  # nobody wants the rest, or it came too late
-                self.end()
+            # The rest of a result that nobody reads stays in the pipe: the next query needs another process.
+            if not is_complete:
+                self.close()
 
-    def stop(self) -> None:
-        """End the process while another thread waits for its answer, which is then told that it has ended."""
+    def kill(self) -> None:
+        """Kill the process while another thread waits for its result, which then raises `EngineStopped`."""
         process = self._process
         if process is not None:
             process.kill()
 
-    def end(self) -> None:
-        """End the process."""
+    def close(self) -> None:
+        """End the process, if there is one."""
         if self._process is not None:
             process, self._process = self._process, None
             process.kill()
@@ -113,13 +114,10 @@ class Engine:
             process.wait()
             os.close(self._life)
 
-    def _started(self) -> subprocess.Popen[bytes]:
-        if self._process is not None:
-            return self._process
+    def _start(self) -> subprocess.Popen[bytes]:
         theirs, self._life = os.pipe()
-        command = [sys.executable, "-I", "-c", _PROGRAM, *filter(None, sys.path)]
         process = self._process = subprocess.Popen(
-            command,
+            [sys.executable, "-I", "-c", _PROGRAM, *filter(None, sys.path)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -127,50 +125,45 @@ class Engine:
             env={},
             cwd="/",
             pass_fds=[theirs],
-            start_new_session=True,  # Ctrl-C is for this process to answer
+            start_new_session=True,  # Ctrl-C is for this process to handle
         )
         os.close(theirs)
-        limits = self.limits
-        self._say(Begin(*self._setup, self._folder, limits.memory, limits.threads, theirs))
-        for answer in self._answers(process, _START):
-            match answer:
-                case Ready():
-                    return process
-                case Failed(message=message):
-                    self.end()
-                    raise Ended(f"the engine cannot read the column files: {message}")
-                case _:
-                    pass
-        self.end()
-        raise Ended("the engine did not start")
+        self._send(protocol.StartEngine(*self._setup, self._folder, self._limits.memory, self._limits.threads, theirs))
+        output = next(self._receive(process, _START_DEADLINE), None)
+        if isinstance(output, protocol.EngineReady):
+            return process
+        self.close()
+        if isinstance(output, protocol.QueryFailed):
+            raise EngineStopped(f"the engine cannot read the column files: {output.message}")
+        raise EngineStopped("the engine did not start")
 
-    def _say(self, words: Begin | Ask) -> None:
+    def _send(self, message: protocol.StartEngine | protocol.QueryRequest) -> None:
         assert self._process
         assert self._process.stdin
         try:
-            send(self._process.stdin, words)
+            protocol.send(self._process.stdin, message)
         except BrokenPipeError:
-            self.end()
-            raise Ended("the engine has ended") from None
+            self.close()
+            raise EngineStopped("the engine has ended") from None
 
-    def _answers(self, process: subprocess.Popen[bytes], deadline: float | None) -> Iterator[Answer]:
-        """Yield messages until the engine ends; too late, it is ended."""
+    def _receive(self, process: subprocess.Popen[bytes], deadline: float | None) -> Iterator[protocol.EngineOutput]:
+        """Yield what the engine sends until it ends; kill it after the deadline."""
         assert process.stdout
-        reader = _Reader(process.stdout, deadline)
+        reader = _DeadlineReader(process.stdout, deadline)
         try:
-            while head := reader.read(9):
-                data = reader.read(int.from_bytes(head[1:], "little"))
+            while header := reader.read(protocol.FRAME_HEADER):
+                data = reader.read(int.from_bytes(header[1:], "little"))
                 if data is None:
                     return
-                yield data if head[:1] == b"d" else told(data)
+                yield data if header[:1] == b"d" else protocol.decode_message(data)
         except TimeoutError:
-            self.end()
+            self.close()
             hint = "`--timeout SECONDS` gives it longer; `0` any time it takes"
             raise Refused(f"the query took longer than {deadline:g} seconds and was ended", hint=hint) from None
 
 
-class _Reader:
-    """Reads from a pipe, and counts the time it waits."""
+class _DeadlineReader:
+    """Reads from a pipe, and counts only the time it waits for data."""
 
     def __init__(self, pipe: IO[bytes], deadline: float | None) -> None:
         self._descriptor, self._left = pipe.fileno(), deadline
@@ -178,7 +171,7 @@ class _Reader:
         self._poll.register(self._descriptor, select.POLLIN)
 
     def read(self, length: int) -> bytes | None:
-        """Return so many bytes; nothing if there are no more."""
+        """Return exactly this many bytes; null if the pipe was closed before."""
         data = bytearray()
         while len(data) < length:
             began = time.monotonic()
@@ -186,7 +179,7 @@ class _Reader:
                 raise TimeoutError
             if self._left is not None:
                 self._left -= time.monotonic() - began
-            piece = os.read(self._descriptor, min(length - len(data), _PIECE))
+            piece = os.read(self._descriptor, min(length - len(data), _READ_BYTES))
             if not piece:
                 return None
             data += piece

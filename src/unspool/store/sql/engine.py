@@ -1,17 +1,12 @@
-"""The engine that answers SQL, in a process of its own: questions in on stdin, answers out on stdout.
+"""The SQL engine: a child process that runs queries over the column files with DuckDB and can do nothing else.
+
+It reads requests from stdin and writes results to stdout (`protocol.py`); `client.py` starts it.
 
 Rules
-  1. Before the first question the process gives up what it does not need: files other than the column files, writing,
-     the network, core dumps, memory beyond a limit; DuckDB gives up extensions and settings.
-  2. A question is one statement that only reads. Nothing it does changes a byte on disk.
-  3. Whatever a question does, the process answers or dies; whoever asked goes on. It ends when that one ends.
-
-[merged: landlock.py] Taking rights away from this process, for good: Linux's Landlock, where the kernel has it.
-
-Afterwards files can be read below some folders only, and nothing can be written, made, renamed or removed anywhere; no
-connection can be opened. Rights cannot be had back, and every thread made later lacks them too.
-
-[merged: utc.py] Times with a zone, without a library of zones: DuckDB asks for `pytz` to make one, and all of ours are UTC.
+  1. Before the first query the process gives up what it does not need: files other than the column files, writing, the
+     network, core dumps, memory beyond a limit. DuckDB gives up extensions and settings.
+  2. A query is one statement that only reads. Nothing it does changes a byte on disk.
+  3. Whatever a query does, the process answers or dies, and the parent process goes on. It ends when the parent ends.
 """
 
 from __future__ import annotations
@@ -25,56 +20,129 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from datetime import datetime, timedelta, tzinfo
+from importlib import import_module
 from io import BytesIO
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from unspool.format.base import UNDECODABLE
-from unspool.store.sql.protocol import ARROW, OBJECTS, Answer, Ask, Begin, Done, Failed, Header, Ready, receive, send
+from unspool.format import DECODE_ERRORS
+from unspool.store.sql import protocol
 
 if TYPE_CHECKING:
     import duckdb
 
-_CREATE, _ADD, _RESTRICT = 444, 445, 446
-"""System calls, the same on every architecture."""
-_VERSION = 1
-_PATH_BENEATH = 1
-_NO_NEW_PRIVS = 38
+_ROWS_AT_ONCE = 1000
+_MEGABYTE = 1 << 20
+
+# Landlock (linux/landlock.h): its system calls have these numbers on every architecture.
+_CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
+_CREATE_RULESET_VERSION = 1
+_RULE_PATH_BENEATH = 1
+_PR_SET_NO_NEW_PRIVS = 38
 _READ_FILE, _READ_DIR = 1 << 2, 1 << 3
 _FILE_RIGHTS = {1: (1 << 13) - 1, 2: (1 << 14) - 1, 3: (1 << 15) - 1, 4: (1 << 15) - 1}
-"""By version of the interface: everything it can take away."""
-_TCP = 3
+"""By version of the interface: all rights to files that it can take away; naming one it does not know is an error."""
+_TCP_BIND_AND_CONNECT = 3
 
 
-def restrict(readable: Iterable[str]) -> bool:
-    """Give up all rights to files but to read below these folders; tell whether the kernel could."""
+def main() -> None:
+    """Answer queries until the parent process closes stdin."""
+    requests, output = sys.stdin.buffer, os.fdopen(os.dup(1), "wb", buffering=0)
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # whatever a library prints must not get between the frames
+    start = protocol.receive(requests, protocol.StartEngine)
+    assert isinstance(start, protocol.StartEngine)
+    _exit_with_parent(start.life)
+    install_utc_shim()
+    import duckdb
+
+    try:
+        connection = open_locked_connection(start)
+    except duckdb.Error as error:
+        protocol.send(output, protocol.QueryFailed("broken", _text_of(error)))
+        return
+    protocol.send(output, protocol.EngineReady())
+    while (request := protocol.receive(requests, protocol.QueryRequest)) is not None:
+        for message in _answer(connection, request):
+            protocol.send(output, message)
+
+
+def _exit_with_parent(life: int) -> None:
+    """End with the parent process: its end of a pipe closes then, whatever this process is doing."""
+
+    def wait() -> None:
+        os.read(life, 1)
+        os._exit(0)
+
+    threading.Thread(target=wait, daemon=True).start()
+
+
+def open_locked_connection(start: protocol.StartEngine) -> duckdb.DuckDBPyConnection:
+    """Return a connection to the column files, and take from this process the rights to do anything else."""
+    import duckdb
+
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a core dump would hold the sessions' content
+    connection = duckdb.connect(
+        ":memory:",
+        config={
+            "memory_limit": f"{start.memory // 2 // _MEGABYTE}MiB",
+            "threads": start.threads,
+            "temp_directory": "",
+            "autoinstall_known_extensions": False,
+            "autoload_known_extensions": False,
+            "allow_community_extensions": False,
+            "python_enable_replacements": False,
+            "secret_directory": "",
+            "allow_persistent_secrets": False,
+        },
+    )
+    connection.execute("SET TimeZone = 'UTC'")
+    for statement in start.statements:
+        connection.execute(statement)
+    # The order matters: without external access DuckDB refuses `allowed_paths`, and locked it refuses everything.
+    connection.execute("SET allowed_paths = $files", {"files": start.files})
+    connection.execute("SET enable_external_access = false")
+    connection.execute("SET lock_configuration = true")
+    for name in ("arro3.core", "arro3.io"):  # loaded while files can still be read
+        import_module(name)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+    with suppress(ValueError, OSError):  # macOS takes no limit of address space; DuckDB's own holds there
+        resource.setrlimit(resource.RLIMIT_AS, (start.memory, start.memory))
+    restrict_process([start.folder])
+    return connection
+
+
+def restrict_process(readable: Iterable[str]) -> bool:
+    """Give up, for good, all rights to files except reading below some folders, and the right to open connections.
+
+    Linux's Landlock does it, for this thread and all that it starts later. Returns whether the kernel has it.
+    """
     if sys.platform != "linux":
         return False
     call = ctypes.CDLL(None, use_errno=True).syscall
     call.restype = ctypes.c_long
-    version = call(_CREATE, None, ctypes.c_size_t(0), _VERSION)
+    version = call(_CREATE_RULESET, None, ctypes.c_size_t(0), _CREATE_RULESET_VERSION)
     if version < 1:
         return False
     rights = _FILE_RIGHTS.get(version, (1 << 16) - 1)
-    rules = struct.pack("QQ", rights, _TCP) if version >= 4 else struct.pack("Q", rights)
-    ruleset = call(_CREATE, rules, ctypes.c_size_t(len(rules)), 0)
+    rules = struct.pack("QQ", rights, _TCP_BIND_AND_CONNECT) if version >= 4 else struct.pack("Q", rights)
+    ruleset = call(_CREATE_RULESET, rules, ctypes.c_size_t(len(rules)), 0)
     if ruleset < 0:
         return False
     for folder in readable:
         descriptor = os.open(folder, os.O_PATH | os.O_CLOEXEC)
         rule = struct.pack("=Qi", _READ_FILE | _READ_DIR, descriptor)
-        call(_ADD, ruleset, _PATH_BENEATH, rule, 0)
+        call(_ADD_RULE, ruleset, _RULE_PATH_BENEATH, rule, 0)
         os.close(descriptor)
-    ctypes.CDLL(None).prctl(_NO_NEW_PRIVS, 1, 0, 0, 0)
-    done = call(_RESTRICT, ruleset, 0) == 0
+    ctypes.CDLL(None).prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)  # the kernel restricts no process without it
+    is_restricted = call(_RESTRICT_SELF, ruleset, 0) == 0
     os.close(ruleset)
-    return bool(done)
+    return bool(is_restricted)
 
 
 class _Utc(tzinfo):
-    """UTC, as DuckDB asks for it."""
+    """UTC with the methods of a time zone of `pytz`."""
 
     def utcoffset(self, _: datetime | None) -> timedelta:
         return timedelta(0)
@@ -94,111 +162,37 @@ class _Utc(tzinfo):
         return time
 
 
-def only_utc() -> None:
-    """Let times with a zone come out in UTC. Only in a process whose engine knows no other."""
+def install_utc_shim() -> None:
+    """Install a module `pytz` that knows UTC only: DuckDB imports it for times with a zone, and all of ours are UTC."""
     utc, module = _Utc(), ModuleType("pytz")
-    module.utc = utc  # type: ignore[attr-defined]
-    module.timezone = lambda _: utc  # type: ignore[attr-defined]
-    module.UnknownTimeZoneError = KeyError  # type: ignore[attr-defined]
+    vars(module).update(utc=utc, timezone=lambda _: utc, UnknownTimeZoneError=KeyError)
     sys.modules["pytz"] = module
 
 
-_ROWS = 1000
-"""Rows that are fetched at once."""
-_MEGABYTE = 1 << 20
-
-
-def main() -> None:
-    """Answer until nobody asks any more."""
-    questions, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb", buffering=0)
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-    begin = receive(questions, Begin)
-    assert isinstance(begin, Begin)
-    _watch(begin.life)
-    only_utc()
+def _answer(connection: duckdb.DuckDBPyConnection, request: protocol.QueryRequest) -> Iterator[protocol.EngineOutput]:
     import duckdb
 
     try:
-        connection = locked(begin)
-    except duckdb.Error as error:
-        send(answers, Failed("broken", _words(error)))
-        return
-    send(answers, Ready())
-    while (ask := receive(questions, Ask)) is not None:
-        for answer in _answered(connection, ask):
-            send(answers, answer)
-
-
-def locked(begin: Begin) -> duckdb.DuckDBPyConnection:
-    """Return a connection that can read the column files, and this process without the rights to do more."""
-    import duckdb
-
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    connection = duckdb.connect(
-        ":memory:",
-        config={
-            "memory_limit": f"{begin.memory // 2 // _MEGABYTE}MiB",
-            "threads": begin.threads,
-            "temp_directory": "",
-            "autoinstall_known_extensions": False,
-            "autoload_known_extensions": False,
-            "allow_community_extensions": False,
-            "python_enable_replacements": False,
-            "secret_directory": "",
-            "allow_persistent_secrets": False,
-        },
-    )
-    connection.execute("SET TimeZone = 'UTC'")
-    for statement in begin.statements:
-        connection.execute(statement)
-    connection.execute("SET allowed_paths = $files", {"files": begin.files})
-    connection.execute("SET enable_external_access = false")
-    connection.execute("SET lock_configuration = true")
-    _give_up_rights(begin)
-    return connection
-
-
-def _give_up_rights(begin: Begin) -> None:
-    from arro3 import io  # noqa: F401 - loaded while files can still be read
-
-    pass
-
-    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
-    with suppress(ValueError, OSError):  # macOS takes no limit of address space; DuckDB's own holds there
-        resource.setrlimit(resource.RLIMIT_AS, (begin.memory, begin.memory))
-    restrict([begin.folder])
-
-
-def _watch(life: int) -> None:
-    """End with the process that asked: its end of a pipe closes then, whatever this one is doing."""
-
-    def wait() -> None:
-        os.read(life, 1)
-        os._exit(0)
-
-    threading.Thread(target=wait, daemon=True).start()
-
-
-def _answered(connection: duckdb.DuckDBPyConnection, ask: Ask) -> Iterator[Answer]:
-    import duckdb
-
-    try:
-        refusal = refused(connection, ask.query)
+        refusal = refusal_reason(connection, request.query)
         if refusal:
-            yield Failed("refused", refusal)
+            yield protocol.QueryFailed("refused", refusal)
             return
-        yield from _arrow(connection, ask.query) if ask.form == ARROW else _rows(connection, ask)
+        yield from (
+            _fetch_arrow(connection, request.query)
+            if request.form == protocol.ARROW
+            else _fetch_rows(connection, request)
+        )
     except duckdb.OutOfMemoryException as error:
-        first, _, _ = _words(error).partition("\n")  # the rest tells of settings that cannot be changed here
-        yield Failed("wrong", first)
+        first, _, _ = _text_of(error).partition("\n")  # the rest is about settings that cannot be changed here
+        yield protocol.QueryFailed("wrong", first)
     except duckdb.Error as error:
-        yield Failed("wrong", _words(error))
+        yield protocol.QueryFailed("wrong", _text_of(error))
     except (MemoryError, RecursionError, UnicodeError, OverflowError, ValueError, TypeError, RuntimeError) as error:
-        yield Failed("wrong", f"{type(error).__name__}: {_words(error)}")
+        yield protocol.QueryFailed("wrong", f"{type(error).__name__}: {_text_of(error)}")
 
 
-def refused(connection: duckdb.DuckDBPyConnection, query: str) -> str | None:
-    """Return why a query is not asked: it must be one statement, and only read."""
+def refusal_reason(connection: duckdb.DuckDBPyConnection, query: str) -> str | None:
+    """Return why a query is refused, if it is: it must be one statement that only reads."""
     import duckdb
 
     statements = connection.extract_statements(query)
@@ -208,15 +202,16 @@ def refused(connection: duckdb.DuckDBPyConnection, query: str) -> str | None:
         return "one statement at a time"
     kind = statements[0].type
     if kind == duckdb.StatementType.EXPLAIN:
+        # EXPLAIN ANALYZE runs the statement that it explains, which may be a COPY.
         inner = _explained(query)
-        return refused(connection, inner) if inner else "not a statement that only reads: EXPLAIN"
+        return refusal_reason(connection, inner) if inner else "not a statement that only reads: EXPLAIN"
     if kind != duckdb.StatementType.SELECT:
         return f"not a statement that only reads: {kind.name}"
     return None
 
 
 def _explained(query: str) -> str | None:
-    """Return what an EXPLAIN explains: the rest of it after its options."""
+    """Return the statement that an EXPLAIN explains: what follows its options."""
     import duckdb
 
     text = query.encode()
@@ -233,92 +228,92 @@ def _explained(query: str) -> str | None:
     return None
 
 
-def _rows(connection: duckdb.DuckDBPyConnection, ask: Ask) -> Iterator[Answer]:
-    """Yield the columns, then lines of JSON: an object for each row, or a list of values."""
-    cursor = connection.execute(ask.query)
+def _fetch_rows(
+    connection: duckdb.DuckDBPyConnection, request: protocol.QueryRequest
+) -> Iterator[protocol.EngineOutput]:
+    """Yield the columns, then lines of JSON: an object or a list for each row."""
+    cursor = connection.execute(request.query)
     described = cursor.description or []
     names = _unique([str(column[0]) for column in described])
     types = [str(column[1]) for column in described]
-    yield Header(names, types)
-    nested = [at for at, kind in enumerate(types) if kind == "JSON"] if ask.form == OBJECTS else []
+    yield protocol.ResultHeader(names, types)
+    json_columns = [at for at, kind in enumerate(types) if kind == "JSON"] if request.form == protocol.OBJECTS else []
     count = 0
-    while rows := cursor.fetchmany(_ROWS):
+    while rows := cursor.fetchmany(_ROWS_AT_ONCE):
         count += len(rows)
         lines = bytearray()
         for row in rows:
             values = list(row)
-            for at in nested:
+            for at in json_columns:
                 if values[at] is not None:
                     values[at] = _on_one_line(values[at])
-            value: Any = dict(zip(names, values, strict=True)) if ask.form == OBJECTS else values
-            lines += _encoded(value)
+            value: Any = dict(zip(names, values, strict=True)) if request.form == protocol.OBJECTS else values
+            lines += _encode(value)
             lines += b"\n"
         yield bytes(lines)
-    yield Done(count)
+    yield protocol.ResultEnd(count)
 
 
 def _on_one_line(json: str) -> msgspec.Raw | str:
-    """Return JSON that is put into the answer as it is; what others could not read, NaN in it for one, as text."""
+    """Return JSON to embed in a line; as text if other programs could not read it, because of a NaN for instance."""
     try:
         if "\n" in json or "\r" in json:
             return msgspec.Raw(msgspec.json.encode(msgspec.json.decode(json)))
         return msgspec.Raw(bytes(_checked(json)))
-    except UNDECODABLE:
+    except DECODE_ERRORS:
         return json
 
 
 _checked: Callable[[str], msgspec.Raw] = msgspec.json.Decoder(msgspec.Raw).decode
 
 
-def _arrow(connection: duckdb.DuckDBPyConnection, query: str) -> Iterator[Answer]:
-    """Yield the result as a stream of Arrow's."""
+def _fetch_arrow(connection: duckdb.DuckDBPyConnection, query: str) -> Iterator[protocol.EngineOutput]:
+    """Yield the columns, then the rows as an Arrow stream."""
     from arro3.core import RecordBatchReader
     from arro3.io import write_ipc_stream
 
     relation = connection.sql(query)
-    yield Header(list(relation.columns), [str(kind) for kind in relation.types])
+    yield protocol.ResultHeader(list(relation.columns), [str(kind) for kind in relation.types])
     reader = RecordBatchReader.from_stream(relation)
-    held = BytesIO()
-    write_ipc_stream(reader, held, compression=None)
-    data = held.getbuffer()
+    stream = BytesIO()
+    write_ipc_stream(reader, stream, compression=None)
+    data = stream.getbuffer()
     for start in range(0, len(data), _MEGABYTE):
         yield bytes(data[start : start + _MEGABYTE])
-    yield Done(0)
+    yield protocol.ResultEnd(0)
 
 
 def _unique(names: list[str]) -> list[str]:
-    """Return names of which no two are the same: a later one gets a number."""
-    seen: dict[str, int] = {}
-    found = []
+    """Return the names with a number appended to those that repeat an earlier one."""
+    repeats: dict[str, int] = {}
     for name in names:
-        wanted = name
-        while wanted in seen:
-            seen[name] += 1
-            wanted = f"{name}_{seen[name]}"
-        seen[wanted] = 0
-        found.append(wanted)
-    return found
+        unique = name
+        while unique in repeats:
+            repeats[name] += 1
+            unique = f"{name}_{repeats[name]}"
+        repeats[unique] = 0
+    return list(repeats)
 
 
 _encoder = msgspec.json.Encoder(decimal_format="number", enc_hook=str)
 
 
-def _encoded(value: Any) -> bytes:
+def _encode(value: Any) -> bytes:
     try:
         return _encoder.encode(value)
-    except TypeError:  # a map whose keys are no text
-        return _encoder.encode(_plain(value))
+    except TypeError:  # a map whose keys are not text
+        return _encoder.encode(_with_text_keys(value))
 
 
-def _plain(value: Any) -> Any:
+def _with_text_keys(value: Any) -> Any:
     match value:
         case dict():
-            return {key if isinstance(key, str) else str(key): _plain(one) for key, one in value.items()}
+            return {key if isinstance(key, str) else str(key): _with_text_keys(inner) for key, inner in value.items()}
         case list() | tuple():
-            return [_plain(one) for one in value]
+            return [_with_text_keys(inner) for inner in value]
         case _:
             return value
 
 
-def _words(error: Exception) -> str:
+def _text_of(error: Exception) -> str:
     return str(error).encode(errors="replace").decode()

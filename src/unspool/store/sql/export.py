@@ -1,21 +1,11 @@
-"""All tables written out for other tools: a setup in; a folder of Parquet files, or a DuckDB database, out.
+"""Makes the SQL tables available to other tools: exports them to files, or registers them in a DuckDB connection.
 
 Rules
-  1. What is written is for the user alone, and is there whole or not at all. Nothing that exists is written over.
-  2. With `raw`, `entries` has a column more: the line as it is written, without its end.
-
-[merged: registered.py] The tables of SQL in a connection of one's own: a notebook, a script.
-
-    import duckdb, unspool
-
-    connection = duckdb.connect()
-    unspool.register(connection)
-    connection.sql("SELECT date, cost_micros FROM daily").show()
-
-Rules
-  1. The tables are as new as the call; another call brings them up to date.
-  2. Nothing is written to the connection's own database: they are temporary views over one in memory.
-  3. The column files stay as they are until the process ends, whatever other processes do meanwhile.
+  1. An export is readable by the user alone, and appears complete or not at all. Nothing that exists is overwritten.
+  2. With `raw`, `entries` has another column: the line as it is written, without its end.
+  3. Registered tables are as new as the call; another call brings them up to date. They are temporary views over a
+     database in memory: nothing is written to the connection's own database.
+  4. The column files under registered tables stay until the process ends, whatever other processes do meanwhile.
 """
 
 from __future__ import annotations
@@ -28,144 +18,131 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from unspool.errors import UnspoolError, Unwritable, Usage
-from unspool.format.entry import Entry
-from unspool.paths import config_folder, data_folder, existing
-from unspool.store import preferences as settings
+from unspool.errors import UnspoolError, Unwritable, UsageError
+from unspool.format import Entry
+from unspool.paths import config_folder, data_folder, resolve_existing
 from unspool.store.archive.archive import Archive
 from unspool.store.columns import manifest as manifests
-from unspool.store.columns import parquet
-from unspool.store.columns.derive_pool import Task, pieces
-from unspool.store.columns.merge import quoted
-from unspool.store.columns.parquet import write
-from unspool.store.columns.refresh import Asked, refresh
-from unspool.store.columns.store_rows import LINED, Known
-from unspool.store.columns.tables import public, text
+from unspool.store.columns.derive_pool import read_items
+from unspool.store.columns.parquet import PartWriter, require_sql_libraries
+from unspool.store.columns.refresh import RefreshOptions, refresh_columns
+from unspool.store.columns.store_rows import LINE_KINDS, StoredSource
+from unspool.store.columns.tables import public_tables, read_script, sql_literal
 from unspool.store.columns.values import clean_text
-from unspool.store.database import locked, open_archive, open_store, telling
-from unspool.store.preferences import Settings, edition
-from unspool.store.sql.views import Setup, comments, scope, setup
-from unspool.store.sync.changes import compare, is_filled, is_synced
-from unspool.store.sync.rebuild import rebuild
-from unspool.store.sync.sync import Wishes, sync
-from unspool.store.usage.report import zone_of
+from unspool.store.database import locked, open_archive, open_store, translate_errors
+from unspool.store.preferences import Preferences, price_edition, read_preferences
+from unspool.store.sql.views import EngineSetup, build_setup, resolve_scope
+from unspool.store.sync.changes import compare_with_disk, is_filled, is_synced
+from unspool.store.sync.sync import SyncOptions, fill_from_archive, sync_folder
+from unspool.store.times import parse_zone
 
 if TYPE_CHECKING:
     import duckdb
 
-_WEIGHT = 16 * 1024 * 1024
 _MEMORY = "1GB"
+_DATABASE = "unspool_tables"
 
 
-def to_parquet(setup: Setup, target: Path, raw: Iterable[tuple[int, int, str]] | None) -> None:
-    """Write every table to a file of its own in a new folder."""
-    with _beside(target) as made, _engine(setup, made.parent) as engine:
-        made.mkdir(mode=0o700)
-        for name in public():
-            path = made / f"{name}.parquet"
-            rows = _with_raw(engine, raw, made.parent) if name == "entries" and raw is not None else name
+def export_parquet(setup: EngineSetup, target: Path, raw: Iterable[tuple[int, int, str]] | None) -> None:
+    """Write every table to a Parquet file of its own in a new folder."""
+    with _new_path(target) as folder, _connect(setup, folder.parent, raw) as connection:
+        folder.mkdir(mode=0o700)
+        for name in public_tables():
+            path = folder / f"{name}.parquet"
             options = "(FORMAT parquet, COMPRESSION zstd)"
-            engine.execute(f"COPY (SELECT * FROM {rows}) TO '{quoted(str(path))}' {options}")
+            connection.execute(f"COPY (SELECT * FROM {name}) TO {sql_literal(str(path))} {options}")
             path.chmod(0o600)
 
 
-def to_duckdb(setup: Setup, target: Path, raw: Iterable[tuple[int, int, str]] | None) -> None:
-    """Write every table, with its comments, to a new database."""
-    with _beside(target) as made, _engine(setup, made.parent) as engine:
-        engine.execute(f"ATTACH '{quoted(str(made))}' AS made")
-        engine.execute("USE made")
-        engine.execute(text("columns.sql"))
+def export_duckdb(setup: EngineSetup, target: Path, raw: Iterable[tuple[int, int, str]] | None) -> None:
+    """Write every table, with its comments, to a new DuckDB database."""
+    with _new_path(target) as path, _connect(setup, path.parent, raw) as connection:
+        connection.execute(f"ATTACH {sql_literal(str(path))} AS made")
+        connection.execute("USE made")
+        connection.execute(read_script("columns.sql"))
         if raw is not None:
-            engine.execute("ALTER TABLE entries ADD COLUMN raw VARCHAR")
-        engine.execute("USE memory")
-        for name in public():
-            is_raw = name == "entries" and raw is not None
-            rows = _with_raw(engine, raw or (), made.parent) if is_raw else f"memory.main.{name}"
-            engine.execute(f"INSERT INTO made.main.{name} SELECT * FROM {rows}")
-        for statement in comments("made.main.", "TABLE"):
-            engine.execute(statement)
-        if raw is not None:
-            engine.execute("COMMENT ON COLUMN made.main.entries.raw IS 'the line as it is written, without its end'")
-        engine.execute("DETACH made")
-        made.chmod(0o600)
+            connection.execute("ALTER TABLE entries ADD COLUMN raw VARCHAR")
+            connection.execute("COMMENT ON COLUMN entries.raw IS 'the line as it is written, without its end'")
+        for name, table in public_tables().items():
+            connection.execute(f"INSERT INTO {name} SELECT * FROM memory.main.{name}")
+            connection.execute(f"COMMENT ON TABLE {name} IS {sql_literal(table.comment)}")
+            for column in table.columns:
+                connection.execute(f'COMMENT ON COLUMN {name}."{column.name}" IS {sql_literal(column.comment)}')
+        connection.execute("USE memory")
+        connection.execute("DETACH made")
+        path.chmod(0o600)
 
 
-def raw_lines(
-    known: Iterable[Known], folder: Path, failed: Callable[[str, str], None]
+def read_raw_lines(
+    sources: Iterable[StoredSource], folder: Path, on_error: Callable[[str, str], None]
 ) -> Iterator[tuple[int, int, str]]:
-    """Yield every line of some files: the file, the offset, the text."""
-    for one in known:
-        if one.kind not in LINED:
+    """Yield every line of some files: the id of the file, the offset and the text."""
+    for source in sources:
+        if source.kind not in LINE_KINDS:
             continue
-        place = (one.path, one.kind, one.session_id, one.agent_id)
         try:
-            for _, items in pieces(Task(*place, one.id, one.generation, one.offset, 0), folder):
+            for _, items in read_items(source, folder):
                 for item in items:
                     if isinstance(item, Entry):
-                        words = bytes(item.raw).decode(errors="replace").rstrip("\r\n")
-                        yield one.id, item.offset, clean_text(words)
+                        line = bytes(item.raw).decode(errors="replace").rstrip("\r\n")
+                        yield source.id, item.offset, clean_text(line)
         except UnspoolError as error:
-            failed(one.path, error.message)
+            on_error(source.path, error.message)
 
 
-def _with_raw(engine: duckdb.DuckDBPyConnection, raw: Iterable[tuple[int, int, str]], place: Path) -> str:
-    """Return what to select from to have the lines too: they are written beside, and joined by their place."""
-    for number, rows in enumerate(_portions(raw)):
-        write(place, f"raw-{number}.parquet", "raw_lines", rows)
-    files = [str(path) for path in sorted(place.glob("raw-*.parquet"))]
-    names = ", ".join(f"'{quoted(file)}'" for file in files)
-    source = f"read_parquet([{names}])" if files else "memory.parts.raw_lines"
-    return f"""(SELECT e.*, r.raw FROM memory.main.entries e LEFT JOIN {source} r
-        ON r.source_id = e.source_id AND r."offset" = e."offset")"""
-
-
-def _portions(raw: Iterable[tuple[int, int, str]]) -> Iterator[list[tuple[object, ...]]]:
-    held: list[tuple[object, ...]] = []
-    weight = 0
+def _add_raw_lines(connection: duckdb.DuckDBPyConnection, raw: Iterable[tuple[int, int, str]], folder: Path) -> None:
+    """Write raw lines to Parquet files in a folder, and add them to `entries` as a column."""
+    (folder / "raw").mkdir(mode=0o700)
+    writer = PartWriter(folder, "raw")
     for row in raw:
-        held.append(row)
-        weight += len(row[2])
-        if weight >= _WEIGHT:
-            yield held
-            held, weight = [], 0
-    if held:
-        yield held
+        writer.add("raw_lines", row)
+        writer.add_source_bytes(len(row[2]))
+    writer.flush()
+    files = [sql_literal(str(folder / file.name)) for file in writer.files]
+    source = f"read_parquet([{', '.join(files)}])" if files else "parts.raw_lines"
+    connection.execute("ALTER VIEW entries RENAME TO entries_without_raw")
+    connection.execute(
+        f"""CREATE VIEW entries AS SELECT e.*, r.raw FROM entries_without_raw e
+        LEFT JOIN {source} r ON r.source_id = e.source_id AND r."offset" = e."offset\""""
+    )
 
 
 @contextmanager
-def _engine(setup: Setup, place: Path) -> Iterator[duckdb.DuckDBPyConnection]:
+def _connect(
+    setup: EngineSetup, folder: Path, raw: Iterable[tuple[int, int, str]] | None
+) -> Iterator[duckdb.DuckDBPyConnection]:
+    """Connect to a database in memory with all tables; what does not fit into memory goes to the folder."""
     import duckdb
 
-    spilled = str(place / "spilled")
+    spilled = str(folder / "spilled")
     try:
-        with duckdb.connect(":memory:", config={"memory_limit": _MEMORY, "temp_directory": spilled}) as engine:
+        with duckdb.connect(":memory:", config={"memory_limit": _MEMORY, "temp_directory": spilled}) as connection:
             for statement in setup.statements:
-                engine.execute(statement)
-            yield engine
+                connection.execute(statement)
+            if raw is not None:
+                _add_raw_lines(connection, raw, folder)
+            yield connection
     except duckdb.Error as error:
-        words = str(error).partition("\n")[0]
-        raise Unwritable(f"cannot write the tables: {words}", hint="is there room on the disk?") from None
+        reason = str(error).partition("\n")[0]
+        raise Unwritable(f"cannot write the tables: {reason}", hint="is there room on the disk?") from None
 
 
 @contextmanager
-def _beside(target: Path) -> Iterator[Path]:
-    """Give a place beside the target to write to; what is there in the end gets its name."""
+def _new_path(target: Path) -> Iterator[Path]:
+    """Give a path in a temporary folder beside the target, and move what was written there to the target in the end."""
     if os.path.lexists(target):
-        raise Usage(f"`{target}` exists", hint="name one that does not")
-    place = target.parent / f".{target.name}.{os.getpid()}"
+        raise UsageError(f"`{target}` exists", hint="name one that does not")
+    folder = target.parent / f".{target.name}.{os.getpid()}"
     try:
-        place.mkdir(mode=0o700)
+        folder.mkdir(mode=0o700)
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise Unwritable(f"cannot write `{target}`: {reason}", hint="name another place") from None
     try:
-        yield place / target.name
-        (place / target.name).rename(target)
+        yield folder / target.name
+        (folder / target.name).rename(target)
     finally:
-        shutil.rmtree(place, ignore_errors=True)
-
-
-_DATABASE = "unspool_tables"
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def register(
@@ -175,45 +152,48 @@ def register(
 
     Without a folder it is `$CLAUDE_CONFIG_DIR`, else `~/.claude`. The store is brought up to date first.
     """
-    parquet.check()
+    require_sql_libraries()
     named = [config_dir] if config_dir is None or isinstance(config_dir, str | Path) else list(config_dir)
-    roots = [existing(config_folder(str(one) if one else None, os.environ)) for one in named]
-    made = _setup(data_folder(os.environ), list(dict.fromkeys(roots)))
+    roots = [resolve_existing(config_folder(str(folder) if folder else None, os.environ)) for folder in named]
+    setup = _prepare_tables(data_folder(os.environ), list(dict.fromkeys(roots)))
     catalog, schema = connection.execute("SELECT current_catalog(), current_schema()").fetchone() or ("", "")
     connection.execute(f"DETACH DATABASE IF EXISTS {_DATABASE}")
     connection.execute(f"ATTACH ':memory:' AS {_DATABASE}")
     connection.execute(f"USE {_DATABASE}")
     try:
-        for statement in made.statements:
+        for statement in setup.statements:
             connection.execute(statement)
     finally:
         connection.execute(f'USE "{catalog}"."{schema}"')
-    for name in public():
+    for name in public_tables():
         connection.execute(f"CREATE OR REPLACE TEMP VIEW {name} AS SELECT * FROM {_DATABASE}.main.{name}")
 
 
-def _setup(folder: Path, roots: list[Path]) -> Setup:
-    chosen = settings.read(folder)
-    with telling(folder), closing(open_store(folder)) as database:
+def _prepare_tables(folder: Path, roots: list[Path]) -> EngineSetup:
+    preferences = read_preferences(folder)
+    edition = price_edition(preferences)
+    with translate_errors(folder), closing(open_store(folder)) as database:
         for root in roots:
-            _sync(database, root, folder, chosen)
-        refresh(database, folder, Asked(prices=chosen.prices, edition=edition(chosen)))
-        columns = folder / manifests.FOLDER
-        manifests.hold(columns)  # until the process ends: nobody tells when a connection is not used any more
-        manifest = manifests.read(columns)
-        wanted = scope(database, columns, manifest, roots, chosen.prices)
-        return setup(columns, manifest, wanted, zone_of(chosen.timezone or "local"))
+            _sync(database, root, folder, preferences)
+        refresh_columns(database, folder, RefreshOptions(prices=preferences.prices, price_edition=edition))
+        columns = folder / manifests.COLUMNS_FOLDER
+        # Held until the process ends: nothing says when a connection is no longer used.
+        manifests.lock_for_reading(columns)
+        manifest = manifests.read_manifest(columns)
+        scope = resolve_scope(database, columns, manifest, roots, preferences.prices)
+        return build_setup(columns, manifest, scope, parse_zone(preferences.timezone or "local"))
 
 
-def _sync(database: sqlite3.Connection, root: Path, folder: Path, chosen: Settings) -> None:
+def _sync(database: sqlite3.Connection, root: Path, folder: Path, preferences: Preferences) -> None:
     """Bring the store up to date with a folder, if it is not."""
+    edition = price_edition(preferences)
     priced = database.execute("SELECT value FROM made_with WHERE name = 'prices'").fetchone()
-    fresh = compare(database, root).is_fresh and is_synced(database, root)
-    if fresh and priced == (edition(chosen),):
+    is_fresh = compare_with_disk(database, root).is_fresh and is_synced(database, root)
+    if is_fresh and priced == (edition,):
         return
-    wishes = Wishes(archive=chosen.archive, prices=chosen.prices, edition=edition(chosen))
-    with closing(open_archive(folder)) as kept, locked(folder):
-        archive = Archive(kept)
+    options = SyncOptions(archive=preferences.archive, prices=preferences.prices, price_edition=edition)
+    with closing(open_archive(folder)) as archive_database, locked(folder):
+        archive = Archive(archive_database)
         if not is_filled(database):
-            rebuild(database, archive, wishes, folder)
-        sync(database, archive, root, wishes)
+            fill_from_archive(database, archive, options, folder)
+        sync_folder(database, archive, root, options)

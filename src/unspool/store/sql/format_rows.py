@@ -1,10 +1,10 @@
-"""Answers to SQL as text: a query in; rows of words, CSV or JSON out, a piece at a time.
+"""Formats the results of SQL queries as rows of text, CSV or JSON, a piece at a time.
 
 Rules
-  1. JSON has whole numbers and decimals with all their digits; NaN and infinity are null; dates, times and intervals
-     are ISO 8601 text, in UTC where nothing else is said; bytes are base64; lists, structs, maps and JSON are nested.
-     Of two columns with one name the later gets a number.
-  2. Rows of words have the same, with lists and the like as JSON text.
+  1. JSON has integers and decimals with all their digits; NaN and infinity are null; dates, times and intervals are ISO
+     8601 text, in UTC unless they say otherwise; bytes are base64; lists, structs, maps and JSON are nested. A column
+     that has the name of an earlier one gets a number.
+  2. Rows of text have the same values, with lists and other nested values as JSON text.
 """
 
 from __future__ import annotations
@@ -15,70 +15,62 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from unspool.display.safe import clean_json
-from unspool.store.sql.protocol import OBJECTS, ROWS, Header
+from unspool.display import clean_json
+from unspool.store.sql.protocol import OBJECTS, ROWS, ResultHeader
 
 if TYPE_CHECKING:
-    from unspool.store.sql.client import Engine
+    from unspool.store.sql.client import SqlEngine
 
-_AT_ONCE = 1000
-
-
-def text_rows(engine: Engine, query: str, *, null: str | None) -> tuple[Header, Iterator[list[Any]]]:
-    """Return the columns, and rows of text, with `null` for what is not there."""
-    answers = engine.ask(query, ROWS)
-    header = next(answers)
-    assert isinstance(header, Header)
-
-    def rows() -> Iterator[list[Any]]:
-        decode = msgspec.json.Decoder(list[Any]).decode
-        for answer in answers:
-            if isinstance(answer, bytes):
-                for line in answer.splitlines():
-                    yield [_cell(value, null) for value in decode(line)]
-
-    return header, rows()
+_ROWS_AT_ONCE = 1000
 
 
-def csv_text(engine: Engine, query: str, clean: Callable[[str], str] | None = None) -> Iterator[str]:
-    """Yield an answer as CSV: a line of names, then the rows; null is nothing."""
-    import csv
+def fetch_text_rows(engine: SqlEngine, query: str, *, null: str | None) -> tuple[ResultHeader, Iterator[list[Any]]]:
+    """Return the columns of a result, and its rows as text; `null` stands for NULL."""
+    output = engine.execute(query, ROWS)
+    header = next(output)
+    assert isinstance(header, ResultHeader)
+    decode = msgspec.json.Decoder(list[Any]).decode
+    lines = (line for piece in output if isinstance(piece, bytes) for line in piece.splitlines())
+    return header, ([_format_value(value, null) for value in decode(line)] for line in lines)
+
+
+def format_csv(engine: SqlEngine, query: str, clean: Callable[[str], str] | None = None) -> Iterator[str]:
+    """Yield a result as CSV: a line of names, then the rows; NULL is an empty cell."""
+    import csv  # only needed for this form
     from io import StringIO
 
-    header, rows = text_rows(engine, query, null="")
-    some: list[list[Any]] = [header.names]
-    while some:
+    header, rows = fetch_text_rows(engine, query, null="")
+    chunk: list[list[Any]] = [header.names]
+    while chunk:
         text = StringIO()
         writer = csv.writer(text, lineterminator="\n")
-        for row in some:
+        for row in chunk:
             writer.writerow([clean(cell) for cell in row] if clean else row)
         yield text.getvalue()
-        some = list(islice(rows, _AT_ONCE))
+        chunk = list(islice(rows, _ROWS_AT_ONCE))
 
 
-def json_lines(engine: Engine, query: str) -> Iterator[str]:
-    """Yield an answer as lines of JSON, an object for each row."""
-    return (clean_json(answer.decode()) for answer in engine.ask(query, OBJECTS) if isinstance(answer, bytes))
+def format_json_lines(engine: SqlEngine, query: str) -> Iterator[str]:
+    """Yield a result as lines of JSON, an object for each row."""
+    return (clean_json(piece.decode()) for piece in engine.execute(query, OBJECTS) if isinstance(piece, bytes))
 
 
-def json_text(engine: Engine, query: str) -> Iterator[str]:
-    """Yield an answer as one list of JSON objects."""
+def format_json(engine: SqlEngine, query: str) -> Iterator[str]:
+    """Yield a result as one list of JSON objects."""
     before = "[\n  "
-    for lines in json_lines(engine, query):
+    for lines in format_json_lines(engine, query):
         yield before + ",\n  ".join(lines[:-1].split("\n"))
         before = ",\n  "
     yield "[]\n" if before.startswith("[") else "\n]\n"
 
 
-def _cell(value: Any, null: str | None) -> str | None:
+def _format_value(value: Any, null: str | None) -> str | None:
     match value:
         case None:
             return null
         case str():
             return value
-        case bool():
-            return "true" if value else "false"
-        case int() | float():
+        case float():
             return str(value)
         case _:
             return msgspec.json.encode(value).decode()

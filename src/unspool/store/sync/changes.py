@@ -1,8 +1,10 @@
-"""Whether the store is up to date: what it knows of a folder compared with what is there. Reads no file.
+"""Compares what the store knows of a folder with what is on disk, by the stamps (size, time, device, inode) of files.
 
-Kept apart from `sync.py`, which does the work: a command that finds nothing to do must not load what does it.
-
-[merged: stamps.py] `stamps.sql` filled: `sources` in, what it says of when files were last looked at, by folder, out.
+Rules
+  1. No file is opened or read here, and nothing that does the work of a sync is imported: a command that finds nothing
+     to do must not load it.
+  2. Stamps are kept twice: by file in `sources`, and packed by folder in `stamps` (`stamps.sql`). 20,000 of them are
+     read from the packed form in a fifth of the time. Files whose packed stamp is out of date are in `unstamped`.
 """
 
 from __future__ import annotations
@@ -13,67 +15,75 @@ from pathlib import Path
 from struct import Struct
 from typing import NamedTuple
 
-from unspool.files.open import reason
-from unspool.read.scan import Kind, Known, Look, Skipped, look, paths_of
+from unspool.files import error_reason
+from unspool.read import Kind, KnownFiles, ScanChanges, Skipped, known_paths, scan_changes
+from unspool.store.database import IN_FOLDER, folder_parameters
+
+INDEXED_KINDS = frozenset({Kind.SESSION.value, Kind.AGENT.value, Kind.JOURNAL.value})
+"""Kinds of files whose lines are in the text index."""
+
+_STAMP = Struct("<4q")
+"""Size, modified, device, inode: a row of `stamps.stamps`."""
+_MAX_UNPACKED_FILES = 4
+"""So many files may lie unpacked,"""
+_MAX_UNPACKED_SHARE = 20
+"""and one in so many: packing writes the stamps of all files anew."""
 
 
-class Freshness(NamedTuple):
-    """What is to be done."""
+class FolderChanges(NamedTuple):
+    """What has changed in a folder since the store last looked at it."""
 
-    look: Look
+    look: ScanChanges
     gone: list[str]
     """Files that were there and are not any more."""
     edition: int
-    """The edition of the store that was compared."""
+    """The `data_version` of the store that was compared."""
 
     @property
     def is_fresh(self) -> bool:
-        """Whether there is nothing to be done."""
+        """Whether the store is up to date."""
         return not self.look.changed and not self.gone
 
 
-def compare(database: sqlite3.Connection, root: Path) -> Freshness:
-    """Compare what the store knows with what is there."""
-    edition = edition_of(database)
-    known = known_stamps(database, root)
-    found = _look(root, known)
-    missing = set(found.missing)
-    if found.skipped and missing:  # what lies in a folder that cannot be read has not gone
-        unread = tuple(f"{skipped.path}{os.sep}" for skipped in found.skipped)
-        closed = {str(skipped.path) for skipped in found.skipped}
+def compare_with_disk(database: sqlite3.Connection, root: Path) -> FolderChanges:
+    """Return how a folder differs from what the store knows of it."""
+    edition = data_version(database)  # before the stamps are read: what is written in between makes this out of date
+    look = _look(root, read_stamps(database, root))
+    missing = set(look.missing)
+    if look.skipped and missing:  # what lies in a folder that cannot be read has not gone
+        unread = tuple(f"{skipped.path}{os.sep}" for skipped in look.skipped)
+        closed = {str(skipped.path) for skipped in look.skipped}
         missing = {path for path in missing if path not in closed and not path.startswith(unread)}
-    return Freshness(found, sorted(missing), edition)
+    return FolderChanges(look, sorted(missing), edition)
 
 
-def _look(root: Path, known: Known) -> Look:
-    """Look at a folder; one that has gone is empty, one that cannot be reached says nothing."""
+def _look(root: Path, known: KnownFiles) -> ScanChanges:
+    """Look at a folder. In one that has gone every file is missing; of one that cannot be reached nothing is known."""
     try:
         root.lstat()
     except (FileNotFoundError, NotADirectoryError):
-        return Look([], [], paths_of(known))
+        return ScanChanges([], [], known_paths(known))
     except OSError as error:
-        return Look([], [Skipped(root, reason(error))], (), len(paths_of(known)))
-    return look(root, known)
+        return ScanChanges([], [Skipped(root, error_reason(error))], (), len(known_paths(known)))
+    return scan_changes(root, known)
 
 
-def known_stamps(database: sqlite3.Connection, root: Path) -> Known:
-    """Return the stamps of the files of a folder, or of a file, as far as these have not gone.
-
-    All of it is asked for at once: between two questions another process might write.
-    """
+def read_stamps(database: sqlite3.Connection, root: Path) -> KnownFiles:
+    """Return the stamps of the files of a folder, or of one file, without those that have gone."""
+    # One query for all three parts: between two queries another process might write.
     query = f"""SELECT folder, names, stamps, 0, 0, 0, 0 FROM stamps WHERE folder >= :first AND folder < :after
         UNION ALL SELECT path, NULL, gone, size, modified, device, inode FROM unstamped u
-        CROSS JOIN sources s ON s.id = u.source_id WHERE {WITHIN}
+        CROSS JOIN sources s ON s.id = u.source_id WHERE {IN_FOLDER}
         UNION ALL SELECT path, NULL, gone, size, modified, device, inode FROM sources WHERE path = :root"""
-    known: Known = {}
-    others: list[tuple[str, str, int | None, tuple[int, ...]]] = []
-    for path, names, value, *stamp in database.execute(query, within(root)):
+    known: KnownFiles = {}
+    unpacked: list[tuple[str, str, int | None, tuple[int, ...]]] = []
+    for path, names, value, *stamp in database.execute(query, folder_parameters(root)):
         if names is None:
             folder, separator, name = path.rpartition(os.sep)
-            others.append((folder + separator, name, value, tuple(stamp)))
-        elif len(value) == STAMP.size * (names.count("/") + 1):  # else it is damaged, and its files count as changed
-            known[path] = dict(zip(names.split("/"), STAMP.iter_unpack(value), strict=True))
-    for folder, name, gone, stamp in others:
+            unpacked.append((folder + separator, name, value, tuple(stamp)))
+        elif len(value) == _STAMP.size * (names.count("/") + 1):  # else it is damaged, and its files count as changed
+            known[path] = dict(zip(names.split("/"), _STAMP.iter_unpack(value), strict=True))
+    for folder, name, gone, stamp in unpacked:
         if gone is None:
             known.setdefault(folder, {})[name] = stamp
         else:
@@ -81,86 +91,65 @@ def known_stamps(database: sqlite3.Connection, root: Path) -> Known:
     return known
 
 
-STAMP = Struct("<4q")
-"""Size, modified, device, inode: a row of `stamps.stamps`."""
-
-
-def edition_of(database: sqlite3.Connection) -> int:
-    """Return a number that changes whenever another process has written to the store."""
-    return int(database.execute("PRAGMA data_version").fetchone()[0])
-
-
-WITHIN = "(path = :root OR (path >= :first AND path < :after))"
-"""The files of a folder, or the file itself."""
-
-
-def within(root: Path) -> dict[str, str]:
-    """Return what `WITHIN` asks for."""
-    folder = str(root).rstrip(os.sep) + os.sep
-    return {"root": str(root), "first": folder, "after": folder[:-1] + chr(ord(os.sep) + 1)}
-
-
-SEARCHED = frozenset({Kind.SESSION.value, Kind.AGENT.value, Kind.JOURNAL.value})
-"""Kinds of files whose lines are indexed."""
-
-
-def unindexed(database: sqlite3.Connection, root: Path) -> int:
-    """Return how many bytes of a folder were read, and are not in the text index or not in the digests."""
-    query = f"""SELECT coalesce(sum(s.offset - min(coalesce(i.offset, 0), coalesce(d.offset, 0))), 0) FROM unindexed u
-        CROSS JOIN sources s ON s.id = u.source_id
-        LEFT JOIN indexed i ON i.source_id = s.id AND i.generation = s.generation
-        LEFT JOIN digests d ON d.source_id = s.id AND d.generation = s.generation WHERE {WITHIN}"""
-    return int(database.execute(query, within(root)).fetchone()[0])
-
-
-class HomeRow(NamedTuple):
-    """A folder that was asked for: a row of `homes`."""
-
-    id: int
-    path: str
-    synced: int | None
-
-
-def homes(database: sqlite3.Connection) -> list[HomeRow]:
-    """Return all folders, the innermost first."""
-    rows = [HomeRow(*row) for row in database.execute("SELECT id, path, synced FROM homes")]
-    return sorted(rows, key=lambda row: -len(row.path))
-
-
-def home_around(homes: list[HomeRow], path: str) -> HomeRow | None:
-    """Return the innermost folder that a file or folder is in."""
-    return next((row for row in homes if path == row.path or path.startswith(row.path.rstrip(os.sep) + os.sep)), None)
-
-
-def is_synced(database: sqlite3.Connection, root: Path) -> bool:
-    """Tell whether all of a folder has been read at some time."""
-    found = home_around(homes(database), str(root))
-    return found is not None and found.synced is not None
-
-
-def is_filled(database: sqlite3.Connection) -> bool:
-    """Tell whether a store has all that the archive had when it was made: see `rebuild.py`, rule 4."""
-    return database.execute("SELECT 1 FROM made_with WHERE name = 'archive'").fetchone() is not None
-
-
-_FEW = 4
-"""So many files may be asked for one by one,"""
-_PART = 20
-"""and one in so many: what is written anew is all of it."""
-
-
-def pack(database: sqlite3.Connection) -> None:
-    """Write `stamps` anew, if many files are not in there; call it in a transaction."""
+def pack_stamps(database: sqlite3.Connection) -> None:
+    """Write `stamps` anew if many files are not in there; call it in a transaction."""
     (count,) = database.execute("SELECT count(*) FROM unstamped").fetchone()
-    if count <= _FEW or count * _PART < database.execute("SELECT count(*) FROM sources").fetchone()[0]:
+    if count <= _MAX_UNPACKED_FILES:
+        return
+    (total,) = database.execute("SELECT count(*) FROM sources").fetchone()
+    if count * _MAX_UNPACKED_SHARE < total:
         return
     folders: dict[str, tuple[list[str], list[bytes]]] = {}
     for path, *stamp in database.execute("SELECT path, size, modified, device, inode FROM sources WHERE gone IS NULL"):
         folder, separator, name = path.rpartition(os.sep)
         names, stamps = folders.setdefault(folder + separator, ([], []))
         names.append(name)
-        stamps.append(STAMP.pack(*stamp))
+        stamps.append(_STAMP.pack(*stamp))
     rows = [(folder, "/".join(names), b"".join(stamps)) for folder, (names, stamps) in folders.items()]
     database.execute("DELETE FROM stamps")
     database.executemany("INSERT INTO stamps VALUES (?, ?, ?)", rows)
     database.execute("DELETE FROM unstamped")
+
+
+def data_version(database: sqlite3.Connection) -> int:
+    """Return a number that changes whenever another connection has written to the store."""
+    return int(database.execute("PRAGMA data_version").fetchone()[0])
+
+
+def count_unindexed_bytes(database: sqlite3.Connection, root: Path) -> int:
+    """Return how many bytes of a folder were read and are not yet in the text index, or not in the statistics."""
+    query = f"""SELECT coalesce(sum(s.offset - min(coalesce(i.offset, 0), coalesce(d.offset, 0))), 0) FROM unindexed u
+        CROSS JOIN sources s ON s.id = u.source_id
+        LEFT JOIN indexed i ON i.source_id = s.id AND i.generation = s.generation
+        LEFT JOIN digests d ON d.source_id = s.id AND d.generation = s.generation WHERE {IN_FOLDER}"""
+    return int(database.execute(query, folder_parameters(root)).fetchone()[0])
+
+
+class HomeRow(NamedTuple):
+    """A folder that was synced, or the config folder around it: a row of `homes`."""
+
+    id: int
+    path: str
+    synced: int | None
+
+
+def read_homes(database: sqlite3.Connection) -> list[HomeRow]:
+    """Return all homes, the innermost first."""
+    rows = [HomeRow(*row) for row in database.execute("SELECT id, path, synced FROM homes")]
+    return sorted(rows, key=lambda row: -len(row.path))
+
+
+def find_home(homes: list[HomeRow], path: str) -> HomeRow | None:
+    """Return the innermost home that contains a file or folder."""
+    return next((row for row in homes if path == row.path or path.startswith(row.path.rstrip(os.sep) + os.sep)), None)
+
+
+def is_synced(database: sqlite3.Connection, root: Path) -> bool:
+    """Tell whether all of a folder has been read at some time."""
+    home = find_home(read_homes(database), str(root))
+    return home is not None and home.synced is not None
+
+
+def is_filled(database: sqlite3.Connection) -> bool:
+    """Tell whether a new store has taken in all that the archive has: see `rebuild.py`, rule 4."""
+    return database.execute("SELECT 1 FROM made_with WHERE name = 'archive'").fetchone() is not None

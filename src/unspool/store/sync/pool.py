@@ -1,187 +1,112 @@
-"""Files read by several processes at once: tasks in, batches out, in whatever order they are ready.
+"""Reads files in several processes: tasks in, batches out, in whatever order they are ready.
 
 Rules
-  1. Workers only read; whoever asked writes what they found.
-  2. A worker waits while nobody takes what it has: memory stays bounded.
-  3. Workers end when the process that asked ends, however that ends.
+  1. Worker processes only read; the process that started them writes the rows.
+  2. What a worker process holds and what waits in its pipe is bounded, whatever the files hold.
 """
 
 from __future__ import annotations
 
-import gc
-import os
-import sys
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias, cast
+from typing import TYPE_CHECKING, cast
 
 import msgspec
 
-from unspool.errors import Unreadable, UnspoolError
-from unspool.store.sync.read_file import Batch, Task, batches
+from unspool.errors import Unreadable
+from unspool.store.sync.read_file import Batch, FailedRead, ReadTask, read_or_fail
+from unspool.store.worker_processes import start_workers
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
-    from multiprocessing.process import BaseProcess
 
-WORTH_IT = 8 * 1024 * 1024
-"""Bytes to read that are worth a second process."""
-
-_BUNDLE = 2 * 1024 * 1024
-"""Bytes of files that a worker is given at once: a task a message would cost more than it does."""
-_TASKS = 64
-"""Tasks that it is given at once at most: empty files have no bytes."""
-_MUCH = 1024 * 1024
-"""Bytes of frames after which a worker does not wait for the end of a bundle: what it holds, it holds twice."""
-_AHEAD = 32 * 1024
+_BUNDLE_BYTES = 2 * 1024 * 1024
+"""Bytes of files in one message: a task a message would cost more than the reading does."""
+_BUNDLE_TASKS = 64
+"""Tasks in one message at most: empty files have no bytes."""
+_REPLY_BYTES = 1024 * 1024
+"""Bytes of frames after which a worker replies before the end of a bundle: what it holds, it holds twice."""
+_PIPE_BYTES = 32 * 1024
 """Bytes of a message that a pipe surely takes while nobody reads from it."""
 
 
-class Failed(msgspec.Struct, frozen=True):
-    """A file that could not be read."""
-
-    path: str
-    reason: str
-
-
-class Got(msgspec.Struct, frozen=True):
-    """What a worker says: all of a bundle, or a part of it that is much already."""
+class WorkerReply(msgspec.Struct, frozen=True):
+    """What a worker process read: all of a bundle, or a part of it that is large enough to be sent."""
 
     batches: list[Batch]
-    failed: list[Failed]
+    failed: list[FailedRead]
     is_last: bool
 
 
-Found: TypeAlias = Batch | Failed
 _encode = msgspec.msgpack.Encoder().encode
+_decode_reply = msgspec.msgpack.Decoder(WorkerReply).decode
+_decode_tasks = msgspec.msgpack.Decoder(list[ReadTask]).decode
 
 
-def gathered(tasks: Sequence[tuple[int, Task]], workers: int | None = None) -> Iterator[Found]:
-    """Yield what files say; a task comes with how many bytes there are to read."""
-    if workers is None:
-        workers = min(os.cpu_count() or 1, 8) if sum(size for size, _ in tasks) > WORTH_IT else 1
-    if workers < 2 or len(tasks) < 2:
-        for _, task in tasks:
-            yield from _found(task)
-        return
-    yield from _by_workers(_bundles(tasks), workers)
-
-
-def _found(task: Task) -> Iterator[Found]:
-    try:
-        yield from batches(task)
-    except UnspoolError as error:  # a file that cannot be read costs no other
-        yield Failed(task.path, error.message)
-
-
-def _bundles(tasks: Sequence[tuple[int, Task]]) -> list[list[Task]]:
-    """Return the tasks in bundles, the largest first, so that no worker is left with a large one at the end."""
-    bundles: list[list[Task]] = []
-    room = 0
-    for size, task in sorted(tasks, key=lambda pair: -pair[0]):
-        if room < size or not bundles or len(bundles[-1]) == _TASKS:
-            bundles.append([])
-            room = _BUNDLE
-        bundles[-1].append(task)
-        room -= size
-    return bundles
-
-
-def _by_workers(bundles: list[list[Task]], workers: int) -> Iterator[Found]:
+def read_in_processes(tasks: Sequence[tuple[int, ReadTask]], workers: int) -> Iterator[Batch | FailedRead]:
+    """Yield the batches of files, read by so many processes; a task comes with how many bytes there are to read."""
     from multiprocessing.connection import wait
 
-    hands, decode = _hands(min(workers, len(bundles))), msgspec.msgpack.Decoder(Got).decode
-    try:
-        waiting = [_encode(bundle) for bundle in reversed(bundles)]
-        busy = {hand.connection: 0 for hand in hands}
+    # What a line may need that cannot be glanced at: loaded once here instead of once in each fork.
+    import unspool.read.tail  # noqa: F401
+
+    bundles = _bundle(tasks)
+    waiting = [_encode(bundle) for bundle in reversed(bundles)]
+    message = "a process that was reading files was ended from outside"
+    lost = Unreadable(message, hint="what was written is whole; the next sync goes on from there")
+    with start_workers(min(workers, len(bundles)), _answer, lost) as connections:
+        busy = dict.fromkeys(connections, 0)
         for connection in [*busy, *busy]:  # one bundle to work on and one to go on with
-            busy[connection] += _give(connection, waiting, busy[connection])
+            busy[connection] += _send(connection, waiting, busy[connection])
         while any(busy.values()):
             for ready in wait([connection for connection, count in busy.items() if count]):
                 connection = cast("Connection", ready)
-                said = decode(connection.recv_bytes())
-                if said.is_last:  # it has more to do before what it found is written
+                reply = _decode_reply(connection.recv_bytes())
+                if reply.is_last:  # it gets the next bundle first, so that it reads while this process writes
                     busy[connection] -= 1
-                    while _give(connection, waiting, busy[connection]):
+                    while _send(connection, waiting, busy[connection]):
                         busy[connection] += 1
-                yield from said.failed
-                yield from said.batches
-    except (EOFError, BrokenPipeError, ConnectionResetError):
-        message = "a process that was reading files was ended from outside"
-        raise Unreadable(message, hint="what was written is whole; the next sync goes on from there") from None
-    finally:
-        for hand in hands:
-            hand.connection.close()
-        for hand in hands:
-            hand.process.join()
+                yield from reply.failed
+                yield from reply.batches
 
 
-class _Hand(NamedTuple):
-    connection: Connection
-    process: BaseProcess
+def _bundle(tasks: Sequence[tuple[int, ReadTask]]) -> list[list[ReadTask]]:
+    """Return the tasks in bundles, the largest first, so that no worker is left with a large one at the end."""
+    bundles: list[list[ReadTask]] = []
+    free = 0
+    for size, task in sorted(tasks, key=lambda pair: -pair[0]):
+        if free < size or not bundles or len(bundles[-1]) == _BUNDLE_TASKS:
+            bundles.append([])
+            free = _BUNDLE_BYTES
+        bundles[-1].append(task)
+        free -= size
+    return bundles
 
 
-def _hands(count: int) -> list[_Hand]:
-    """Start processes. A fork has everything loaded already; elsewhere than on Linux it is not safe."""
-    import multiprocessing
+def _send(connection: Connection, waiting: list[bytes], busy: int) -> int:
+    """Send the next bundle, if there is one and the pipe surely takes it; return how many were sent.
 
-    import unspool.graph.session_facts_from_entries
-    import unspool.prices.from_entries
-    import unspool.read.tail  # noqa: F401  # what a line may want that is more than glanced at, once for all of them
-
-    forks = sys.platform == "linux"
-    gc.freeze()  # else each would look through all that was loaded here, and have its own copy of it in the end
-    context = multiprocessing.get_context("fork") if forks else multiprocessing.get_context("spawn")
-    hands: list[_Hand] = []
-    for _ in range(count):
-        ours, theirs = context.Pipe()
-        inherited = [ours, *(hand.connection for hand in hands)] if forks else []
-        process = context.Process(target=_work, args=(theirs, inherited), daemon=True)
-        process.start()
-        theirs.close()
-        hands.append(_Hand(ours, process))
-    gc.unfreeze()  # only the others are to be spared: this process may be somebody's notebook
-    return hands
-
-
-def _give(connection: Connection, waiting: list[bytes], busy: int) -> int:
-    """Send the next bundle, if there is one and it is surely taken; return how many were sent.
-
-    A worker that is busy may be waiting for us to take what it found. To wait then for it to take more would be for
-    ever, so it is given one bundle ahead at most, and no large one.
+    A busy worker may be waiting until we read its reply. To wait then until it reads our message would be a deadlock,
+    so it is sent one bundle ahead at most, and no large one.
     """
-    if not waiting or busy > 1 or (busy and len(waiting[-1]) > _AHEAD):
+    if not waiting or busy > 1 or (busy and len(waiting[-1]) > _PIPE_BYTES):
         return 0
     connection.send_bytes(waiting.pop())
     return 1
 
 
-def _work(connection: Connection, others: list[Connection]) -> None:
-    """Read what is asked for until nobody asks any more."""
-    for other in others:  # copies of the asker's own ends: held open here, they would hide that it has gone
-        other.close()
-    decode = msgspec.msgpack.Decoder(list[Task]).decode
-    with suppress(EOFError, BrokenPipeError, ConnectionResetError, KeyboardInterrupt):
-        while True:
-            for got in _gathered(decode(connection.recv_bytes())):
-                connection.send_bytes(_encode(got))
-    if sys.platform == "linux":
-        os._exit(0)  # what was inherited with the fork is not ours to close
-
-
-def _gathered(tasks: Sequence[Task]) -> Iterator[Got]:
-    """Yield what the files of a bundle say, as little of it at once as memory wants and as much as it allows."""
+def _answer(message: bytes) -> Iterator[bytes]:
+    """Read the files of a bundle, in a worker process."""
     batches: list[Batch] = []
-    failed: list[Failed] = []
+    failed: list[FailedRead] = []
     weight = 0
-    for task in tasks:
-        for found in _found(task):
-            if isinstance(found, Failed):
-                failed.append(found)
+    for task in _decode_tasks(message):
+        for result in read_or_fail(task):
+            if isinstance(result, FailedRead):
+                failed.append(result)
                 continue
-            batches.append(found)
-            weight += sum(len(frame.data) for frame in found.frames)
-            if weight > _MUCH or not found.is_last:
-                yield Got(batches, failed, is_last=False)
+            batches.append(result)
+            weight += sum(len(frame.data) for frame in result.frames)
+            if weight > _REPLY_BYTES or not result.is_last:
+                yield _encode(WorkerReply(batches, failed, is_last=False))
                 batches, failed, weight = [], [], 0
-    yield Got(batches, failed, is_last=True)
+    yield _encode(WorkerReply(batches, failed, is_last=True))

@@ -1,4 +1,4 @@
-"""The store made again: from the archive all that it has, then from the files all that is there.
+"""Fills a new store from the archive, and saves what a damaged archive still has.
 
 Rules
   1. Nothing is deleted: a store, or an archive, that is given up is moved aside.
@@ -11,7 +11,7 @@ Rules
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 from tempfile import NamedTemporaryFile, TemporaryDirectory
@@ -19,24 +19,23 @@ from tempfile import NamedTemporaryFile, TemporaryDirectory
 from msgspec.structs import replace
 
 from unspool.errors import UnspoolError
-from unspool.read.position import Change
-from unspool.read.scan import LINE_KINDS, Kind, Skipped, Source
-from unspool.store.archive.archive import Archive, Archived
-from unspool.store.database import ARCHIVE, STORE, open_archive, refuse_newer, transaction
-from unspool.store.sync.changes import home_around, homes
-from unspool.store.sync.read_file import Batch, Task, batches
-from unspool.store.sync.sync import Wishes
-from unspool.store.sync.write_rows import COLUMNS, Known, Writer
-from unspool.store.usage.pricing import Pricing
+from unspool.prices import Price
+from unspool.read import LINE_KINDS, Change, Kind, Skipped, Source
+from unspool.store.answer_rows import PriceLookup
+from unspool.store.archive.archive import Archive, ArchivedFile
+from unspool.store.database import ARCHIVE, open_archive, refuse_newer, transaction
+from unspool.store.sync.changes import find_home, read_homes
+from unspool.store.sync.read_file import Batch, ReadTask, read_batches
+from unspool.store.sync.write_rows import SOURCE_COLUMNS, RowWriter, SourceRow
 
-_LINES = frozenset(kind.value for kind in LINE_KINDS)
+_LINE_KINDS = frozenset(kind.value for kind in LINE_KINDS)
 
 
 def set_aside(folder: Path, name: str) -> Path | None:
     """Move a database, with what belongs to it, out of the way; return where to."""
     if not (folder / name).exists():
         return None
-    # All of it is to be in one file, if that can be.
+    # Else the last transactions would stay behind in the write-ahead log, which has another name.
     with suppress(sqlite3.DatabaseError), closing(sqlite3.connect(folder / name, timeout=0)) as database:
         database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     number = next(n for n in range(1, 10_000) if not (folder / f"{name}.old-{n}").exists())
@@ -46,12 +45,7 @@ def set_aside(folder: Path, name: str) -> Path | None:
     return folder / f"{name}.old-{number}"
 
 
-def set_store_aside(folder: Path) -> Path | None:
-    """Move the store out of the way."""
-    return set_aside(folder, STORE)
-
-
-def is_sound(folder: Path) -> bool:
+def is_archive_sound(folder: Path) -> bool:
     """Tell whether the archive can be read, all of it. One made by a newer unspool is refused."""
     path = folder / ARCHIVE
     if not path.exists():
@@ -64,7 +58,7 @@ def is_sound(folder: Path) -> bool:
         return False
 
 
-def salvage(folder: Path) -> tuple[int, int]:
+def salvage_archive(folder: Path) -> tuple[int, int]:
     """Make a new archive of what a damaged one still has; return how many files were saved, and lost in part.
 
     It takes the place of the damaged one when it is finished.
@@ -75,114 +69,115 @@ def salvage(folder: Path) -> tuple[int, int]:
             closing(open_archive(Path(place))) as whole,
             transaction(whole),
         ):
-            counted = [_saved(damaged, Archive(whole), about) for about in _readable(Archive(damaged))]
-        set_aside(folder, ARCHIVE)
+            counted = [_copy_frames(damaged, Archive(whole), file) for file in _readable_files(Archive(damaged))]
+        set_aside(folder, ARCHIVE)  # only now: killed before, the damaged one is still in its place
         (Path(place) / ARCHIVE).rename(folder / ARCHIVE)
     return counted.count(True), counted.count(False)
 
 
-def rebuild(database: sqlite3.Connection, archive: Archive, wishes: Wishes, folder: Path) -> list[Skipped]:
-    """Fill a new store from the archive, or go on with that; return what could not be read."""
-    writer = Writer(database, Pricing(wishes.prices))
+def restore_files(
+    database: sqlite3.Connection,
+    archive: Archive,
+    folder: Path,
+    prices: Sequence[Price],
+    on_step: Callable[[str], None],
+) -> list[Skipped]:
+    """Write the rows of all files in the archive that the store does not have; return what could not be read."""
+    writer = RowWriter(database, PriceLookup(prices))
     failed = []
-    taken = dict(database.execute("SELECT path, generation FROM sources").fetchall())
-    for about in sorted(archive.files(), key=lambda about: (about.path, about.generation)):
-        if taken.get(about.path, 0) >= about.generation:
+    restored = dict(database.execute("SELECT path, generation FROM sources").fetchall())
+    for file in sorted(archive.files(), key=lambda file: (file.path, file.generation)):
+        if restored.get(file.path, 0) >= file.generation:
             continue
         try:
             with transaction(database):
-                holes = _file(database, writer, archive, about, folder)
+                holes = _restore(database, writer, archive, file, folder)
         except UnspoolError as error:
             holes = [error]
-        failed += [Skipped(Path(about.path), hole.message) for hole in holes]
-        wishes.at("refilled")
-    with transaction(database):
-        if not taken:  # else a part was priced by another process, perhaps otherwise
-            database.execute("INSERT OR REPLACE INTO made_with VALUES ('prices', ?)", (wishes.edition,))
-        database.execute("INSERT OR REPLACE INTO made_with VALUES ('archive', 'taken in')")
+        failed += [Skipped(Path(file.path), hole.message) for hole in holes]
+        on_step("refilled")
     return failed
 
 
-def _file(
-    database: sqlite3.Connection, writer: Writer, archive: Archive, about: Archived, folder: Path
+def _restore(
+    database: sqlite3.Connection, writer: RowWriter, archive: Archive, file: ArchivedFile, folder: Path
 ) -> list[UnspoolError]:
-    """Take one file; return what is missing of it."""
-    known = _known(database, writer, about)
-    size = archive.length(about)
+    """Write the rows of one file; return what is missing of it."""
+    known = _find_or_add_source(database, writer, file)
+    size = archive.length(file)
     holes: list[UnspoolError] = []
-    if about.kind not in _LINES:
-        data = b"".join(piece for _, piece in archive.read(about))
-        writer.side_file(known, _source(about, size), data)
+    if file.kind not in _LINE_KINDS:
+        data = b"".join(piece for _, piece in archive.read(file))
+        writer.write_side_file(known, _source(file, size), data)
         return holes
     ids: set[str] = set()
     with NamedTemporaryFile(dir=folder, prefix="rebuild-") as copy:
-        for _, piece in archive.read(about, holes):
+        for _, piece in archive.read(file, holes):
             copy.write(piece)
         copy.flush()
         if holes:  # no file has this size: if it is there still, it is read and archived again
             size = -1
-        for batch in batches(Task(copy.name, about.kind, archived=False, named=about.path)):
-            known = writer.batch(known, _as_archived(batch, about, size), archived=not holes)
-            ids.update(one.id for one in batch.answers)
+        for batch in read_batches(ReadTask(copy.name, file.kind, archived=False, known_path=file.path)):
+            known = writer.write_batch(known, _as_archived(batch, file, size), archived=not holes)
+            ids.update(response.id for response in batch.responses)
     writer.recount(known.home_id, ids)
     return holes
 
 
-def _known(database: sqlite3.Connection, writer: Writer, about: Archived) -> Known:
-    row = database.execute(f"SELECT {COLUMNS} FROM sources WHERE path = ?", (about.path,)).fetchone()
+def _find_or_add_source(database: sqlite3.Connection, writer: RowWriter, file: ArchivedFile) -> SourceRow:
+    row = database.execute(f"SELECT {SOURCE_COLUMNS} FROM sources WHERE path = ?", (file.path,)).fetchone()
     if row is None:
-        found = home_around(homes(database), about.home)
-        home_id = found.id if found and found.path == about.home else writer.home(about.home)
-        return writer.source(_source(about, 0), home_id)._replace(generation=max(about.generation - 1, 1))
-    return Known(*row)._replace(generation=max(about.generation - 1, 1))
+        home = find_home(read_homes(database), file.home)
+        home_id = home.id if home and home.path == file.home else writer.add_home(file.home)
+        known = writer.add_source(_source(file, 0), home_id)
+    else:
+        known = SourceRow(*row)
+    return known._replace(generation=max(file.generation - 1, 1))
 
 
-def _as_archived(batch: Batch, about: Archived, size: int) -> Batch:
-    """Return a batch of the copy as one of the file itself."""
-    position = replace(batch.position, device=about.device, inode=about.inode)
-    change = Change.REPLACED if batch.is_first and about.generation > 1 else Change.GROWN
-    return replace(batch, path=about.path, position=position, change=change, size=size, modified=about.modified)
+def _as_archived(batch: Batch, file: ArchivedFile, size: int) -> Batch:
+    """Return a batch of the temporary copy as one of the file itself."""
+    position = replace(batch.position, device=file.device, inode=file.inode)
+    change = Change.REPLACED if batch.is_first and file.generation > 1 else Change.GROWN
+    return replace(batch, path=file.path, position=position, change=change, size=size, modified=file.modified)
 
 
-def _source(about: Archived, size: int) -> Source:
+def _source(file: ArchivedFile, size: int) -> Source:
     return Source(
-        place=about.path,
-        kind=Kind(about.kind),
+        place=file.path,
+        kind=Kind(file.kind),
         size=size,
-        modified=about.modified,
-        project=about.project,
-        session_id=about.session_id,
-        agent_id=about.agent_id,
-        device=about.device,
-        inode=about.inode,
+        modified=file.modified,
+        project=file.project,
+        session_id=file.session_id,
+        agent_id=file.agent_id,
+        device=file.device,
+        inode=file.inode,
     )
 
 
-def _saved(damaged: sqlite3.Connection, archive: Archive, about: Archived) -> bool:
+def _copy_frames(damaged: sqlite3.Connection, archive: Archive, file: ArchivedFile) -> bool:
     """Copy what can be read of one file; tell whether that is all of it."""
-    frames = list(_frames(damaged, about.id))
-    archive.put(about, [], 0, 0, is_first=True)
-    id = archive.find(about.path, about.generation).id
+    frames = list(_readable_frames(damaged, file.id))
+    archive.put(file, [], 0, 0, is_first=True)
+    id = archive.find(file.path, file.generation).id
     insert = "INSERT INTO frames (source_id, start, length, data) VALUES (?, ?, ?, ?)"
     archive.database.executemany(insert, [(id, *frame) for frame in frames])
-    return all(start == end for (start, *_), end in zip(frames, _ends(frames), strict=True))
+    ends = [0, *(start + length for start, length, _ in frames)]
+    return all(start == end for (start, *_), end in zip(frames, ends, strict=False))
 
 
-def _readable(archive: Archive) -> Iterator[Archived]:
+def _readable_files(archive: Archive) -> Iterator[ArchivedFile]:
     with suppress(sqlite3.DatabaseError):
         yield from archive.files()
 
 
-def _frames(database: sqlite3.Connection, source_id: int) -> Iterator[tuple[int, int, bytes]]:
-    starts = []
+def _readable_frames(database: sqlite3.Connection, source_id: int) -> Iterator[tuple[int, int, bytes]]:
+    rowids = []
     with suppress(sqlite3.DatabaseError):
         query = "SELECT rowid FROM frames WHERE source_id = ? ORDER BY start"
         for (rowid,) in database.execute(query, (source_id,)):
-            starts.append(rowid)
-    for rowid in starts:
+            rowids.append(rowid)
+    for rowid in rowids:  # one by one: a damaged page costs the frames on it and no other
         with suppress(sqlite3.DatabaseError):
             yield database.execute("SELECT start, length, data FROM frames WHERE rowid = ?", (rowid,)).fetchone()
-
-
-def _ends(frames: list[tuple[int, int, bytes]]) -> list[int]:
-    return [0, *(start + length for start, length, _ in frames[:-1])] if frames else []

@@ -1,22 +1,22 @@
-"""The store brought up to date: a folder in, rows out, in time proportional to what has changed.
+"""Brings the store up to date with a folder, in time proportional to what has changed.
 
 Rules
   1. One process does it at a time; others wait, and then find nothing left to do.
   2. What was read of a file is committed with its offset: killed anywhere, the next sync goes on exactly there.
-     `STEPS` names the places.
+     `STEPS` names the places. The order is: archive, then rows, then (with the rows) the position.
   3. A file that cannot be read is named and costs no other. A file that has gone keeps its rows.
-
-[merged: deep.py] Whether a file still has the bytes it had when it was read, all of them: for `unspool sync --deep`.
-
-Without the archive only sessions that have not grown since can be compared, by what they say.
+  4. A new store first takes in all that the archive has (`rebuild.py`).
+  5. `unspool sync --deep` compares every byte that was read with the archive. Without the archive only sessions that
+     have not grown since can be compared, by the facts read from them.
 """
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -24,41 +24,50 @@ import msgspec
 from msgspec.structs import replace
 
 from unspool.errors import UnspoolError
-from unspool.files.open import MAX_SIDE_FILE, read_whole
-from unspool.graph.session_facts import Gathering
-from unspool.paths import is_text
-from unspool.prices.price_list import Price
-from unspool.read.position import START, Change, Position
-from unspool.read.scan import LINE_KINDS, Kind, Skipped, Source, Stamp, config_around
-from unspool.store.archive.archive import Archive, Archived
-from unspool.store.archive.frames import frames_of
-from unspool.store.database import transaction
-from unspool.store.sync.changes import WITHIN, Freshness, compare, edition_of, home_around, homes, pack, within
-from unspool.store.sync.pool import Failed, gathered
-from unspool.store.sync.read_file import Batch, Task, batches, task
-from unspool.store.sync.write_rows import COLUMNS, OTHERS, Known, Writer
-from unspool.store.usage.pricing import Pricing
+from unspool.files import MAX_SIDE_FILE, read_whole
+from unspool.graph import FactsCollector
+from unspool.paths import is_encodable
+from unspool.prices import Price
+from unspool.read import LINE_KINDS, START, Change, Kind, Position, Skipped, Source, Stamp, find_config_folder
+from unspool.store.answer_rows import PriceLookup
+from unspool.store.archive.archive import Archive, ArchivedFile, split_into_frames
+from unspool.store.database import IN_FOLDER, folder_parameters, transaction
+from unspool.store.sync.changes import (
+    FolderChanges,
+    compare_with_disk,
+    data_version,
+    find_home,
+    pack_stamps,
+    read_homes,
+)
+from unspool.store.sync.read_file import Batch, FailedRead, ReadTask, read_batches, read_or_fail
+from unspool.store.sync.write_rows import NEW_GENERATION_CHANGES, SOURCE_COLUMNS, RowWriter, SourceRow
 
 STEPS = ("refilled", "looked", "read", "archived", "written", "counted", "committed", "missed", "done")
 """The places where a sync may be killed, in order; `read` to `committed` come once for each transaction. `refilled`
 comes once for each file that a new store takes from the archive."""
 
-_LINES = frozenset(kind.value for kind in LINE_KINDS)
-_PORTION = 32 * 1024 * 1024
-"""Bytes of files that are written in one transaction, at least."""
-_LITTLE = 1024 * 1024
-"""Bytes that may be held for others."""
-_FILES = 256
-"""Files at most."""
-
-KEPT_WHOLE = frozenset(
+ARCHIVED_SIDE_KINDS = frozenset(
     {Kind.AGENT_META, Kind.TOOL_RESULT, Kind.TODOS, Kind.TASK, Kind.PLAN, Kind.TITLE, Kind.WORKFLOW, Kind.MEMORY}
 )
 """Side files that the archive keeps too, as they last were. Not settings, which may hold secrets, nor copies of the
 user's own files."""
 
+_LINE_KINDS = frozenset(kind.value for kind in LINE_KINDS)
+_TRANSACTION_BYTES = 32 * 1024 * 1024
+"""Bytes of files that are written in one transaction, at least."""
+_TRANSACTION_FILES = 256
+"""Files that are written in one transaction, at most."""
+_MAX_KEPT_TEXT = 1024 * 1024
+"""Bytes that are kept for the text index."""
+_PARALLEL_BYTES = 8 * 1024 * 1024
+"""Bytes to read that are worth a second process."""
+_MAX_WORKERS = 8
 
-class Report(NamedTuple):
+_decode_gathering = msgspec.msgpack.Decoder(FactsCollector).decode
+
+
+class SyncReport(NamedTuple):
     """What a sync did."""
 
     files_seen: int
@@ -76,60 +85,82 @@ class Report(NamedTuple):
     peak_rss_bytes: int
 
 
-class Wishes(NamedTuple):
-    """How a sync is to be done."""
+class SyncOptions(NamedTuple):
+    """How a sync is done, and callbacks for its progress."""
 
     archive: bool = True
     prices: tuple[Price, ...] = ()
-    edition: str = ""
-    """Of the prices: what `made_with` should say."""
+    price_edition: str = ""
+    """The id of the prices, kept in `made_with`."""
     deep: bool = False
     """Compare every byte, not only stamps and samples."""
     workers: int | None = None
-    advance: Callable[[int], None] = lambda _: None
-    """Told how many bytes were read."""
-    begin: Callable[[int], None] = lambda _: None
-    """Told how many bytes there are to read."""
-    at: Callable[[str], None] = lambda _: None
-    """Told which of `STEPS` was reached."""
-    fresh: dict[str, tuple[int, bytes]] | None = None
-    """Takes what was read, by path, and where it begins, if all of it is little: for who would read it again."""
+    on_progress: Callable[[int], None] = lambda _: None
+    """Called with how many bytes were read."""
+    on_start: Callable[[int], None] = lambda _: None
+    """Called with how many bytes there are to read."""
+    on_step: Callable[[str], None] = lambda _: None
+    """Called with each of `STEPS` that is reached."""
+    texts: dict[str, tuple[int, bytes]] | None = None
+    """Filled with what was read, by path, and where it begins, if all of it is little: the text index needs it next."""
 
 
-def sync(
-    database: sqlite3.Connection, archive: Archive, root: Path, wishes: Wishes, freshness: Freshness | None = None
-) -> Report:
+def sync_folder(
+    database: sqlite3.Connection,
+    archive: Archive,
+    root: Path,
+    options: SyncOptions,
+    changes: FolderChanges | None = None,
+) -> SyncReport:
     """Bring the store up to date with a folder. The lock is held by the caller."""
-    began = (time.perf_counter(), _cpu())
-    lost = wishes.archive and _lost(database, archive)
-    if lost or freshness is None or freshness.edition != edition_of(database):
-        freshness = compare(database, root)
-    wishes.at("looked")
-    work = _Work(database, archive, root, wishes)
-    work.do(freshness)
-    wishes.at("done")
-    writer, found = work.writer, freshness.look
-    return Report(
-        files_seen=len(found.changed) + found.unchanged,
-        files_changed=work.changed,
-        bytes_read=work.bytes_read,
-        lines_parsed=work.lines,
-        rows_added=writer.added,
-        generations=writer.generations,
-        gone=len(freshness.gone),
-        failed=(*found.skipped, *work.failed),
-        seconds=round(time.perf_counter() - began[0], 6),
-        cpu_seconds=round(_cpu() - began[1], 6),
-        peak_rss_bytes=_peak(),
+    began, (cpu_before, _) = time.perf_counter(), _measure_resources()
+    was_lost = options.archive and _forget_lost_archive(database, archive)
+    if was_lost or changes is None or changes.edition != data_version(database):
+        changes = compare_with_disk(database, root)
+    options.on_step("looked")
+    sync = _Sync(database, archive, root, options)
+    sync.run(changes)
+    options.on_step("done")
+    cpu_seconds, peak_bytes = _measure_resources()
+    return SyncReport(
+        files_seen=len(changes.look.changed) + changes.look.unchanged,
+        files_changed=sync.changed,
+        bytes_read=sync.bytes_read,
+        lines_parsed=sync.lines,
+        rows_added=sync.writer.added,
+        generations=sync.writer.generations,
+        gone=len(changes.gone),
+        failed=(*changes.look.skipped, *sync.failed),
+        seconds=round(time.perf_counter() - began, 6),
+        cpu_seconds=round(cpu_seconds - cpu_before, 6),
+        peak_rss_bytes=peak_bytes,
     )
 
 
-def _lost(database: sqlite3.Connection, archive: Archive) -> bool:
-    """Tell whether the archive was taken away; then all that is there is to be archived again."""
+def fill_from_archive(
+    database: sqlite3.Connection, archive: Archive, options: SyncOptions, folder: Path
+) -> list[Skipped]:
+    """Take all that the archive has into a new store, or go on with that; return what could not be read."""
+    is_new = database.execute("SELECT 1 FROM sources LIMIT 1").fetchone() is None
+    failed = []
+    if not archive.is_empty():
+        # Nearly every new store has an empty archive: only the others load what reads it.
+        from unspool.store.sync.rebuild import restore_files
+
+        failed = restore_files(database, archive, folder, options.prices, options.on_step)
+    with transaction(database):
+        if is_new:  # else a part was priced by another process, perhaps otherwise
+            database.execute("INSERT OR REPLACE INTO made_with VALUES ('prices', ?)", (options.price_edition,))
+        database.execute("INSERT OR REPLACE INTO made_with VALUES ('archive', 'taken in')")
+    return failed
+
+
+def _forget_lost_archive(database: sqlite3.Connection, archive: Archive) -> bool:
+    """Tell whether the archive was taken away; then all that is there is marked to be archived again."""
     if not archive.is_empty():
         return False
-    kept = ", ".join(f"'{kind.value}'" for kind in KEPT_WHOLE)
-    which = f"archived = 1 OR kind IN ({kept})"
+    kinds = ", ".join(f"'{kind.value}'" for kind in ARCHIVED_SIDE_KINDS)
+    which = f"archived = 1 OR kind IN ({kinds})"
     if database.execute(f"SELECT 1 FROM sources WHERE {which} LIMIT 1").fetchone() is None:
         return False
     with transaction(database):
@@ -138,193 +169,203 @@ def _lost(database: sqlite3.Connection, archive: Archive) -> bool:
     return True
 
 
-class _Work:
+def read_files(tasks: Sequence[tuple[int, ReadTask]], workers: int | None = None) -> Iterator[Batch | FailedRead]:
+    """Yield the batches of files, read by several processes if that pays; a task comes with the bytes to read."""
+    if workers is None:
+        is_worth_it = sum(size for size, _ in tasks) > _PARALLEL_BYTES
+        workers = min(os.cpu_count() or 1, _MAX_WORKERS) if is_worth_it else 1
+    if workers < 2 or len(tasks) < 2:
+        for _, task in tasks:
+            yield from read_or_fail(task)
+        return
+    from unspool.store.sync.pool import read_in_processes  # most syncs read little
+
+    yield from read_in_processes(tasks, workers)
+
+
+class _Sync:
     """One sync."""
 
-    def __init__(self, database: sqlite3.Connection, archive: Archive, root: Path, wishes: Wishes) -> None:
-        self._database, self._archive, self._root, self._wishes = database, archive, root, wishes
-        self.writer = Writer(database, Pricing(wishes.prices))
-        self._homes = homes(database)
-        self._known: dict[str, Known] = {}
+    def __init__(self, database: sqlite3.Connection, archive: Archive, root: Path, options: SyncOptions) -> None:
+        self._database, self._archive, self._root, self._options = database, archive, root, options
+        self.writer = RowWriter(database, PriceLookup(options.prices))
+        self._homes = read_homes(database)
+        self._known: dict[str, SourceRow] = {}
         self.changed = self.bytes_read = self.lines = 0
         self.failed: list[Skipped] = []
 
-    def do(self, freshness: Freshness) -> None:
+    def run(self, changes: FolderChanges) -> None:
         """Do all there is to do."""
-        sources = [source for source in freshness.look.changed if self._has_a_name(source)]
+        sources = []
+        for source in changes.look.changed:
+            if is_encodable(source.place):
+                sources.append(source)
+            else:
+                self.failed.append(Skipped(source.path, "its name is not text"))
         with transaction(self._database):
-            home = self._home()
-            self._reprice()
-        self._load(sources, everything=self._wishes.deep)
-        tasks = list(self._tasks([source for source in sources if source.kind in LINE_KINDS]))
-        others = [source for source in sources if source.kind not in LINE_KINDS]
+            home = self._find_or_add_home()
+            self._reprice_if_needed()
+        self._load_known(sources)
+        tasks = list(self._plan([source for source in sources if source.kind in LINE_KINDS]))
         total = sum(size for size, _ in tasks)
-        self._wishes.begin(total)
-        if self._wishes.fresh is not None and total <= _LITTLE:
-            tasks = [(size, replace(task, keep=True)) for size, task in tasks]
-        self._lines(tasks, {source.place: source for source in sources})
-        self._side_files(others)
+        self._options.on_start(total)
+        if self._options.texts is not None and total <= _MAX_KEPT_TEXT:
+            tasks = [(size, replace(task, keep_text=True)) for size, task in tasks]
+        self._sync_lines(tasks, {source.place: source for source in sources})
+        self._sync_side_files([source for source in sources if source.kind not in LINE_KINDS])
         now = int(time.time() * 1000)
         with transaction(self._database):
-            mark = "UPDATE sources SET gone = ? WHERE path = ?"
-            self._database.executemany(mark, [(now, path) for path in freshness.gone])
-            if self._is_whole(home):
-                self._database.execute("UPDATE homes SET synced = ? WHERE id = ?", (now, home))
-            pack(self._database)
-        self._wishes.at("missed")
+            gone = [(now, path) for path in changes.gone]
+            self._database.executemany("UPDATE sources SET gone = ? WHERE path = ?", gone)
+            # Only a sync of all of a home makes it synced: a part of it says nothing of the rest.
+            synced = "UPDATE homes SET synced = ? WHERE id = ? AND path = ?"
+            self._database.execute(synced, (now, home, str(self._root)))
+            pack_stamps(self._database)
+        self._options.on_step("missed")
 
-    def _has_a_name(self, source: Source) -> bool:
-        if not is_text(source.place):
-            self.failed.append(Skipped(source.path, "its name is not text"))
-            return False
-        return True
-
-    def _home(self) -> int:
+    def _find_or_add_home(self) -> int:
         """Return the home that the folder is in. A new one is the folder, or the config folder that it is a part of."""
-        if found := home_around(self._homes, str(self._root)):
-            return found.id
-        id = self.writer.home(str(config_around(self._root) or self._root))
-        self._homes = homes(self._database)
+        if home := find_home(self._homes, str(self._root)):
+            return home.id
+        id = self.writer.add_home(str(find_config_folder(self._root) or self._root))
+        self._homes = read_homes(self._database)
         return id
 
-    def _is_whole(self, home: int) -> bool:
-        """Tell whether the folder is all of its home: a part of it says nothing of the rest."""
-        return any(row.id == home and row.path == str(self._root) for row in self._homes)
-
-    def _reprice(self) -> None:
-        """Count everything again if it was priced with another table."""
-        query = "SELECT value FROM made_with WHERE name = 'prices'"
-        row = self._database.execute(query).fetchone()
-        if row == (self._wishes.edition,):
+    def _reprice_if_needed(self) -> None:
+        """Price and count everything again if it was priced with another table."""
+        edition = self._options.price_edition
+        if self._database.execute("SELECT value FROM made_with WHERE name = 'prices'").fetchone() == (edition,):
             return
         for home in self._homes:
             self.writer.reprice(home.id)
-        self._database.execute("INSERT OR REPLACE INTO made_with VALUES ('prices', ?)", (self._wishes.edition,))
+        self._database.execute("INSERT OR REPLACE INTO made_with VALUES ('prices', ?)", (edition,))
 
-    def _load(self, sources: list[Source], *, everything: bool) -> None:
-        """Look up what is known of the files that have changed."""
-        if everything or len(sources) > 1000:
-            query = f"SELECT {COLUMNS} FROM sources WHERE {WITHIN}"
-            rows: Iterable[tuple[object, ...]] = self._database.execute(query, within(self._root))
+    def _load_known(self, sources: list[Source]) -> None:
+        """Look up what is known of the files that have changed; of all files if every byte is to be compared."""
+        rows: Iterable[SourceRow]
+        if self._options.deep or len(sources) > 1000:
+            rows = self._select(IN_FOLDER, folder_parameters(self._root))
         else:
-            query = f"SELECT {COLUMNS} FROM sources WHERE path = ?"
-            rows = (row for s in sources for row in self._database.execute(query, (s.place,)))
-        self._known = {row[2]: Known(*row) for row in rows}  # type: ignore[misc,arg-type]
+            rows = (row for source in sources for row in self._select("path = :path", {"path": source.place}))
+        self._known = {row.path: row for row in rows}
 
-    def _tasks(self, sources: list[Source]) -> Iterator[tuple[int, Task]]:
+    def _select(self, where: str, parameters: dict[str, str]) -> Iterator[SourceRow]:
+        query = f"SELECT {SOURCE_COLUMNS} FROM sources WHERE {where}"
+        return map(SourceRow._make, self._database.execute(query, parameters))
+
+    def _plan(self, sources: list[Source]) -> Iterator[tuple[int, ReadTask]]:
         """Yield what is to be read, with how many bytes that is."""
-        asked = {source.place for source in sources}
+        changed = {source.place for source in sources}
+        archived = self._options.archive
         for source in sources:
             known = self._known.get(source.place)
             if known is None or known.offset == 0:
-                yield source.size, task(source, archived=self._wishes.archive)
+                yield source.size, ReadTask(source.place, source.kind.value, archived=archived)
             else:
-                yield self._compared(source.size, known)
-        if self._wishes.deep:
+                yield self._plan_known(source.size, known)
+        if self._options.deep:
             for known in [*self._known.values()]:
-                if known.path in asked or known.gone or known.kind not in _LINES:
+                if known.path in changed or known.gone or known.kind not in _LINE_KINDS:
                     continue
-                size, compared = self._compared(known.size, known)
-                if compared.rewritten:
-                    yield size, compared
-        if self._wishes.archive:
-            query = f"SELECT {COLUMNS} FROM sources WHERE {WITHIN} AND archived = 0 AND offset > 0 AND gone IS NULL"
-            for row in self._database.execute(query, within(self._root)).fetchall():
-                known = Known(*row)
-                if known.path not in asked and known.kind in _LINES:
+                size, task = self._plan_known(known.size, known)
+                if task.is_rewritten:
+                    yield size, task
+        if archived:  # what was read while the archive was off
+            where = f"{IN_FOLDER} AND archived = 0 AND offset > 0 AND gone IS NULL"
+            for known in list(self._select(where, folder_parameters(self._root))):
+                if known.path not in changed and known.kind in _LINE_KINDS:
                     self._known[known.path] = known
-                    yield self._task(known.size, known)
+                    yield self._continue(known.size, known)
 
-    def _compared(self, size: int, known: Known) -> tuple[int, Task]:
+    def _plan_known(self, size: int, known: SourceRow) -> tuple[int, ReadTask]:
         """Return what is to be read of a file that is known; with `deep`, all of it if a byte has changed."""
-        much, task = self._task(size, known)
-        if self._wishes.deep:
-            pass
+        unread, task = self._continue(size, known)
+        if self._options.deep and has_changed_bytes(known, task, self._archive):
+            return size, replace(task, is_rewritten=True)
+        return unread, task
 
-            if differs(known, task, self._archive):
-                return size, replace(task, rewritten=True)
-        return much, task
-
-    def _task(self, size: int, known: Known) -> tuple[int, Task]:
+    def _continue(self, size: int, known: SourceRow) -> tuple[int, ReadTask]:
         state = self._database.execute("SELECT state FROM states WHERE source_id = ?", (known.id,)).fetchone()
-        again = self._wishes.archive and not known.archived
-        position = Position(known.offset, known.device, known.inode, known.head, known.boundary)
-        return size if again else max(size - known.offset, 0), Task(
+        reread = self._options.archive and not known.archived
+        return size if reread else max(size - known.offset, 0), ReadTask(
             path=known.path,
             kind=known.kind,
-            position=position,
+            position=Position(known.offset, known.device, known.inode, known.head, known.boundary),
             state=state[0] if state else b"",
-            archived=self._wishes.archive,
-            again=again,
+            archived=self._options.archive,
+            reread=reread,
         )
 
-    def _lines(self, tasks: list[tuple[int, Task]], sources: dict[str, Source]) -> None:
-        """Read files of lines and write what they say, a portion at a time."""
+    def _sync_lines(self, tasks: list[tuple[int, ReadTask]], sources: dict[str, Source]) -> None:
+        """Read files of lines and write their rows, one transaction after another."""
         portion: list[Batch] = []
         weight = 0
-        for found in gathered(tasks, self._wishes.workers):
-            if isinstance(found, Failed):
-                self.failed.append(Skipped(Path(found.path), found.reason))
+        for result in read_files(tasks, self._options.workers):
+            if isinstance(result, FailedRead):
+                self.failed.append(Skipped(Path(result.path), result.reason))
                 continue
-            portion.append(found)
-            weight += found.position.offset - found.start + sum(len(frame.data) for frame in found.frames)
-            self._wishes.advance(found.position.offset - found.start)
-            if weight >= _PORTION or len(portion) >= _FILES:
+            portion.append(result)
+            length = result.position.offset - result.start
+            weight += length + sum(len(frame.data) for frame in result.frames)
+            self._options.on_progress(length)
+            if weight >= _TRANSACTION_BYTES or len(portion) >= _TRANSACTION_FILES:
                 self._write(portion, sources)
                 portion, weight = [], 0
         if portion:
             self._write(portion, sources)
 
     def _write(self, portion: list[Batch], sources: dict[str, Source]) -> None:
-        at = self._wishes.at
-        at("read")
-        touched: dict[int, dict[str, None]] = {}
-        known = self._known
+        on_step, known = self._options.on_step, self._known
+        on_step("read")
+        ids_by_home: dict[int, dict[str, None]] = {}
         with transaction(self._database):
             for batch in portion:
                 if batch.path not in known:
-                    known[batch.path] = self._added(sources[batch.path])
-            kept = self._keep(portion) if self._wishes.archive else set()
-            at("archived")
+                    self._add_source(sources[batch.path])
+            # The archive commits first: killed in between, the same bytes are archived again in the same place. The
+            # other way round they would be lost.
+            whole = self._archive_batches(portion) if self._options.archive else set()
+            on_step("archived")
             for batch in portion:
                 row = known[batch.path]
-                known[batch.path] = self.writer.batch(row, batch, archived=batch.path in kept)
-                if batch.text and self._wishes.fresh is not None:
-                    self._wishes.fresh[batch.path] = (batch.start, batch.text)
-                touched.setdefault(row.home_id, {}).update(dict.fromkeys(one.id for one in batch.answers))
+                known[batch.path] = self.writer.write_batch(row, batch, archived=batch.path in whole)
+                if batch.text and self._options.texts is not None:
+                    self._options.texts[batch.path] = (batch.start, batch.text)
+                ids_by_home.setdefault(row.home_id, {}).update(
+                    dict.fromkeys(response.id for response in batch.responses)
+                )
             self.writer.flush()
-            at("written")
-            for home_id, ids in touched.items():
+            on_step("written")
+            for home_id, ids in ids_by_home.items():
                 self.writer.recount(home_id, ids)
-            at("counted")
-        at("committed")
+            on_step("counted")
+        on_step("committed")
         self.changed += sum(batch.is_last and batch.change is not Change.SAME for batch in portion)
         self.bytes_read += sum(batch.bytes_read for batch in portion)
         self.lines += sum(batch.lines for batch in portion)
 
-    def _added(self, source: Source) -> Known:
-        home = home_around(self._homes, source.place)
+    def _add_source(self, source: Source) -> None:
+        home = find_home(self._homes, source.place)
         assert home is not None
-        return self.writer.source(source, home.id)
+        self._known[source.place] = self.writer.add_source(source, home.id)
 
-    def _keep(self, portion: list[Batch]) -> set[str]:
-        """Put the frames into the archive, before the store says that the lines were read; return what it has whole."""
+    def _archive_batches(self, portion: list[Batch]) -> set[str]:
+        """Put the frames of batches into the archive; return the files that it has without a gap."""
         generations = {batch.path: self._known[batch.path].generation for batch in portion}
-        kept = set(generations)
+        whole = set(generations)
         with transaction(self._archive.database):
             for batch in portion:
-                known = self._known[batch.path]
-                generations[batch.path] += batch.change in OTHERS
+                generations[batch.path] += batch.change in NEW_GENERATION_CHANGES
                 position = batch.position
                 stamp = Stamp(batch.size, batch.modified, position.device, position.inode)
-                about = self._about(known, generations[batch.path], stamp)
-                if not self._archive.put(about, batch.frames, batch.start, position.offset, is_first=batch.is_first):
-                    kept.discard(batch.path)
-        return kept
+                file = self._archived_file(self._known[batch.path], generations[batch.path], stamp)
+                if not self._archive.put(file, batch.frames, batch.start, position.offset, is_first=batch.is_first):
+                    whole.discard(batch.path)
+        return whole
 
-    def _about(self, known: Known, generation: int, stamp: Stamp) -> Archived:
-        home = home_around(self._homes, known.path)
-        return Archived(
+    def _archived_file(self, known: SourceRow, generation: int, stamp: Stamp) -> ArchivedFile:
+        home = find_home(self._homes, known.path)
+        return ArchivedFile(
             id=0,
             home=home.path if home else str(self._root),
             path=known.path,
@@ -338,73 +379,66 @@ class _Work:
             modified=stamp.modified,
         )
 
-    def _side_files(self, sources: list[Source]) -> None:
-        """Read side files whole and write their rows, a portion at a time."""
-        for first in range(0, len(sources), _FILES):
+    def _sync_side_files(self, sources: list[Source]) -> None:
+        """Read side files whole and write their rows, one transaction after another."""
+        on_step = self._options.on_step
+        for first in range(0, len(sources), _TRANSACTION_FILES):
             portion = []
-            for source in sources[first : first + _FILES]:
+            for source in sources[first : first + _TRANSACTION_FILES]:
                 try:
-                    portion.append((source, self._content(source)))
+                    portion.append((source, self._read_side_file(source)))
                 except UnspoolError as error:
                     self.failed.append(Skipped(source.path, error.message))
-            self._wishes.at("read")
+            on_step("read")
             with transaction(self._database):
                 for source, _ in portion:
                     if source.place not in self._known:
-                        self._known[source.place] = self._added(source)
-                self._keep_whole(portion)
-                self._wishes.at("archived")
+                        self._add_source(source)
+                if self._options.archive:
+                    self._archive_side_files(portion)
+                on_step("archived")
                 for source, data in portion:
-                    self.writer.side_file(self._known[source.place], source, data)
-                self._wishes.at("written")
-            self._wishes.at("committed")
+                    self.writer.write_side_file(self._known[source.place], source, data)
+                on_step("written")
+            on_step("committed")
             self.changed += len(portion)
 
-    def _content(self, source: Source) -> bytes:
-        from unspool.store.sync.side_rows import NEEDS_CONTENT
+    def _read_side_file(self, source: Source) -> bytes:
+        from unspool.store.sync.side_rows import NEEDS_CONTENT  # most syncs have no side file
 
-        wanted = source.kind in NEEDS_CONTENT or (self._wishes.archive and source.kind in KEPT_WHOLE)
-        return read_whole(source.path, MAX_SIDE_FILE) if wanted else b""
+        is_archived = self._options.archive and source.kind in ARCHIVED_SIDE_KINDS
+        return read_whole(source.path, MAX_SIDE_FILE) if is_archived or source.kind in NEEDS_CONTENT else b""
 
-    def _keep_whole(self, portion: list[tuple[Source, bytes]]) -> None:
+    def _archive_side_files(self, portion: list[tuple[Source, bytes]]) -> None:
         """Put side files into the archive, each in place of what it was."""
-        kept = [(source, data) for source, data in portion if source.kind in KEPT_WHOLE]
-        if not kept or not self._wishes.archive:
+        kept = [(source, data) for source, data in portion if source.kind in ARCHIVED_SIDE_KINDS]
+        if not kept:
             return
         with transaction(self._archive.database):
             for source, data in kept:
                 stamp = Stamp(source.size, source.modified, source.device, source.inode)
-                about = self._about(self._known[source.place], 1, stamp)
-                self._archive.put(about, frames_of(data), 0, len(data), is_first=True)
+                file = self._archived_file(self._known[source.place], 1, stamp)
+                self._archive.put(file, split_into_frames(data), 0, len(data), is_first=True)
 
 
-def _cpu() -> float:
-    """Return the seconds of this process and those it waited for."""
-    import resource
-
-    ended = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return time.process_time() + ended.ru_utime + ended.ru_stime
-
-
-def _peak() -> int:
-    """Return the most memory that this process, or one it waited for, ever had."""
-    import resource
-
-    most = max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    return most if sys.platform == "darwin" else most * 1024
-
-
-def differs(known: Known, task: Task, archive: Archive) -> bool:
-    """Tell whether the bytes before the offset have changed: by the archive, else by what they say."""
+def has_changed_bytes(known: SourceRow, task: ReadTask, archive: Archive) -> bool:
+    """Tell whether the bytes before the offset have changed: by the archive, else by the facts read from them."""
     try:
         if known.archived:
             return archive.differs(archive.find(known.path, known.generation), known.offset)
-        *_, last = batches(replace(task, position=START, state=b"", archived=False))
+        *_, last = read_batches(replace(task, position=START, state=b"", archived=False))
         if last.position.offset != known.offset or not task.state:
             return False
-        return _gathering(last.state) != _gathering(task.state)  # not the bytes: sets are written in any order
-    except UnspoolError:  # gone or unreadable meanwhile: the next look will tell
+        # Decoded, not the bytes: sets are written in any order.
+        return _decode_gathering(last.state) != _decode_gathering(task.state)
+    except UnspoolError:  # gone or unreadable meanwhile: the next sync will find that out
         return False
 
 
-_gathering = msgspec.msgpack.Decoder(Gathering).decode
+def _measure_resources() -> tuple[float, int]:
+    """Return the processor seconds and the largest memory, in bytes, of this process and those it waited for."""
+    import resource
+
+    own, ended = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
+    unit = 1 if sys.platform == "darwin" else 1024  # kilobytes everywhere but on macOS
+    return time.process_time() + ended.ru_utime + ended.ru_stime, max(own.ru_maxrss, ended.ru_maxrss) * unit

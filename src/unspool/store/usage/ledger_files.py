@@ -1,152 +1,197 @@
-"""Usage straight from the files, without a store: a light pass over the lines that can carry usage.
+"""Adds up billed responses straight from the lines of files, without a store.
 
-In: a tree. Out: a `Ledger`. Used when there is no store yet, and when none is wanted.
+In: the lines of files, on disk or in the archive. Out: a `Ledger`. It is used when there is no store yet, with
+`--no-store`, and for what the store does not keep.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC
 from functools import cached_property
-from typing import NamedTuple
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
-from unspool.errors import UnspoolError
-from unspool.format.timestamps import moment
+from msgspec.structs import astuple
+
+from unspool.errors import NotFound, UnspoolError
+from unspool.format import parse_timestamp
 from unspool.paths import project_name
-from unspool.prices.cost import explain
-from unspool.prices.line_counter import Tally
-from unspool.prices.price_list import Price
-from unspool.prices.responses import Counting, Dropped, Response
-from unspool.prices.scan_bytes import take_text
-from unspool.read.chunks import Limits, Lines, whole_lines
-from unspool.store.usage.ledger import KEYS, Explained, Limit, Line, Sum, Wanted, fits_project, milliseconds
-from unspool.store.usage.pricing import Pricing, together
+from unspool.prices import LineCounter, Price, Response, ResponseCounter, UnbilledLine, count_text, explain_cost
+from unspool.read import Kind, LineChunk, ReadLimits, read_line_chunks
+from unspool.store.answer_rows import PriceLookup
+from unspool.store.database import IN_FOLDER, folder_parameters
+from unspool.store.times import milliseconds
+from unspool.store.usage.ledger import (
+    KEY_COLUMNS,
+    ExplainedLine,
+    LimitNotice,
+    UsageExplanation,
+    UsageQuery,
+    UsageSum,
+    matches_project,
+)
 
-_LIMITS = Limits(piece=4 * 1024 * 1024)
+if TYPE_CHECKING:
+    from unspool.store.archive.archive import Archive
+
+_LIMITS = ReadLimits(piece=4 * 1024 * 1024)
 """Most files are read at once."""
 
+_HOUR = len("2026-01-05T09:")
 
-class Text(NamedTuple):
+
+class FileLines(NamedTuple):
     """The lines of a file, wherever they come from."""
 
     file: str
     project: str | None
     """The key of its project."""
-    lines: Iterable[Lines]
+    lines: Iterable[LineChunk]
+
+
+def read_lines(path: str, project: str | None) -> FileLines:
+    """Return the lines of a file on disk."""
+    return FileLines(path, project, read_line_chunks(path, _LIMITS))
+
+
+def read_stored_lines(
+    database: sqlite3.Connection, root: Path, open_archive: Callable[[], Archive]
+) -> Iterator[FileLines]:
+    """Yield the lines of sessions and agents: of the files that are there, and of all that the archive has besides."""
+    query = f"""SELECT path, project, generation, gone FROM sources
+        WHERE {IN_FOLDER} AND kind IN ('{Kind.SESSION.value}', '{Kind.AGENT.value}') ORDER BY path"""
+    for path, project, generation, gone in database.execute(query, folder_parameters(root)).fetchall():
+        if not gone:
+            yield read_lines(path, project)
+        for number in range(1, generation + bool(gone)):
+            try:
+                file = open_archive().find(path, number)
+            except NotFound:  # the archive was off
+                continue
+            frames = open_archive().read(file)
+            yield FileLines(path, project, (LineChunk(start, data, 0, len(data)) for start, data in frames))
 
 
 class FileLedger:
     """What was billed in some files."""
 
-    def __init__(self, texts: Iterable[Text], overrides: Sequence[Price] = ()) -> None:
-        self._texts = texts
-        self._pricing = Pricing(overrides)
+    def __init__(self, files: Iterable[FileLines], overrides: Sequence[Price] = ()) -> None:
+        self._files = files
+        self._prices = PriceLookup(overrides)
 
-    def sums(self, wanted: Wanted) -> list[Sum]:
-        """Return the responses wanted, those of a quarter of an hour as one where that is allowed."""
-        chosen = self._read.counting.billed()
-        if (wanted.project, wanted.since, wanted.until) != (None, None, None):
-            chosen = (one for one in chosen if self._is_wanted(*one, wanted))
-        if wanted.exact:
-            return [self._row(*one) for one in chosen]
-        told = [key for key in KEYS if key in wanted.keys]
+    def sums(self, query: UsageQuery) -> list[UsageSum]:
+        """Return the responses of a query, those of a quarter of an hour as one where that is allowed."""
+        chosen = self._read.counting.responses()
+        if (query.project, query.since, query.until) != (None, None, None):
+            chosen = (pair for pair in chosen if self._matches(*pair, query))
+        if query.exact:
+            return [self._sum(source, [response]) for source, response in chosen]
+        told_apart = [key for key in KEY_COLUMNS if key in query.keys]
         groups: dict[tuple[object, ...], tuple[str, list[Response]]] = {}
-        for source, one in chosen:
-            written = one.timestamp or ""
-            time = moment(written)
+        for source, response in chosen:
+            written = response.timestamp or ""
+            time = parse_timestamp(written)
             key: tuple[object, ...]
             if time is not None and time.tzinfo is UTC:
-                key = (written[:_HOUR], time.minute // 15, one.model)  # the day, as it is written, decides on the price
+                # The day as it is written, because that decides on the price.
+                key = (written[:_HOUR], time.minute // 15, response.model)
             else:  # stands alone
-                key = (written, one.model)
-            if told:
-                of = self._project(source, one) if "project" in told else None
-                key += tuple(of if name == "project" else getattr(one, KEYS[name]) for name in told)
+                key = (written, response.model)
+            if told_apart:
+                project = self._project(source, response) if "project" in told_apart else None
+                key += tuple(
+                    project if name == "project" else getattr(response, KEY_COLUMNS[name]) for name in told_apart
+                )
             if (group := groups.get(key)) is None:
-                groups[key] = (source, [one])
+                groups[key] = (source, [response])
             else:
-                group[1].append(one)
-        return [together(group, self._project(source, group[0]), self._pricing) for source, group in groups.values()]
+                group[1].append(response)
+        return [self._sum(source, group) for source, group in groups.values()]
 
-    def limits(self) -> list[Limit]:
+    def limits(self) -> list[LimitNotice]:
         """Return when limits were reached."""
         return self._read.limits
 
-    def explain(self, wanted: Wanted) -> Explained:
+    def explain(self, query: UsageQuery) -> UsageExplanation:
         """Return which lines were counted, merged and dropped, and why."""
-        explained = Explained([], [], [])
+        explained = UsageExplanation([], [], [])
         for counted in self._read.counting.counted():
             best = counted.response
-            if not self._is_wanted(counted.source, best, wanted):
+            if not self._matches(counted.source, best, query):
                 continue
-            row = self._row(counted.source, best)
-            why = "; ".join(explain(best, self._pricing.price(best)).reasons)
-            explained.counted.append(Line(counted.source, best.offset, why, best.id, best, row.cost_micros))
+            cost = self._sum(counted.source, [best]).cost_micros
+            why = "; ".join(explain_cost(best, self._prices.price(best)).reasons)
+            explained.counted.append(ExplainedLine(counted.source, best.offset, why, best.id, best, cost))
             explained.merged.extend(
-                Line(source, offset, _why_merged(source, counted.source), best.id) for source, offset in counted.merged
+                ExplainedLine(source, offset, _why_merged(source, counted.source), best.id)
+                for source, offset in counted.merged
             )
         explained.dropped.extend(
-            Line(file, dropped.offset, dropped.reason)
+            ExplainedLine(file, dropped.offset, dropped.reason)
             for file, dropped in self._read.dropped
-            if fits_project(wanted.project, self._read.projects.get(file))
-            and _in_time(milliseconds(dropped.timestamp), wanted)
+            if matches_project(query.project, self._read.projects.get(file))
+            and _is_in_time(milliseconds(dropped.timestamp), query)
         )
         return explained
 
-    def _row(self, source: str, one: Response) -> Sum:
-        return together([one], self._project(source, one), self._pricing)
+    def _sum(self, source: str, responses: Sequence[Response]) -> UsageSum:
+        """Return responses of one quarter of an hour, project, model and so on as one sum."""
+        first = responses[0]
+        return UsageSum(
+            milliseconds(first.timestamp),
+            first.session_id,
+            first.agent_id,
+            self._project(source, first),
+            first.branch,
+            first.model,
+            *astuple(self._prices.bill(responses)),
+        )
 
-    def _project(self, source: str, one: Response) -> str | None:
-        return project_name(one.cwd, self._read.projects[source])
+    def _project(self, source: str, response: Response) -> str | None:
+        return project_name(response.cwd, self._read.projects[source])
 
-    def _is_wanted(self, source: str, one: Response, wanted: Wanted) -> bool:
-        if wanted.project is not None:
+    def _matches(self, source: str, response: Response, query: UsageQuery) -> bool:
+        if query.project is not None:
             key = self._read.projects[source]
-            if not fits_project(wanted.project, self._project(source, one), one.cwd, key):
+            if not matches_project(query.project, self._project(source, response), response.cwd, key):
                 return False
-        if wanted.since is None and wanted.until is None:
+        if query.since is None and query.until is None:
             return True
-        return _in_time(milliseconds(one.timestamp), wanted)
+        return _is_in_time(milliseconds(response.timestamp), query)
 
     @cached_property
-    def _read(self) -> _Read:
-        counting, projects = Counting[str](), dict[str, str | None]()
-        dropped: list[tuple[str, Dropped]] = []
-        for text in self._texts:
-            projects[text.file] = text.project
-            tally = Tally(counting, text.file, text.file)
+    def _read(self) -> _ReadFiles:
+        counting, projects = ResponseCounter[str](), dict[str, str | None]()
+        dropped: list[tuple[str, UnbilledLine]] = []
+        for file in self._files:
+            projects[file.file] = file.project
+            tally = LineCounter(counting, file.file, file.file)
             try:
-                for lines in text.lines:
-                    take_text(tally, *lines)
+                for lines in file.lines:
+                    count_text(tally, *lines)
                     del lines  # it may be one of many megabytes: it is not held while the next one is read
             except UnspoolError:
                 pass  # a file that cannot be read costs no other; `unspool doctor` names it
             tally.finish()
-            if tally.dropped:
-                dropped += [(text.file, one) for one in tally.dropped]
-        limits = [Limit(milliseconds(one.timestamp), one.notice) for _, one in dropped if one.notice]
-        return _Read(counting, dropped, limits, projects)
+            if tally.unbilled:
+                dropped += [(file.file, line) for line in tally.unbilled]
+        limits = [LimitNotice(milliseconds(line.timestamp), line.notice) for _, line in dropped if line.notice]
+        return _ReadFiles(counting, dropped, limits, projects)
 
 
-class _Read(NamedTuple):
-    counting: Counting[str]
-    dropped: list[tuple[str, Dropped]]
-    limits: list[Limit]
+class _ReadFiles(NamedTuple):
+    counting: ResponseCounter[str]
+    dropped: list[tuple[str, UnbilledLine]]
+    limits: list[LimitNotice]
     projects: dict[str, str | None]
 
 
-def text_of_file(path: str, project: str | None) -> Text:
-    """Return the lines of a file on disk."""
-    return Text(path, project, whole_lines(path, _LIMITS))
-
-
-_HOUR = len("2026-01-05T09:")
-
-
-def _in_time(time: int | None, wanted: Wanted) -> bool:
-    if wanted.since is None and wanted.until is None:
+def _is_in_time(time: int | None, query: UsageQuery) -> bool:
+    if query.since is None and query.until is None:
         return True
-    return time is not None and (wanted.since or time) <= time and (wanted.until is None or time < wanted.until)
+    return time is not None and (query.since or time) <= time and (query.until is None or time < query.until)
 
 
 def _why_merged(source: str, counted: str) -> str:

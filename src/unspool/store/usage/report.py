@@ -1,49 +1,43 @@
-"""Usage reports: responses that were added up go in, rows and totals come out. Nothing is read here.
+"""Builds usage reports: a request and a ledger in, rows and totals out.
 
 Rules
   1. Every sum is in exactly one row, so rows add up to the totals whatever the period.
   2. Money is whole micro-dollars and is not rounded here. An estimate stands beside what was counted, never in it.
   3. A day, a week or a month is that of the zone; a week is named by its Monday. A zone of None is the machine's own.
   4. What is not known is None, and comes last in a report by time.
-  5. Nothing heavy is imported at the top: a warm report takes little longer than Python itself to start.
-
-[merged: reports.py] Usage reports as people ask for them: a period, times in words and a ledger in, a report out.
+  5. Nothing heavy is imported at the top: a report of a store that is up to date takes little longer than Python itself
+     to start.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
-from itertools import pairwise
+from datetime import date, datetime, timedelta, tzinfo
 from operator import attrgetter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
-from unspool.display.time_words import moment
-from unspool.errors import Usage
-from unspool.store.usage.ledger import DAYS_FROM, DAYS_TO, Wanted
+from unspool.display import parse_time_expression
+from unspool.store.times import format_time, local_time, milliseconds_of, zone_offsets
+from unspool.store.usage.ledger import UsageQuery, UsageSum
 
 if TYPE_CHECKING:
-    from unspool.prices.responses import Response
-    from unspool.store.usage.ledger import Explained, Ledger, Line, Sum
+    from unspool.prices import Response
+    from unspool.store.usage.ledger import ExplainedLine, Ledger, UsageExplanation
 
 Key: TypeAlias = tuple[str | None, ...]
 
 MAIN = "main"
-"""What the row of the main chain is called in a report by agent."""
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_OFFSET = re.compile(r"([+-])(\d{1,2})(?::?(\d{2}))?", re.ASCII)
+"""The label of the main thread in a report by agent."""
 
 
 class Period(NamedTuple):
-    """A way to put responses into rows."""
+    """How the rows of a report are made."""
 
     labels: tuple[str, ...]
     """What a row has before its numbers; the first is what it is known by."""
     keys: frozenset[str] = frozenset()
-    """What must be told apart (`Wanted.keys`)."""
+    """What sums must be grouped by (`UsageQuery.keys`)."""
     by_time: bool = False
     exact: bool = False
     """Whether it needs the time of each response."""
@@ -76,10 +70,10 @@ PERIODS: Final[Mapping[str, Period]] = MappingProxyType(
         ),
     }
 )
-"""By the names they have on the command line. `blocks` are made in `blocks.py`."""
+"""By the names they have on the command line. The rows of `blocks` are made in `five_hour_windows.py`."""
 
 
-class Figures(NamedTuple):
+class UsageFigures(NamedTuple):
     """Responses added up, under the names that people and programs see."""
 
     input_tokens: int
@@ -102,23 +96,26 @@ class Figures(NamedTuple):
     """The cost with that output."""
 
 
-class Row(NamedTuple):
-    """What is known of a row, and its numbers."""
+_SUMMED = tuple(name for name in UsageFigures._fields if name in UsageSum._fields)
+
+
+class UsageRow(NamedTuple):
+    """A row of a report: its labels and its figures."""
 
     labels: dict[str, Any]
-    figures: Figures
+    figures: UsageFigures
 
     def data(self) -> dict[str, Any]:
         """Return the row as JSON has it."""
         return self.labels | self.figures._asdict()
 
 
-class Report(NamedTuple):
+class UsageReport(NamedTuple):
     """A table of usage."""
 
     period: str
-    rows: list[Row]
-    totals: Figures
+    rows: list[UsageRow]
+    totals: UsageFigures
     unpriced: tuple[str, ...] = ()
     """The models without a price that were used."""
 
@@ -127,48 +124,103 @@ class Report(NamedTuple):
         return {"rows": [row.data() for row in self.rows], "totals": self.totals._asdict()}
 
 
-def report(period: str, sums: Sequence[Sum], zone: tzinfo | None, order: str | None = None) -> Report:
-    """Return responses by `period`, any but blocks; `order` is `asc` or `desc`, by time or else by cost."""
-    groups: dict[Key, list[Sum]] = {}
+class UsageRequest(NamedTuple):
+    """What a report is about."""
+
+    period: str
+    now: datetime
+    zone: tzinfo | None
+    since: int | None = None
+    """Milliseconds since 1970, included."""
+    until: int | None = None
+    """Not included."""
+    project: str | None = None
+    order: str | None = None
+    """`asc` or `desc`: by time; where rows have none, by cost."""
+
+    @property
+    def query(self) -> UsageQuery:
+        """What to ask a ledger for; not for blocks."""
+        period = PERIODS[self.period]
+        days = zone_offsets(self.zone) if period.by_time else ()
+        return UsageQuery(period.keys, self.since, self.until, self.project, period.exact, days)
+
+
+def parse_request(
+    period: str, now: datetime, zone: tzinfo | None, *, since: str | None = None, until: str | None = None
+) -> UsageRequest:
+    """Return a request from times as people write them: `7d` or a date."""
+    begin, end = parse_time_expression(since, now, zone), parse_time_expression(until, now, zone, end=True)
+    return UsageRequest(
+        period,
+        now,
+        zone,
+        since=None if begin is None else milliseconds_of(begin),
+        until=None if end is None else milliseconds_of(end) + 1,
+    )
+
+
+def report_usage(ledger: Ledger, request: UsageRequest) -> UsageReport:
+    """Return the report of a request."""
+    if request.period != "blocks":
+        return build_report(request.period, ledger.sums(request.query), request.zone, request.order)
+    from unspool.store.usage.five_hour_windows import build_window_report
+
+    every = ledger.sums(UsageQuery(exact=True))
+    chosen = ledger.sums(UsageQuery(exact=True, project=request.project)) if request.project is not None else every
+    return build_window_report(
+        every,
+        chosen,
+        ledger.limits(),
+        now=milliseconds_of(request.now),
+        zone=request.zone,
+        since=request.since,
+        until=request.until,
+        order=request.order,
+    )
+
+
+def build_report(period: str, sums: Sequence[UsageSum], zone: tzinfo | None, order: str | None = None) -> UsageReport:
+    """Return a report by any period but blocks; `order` is `asc` or `desc`, by time or else by cost."""
+    groups: dict[Key, list[UsageSum]] = {}
     if period in _CALENDAR:
         calendar = _Calendar(zone, _CALENDAR[period])
-        for one in sorted(sums, key=lambda one: one.time or 0):  # so that a day is looked up once
-            groups.setdefault((calendar.name(one.time),), []).append(one)
+        for usage in sorted(sums, key=lambda usage: usage.time or 0):  # so that a day is looked up once
+            groups.setdefault((calendar.name(usage.time),), []).append(usage)
     else:
         key_of = _KEYS[period]
-        for one in sums:
-            groups.setdefault(key_of(one), []).append(one)
-    label = _session if period == "session" else _plain
-    rows = [Row(label(PERIODS[period].labels, key, group, zone), added(group)) for key, group in groups.items()]
-    return Report(period, in_order(rows, period, order), together(rows), unpriced(sums))
+        for usage in sums:
+            groups.setdefault(key_of(usage), []).append(usage)
+    rows = [UsageRow(_labels(period, key, group, zone), total_of_sums(group)) for key, group in groups.items()]
+    return UsageReport(period, sort_rows(rows, period, order), total_of_rows(rows), unpriced_models(sums))
 
 
-def added(sums: Iterable[Sum]) -> Figures:
-    """Return sums added up."""
+def total_of_sums(sums: Iterable[UsageSum]) -> UsageFigures:
+    """Return the figures of some sums."""
     sums = list(sums)
     number = {name: sum(map(attrgetter(name), sums)) for name in _SUMMED}
     writes = number["cache_write_5m_tokens"] + number["cache_write_1h_tokens"]
-    return Figures(
+    return UsageFigures(
         **number,
         cache_write_tokens=writes,
-        models=tuple(sorted({one.model for one in sums if one.model})),
+        models=tuple(sorted({usage.model for usage in sums if usage.model})),
         total_tokens=number["input_tokens"] + number["output_tokens"] + number["cache_read_tokens"] + writes,
     )
 
 
-def together(rows: Iterable[Row]) -> Figures:
-    """Return what rows come to, all in all."""
+def total_of_rows(rows: Iterable[UsageRow]) -> UsageFigures:
+    """Return the figures of some rows together."""
     figures = [row.figures for row in rows]
-    number = {name: sum(map(attrgetter(name), figures)) for name in Figures._fields if name != "models"}
-    return Figures(**number, models=tuple(sorted({model for one in figures for model in one.models})))
+    number = {name: sum(map(attrgetter(name), figures)) for name in UsageFigures._fields if name != "models"}
+    return UsageFigures(**number, models=tuple(sorted({model for usage in figures for model in usage.models})))
 
 
-def unpriced(sums: Iterable[Sum]) -> tuple[str, ...]:
-    """Return the models that have no price."""
-    return tuple(sorted({one.model or "" for one in sums if one.unpriced_tokens}))
+def unpriced_models(sums: Iterable[UsageSum]) -> tuple[str, ...]:
+    """Return the models in some sums that have no price."""
+    return tuple(sorted({usage.model or "" for usage in sums if usage.unpriced_tokens}))
 
 
-def in_order(rows: Iterable[Row], period: str, order: str | None) -> list[Row]:
+def sort_rows(rows: Iterable[UsageRow], period: str, order: str | None) -> list[UsageRow]:
     """Return rows by time, the oldest first, or by cost, the largest first; `asc` and `desc` say otherwise."""
     first, by_time = PERIODS[period].labels[0], PERIODS[period].by_time
     rows = sorted(rows, key=lambda row: tuple(str(label or "") for label in row.labels.values()))
@@ -176,111 +228,6 @@ def in_order(rows: Iterable[Row], period: str, order: str | None) -> list[Row]:
         return sorted(rows, key=lambda row: row.figures.cost_micros * (1 if order == "asc" else -1))
     known = [row for row in rows if row.labels[first] is not None]
     return [*(reversed(known) if order == "desc" else known), *(row for row in rows if row.labels[first] is None)]
-
-
-def local(time: int | None, zone: tzinfo | None) -> datetime | None:
-    """Return milliseconds since 1970 as a time in the zone; nothing if there is none, or the calendar has no such day.
-
-    >>> str(local(0, UTC))
-    '1970-01-01 00:00:00+00:00'
-    """
-    try:
-        return None if time is None else (_EPOCH + timedelta(milliseconds=time)).astimezone(zone)
-    except (ValueError, OverflowError):
-        return None
-
-
-def written(time: int | None, zone: tzinfo | None, timespec: str = "milliseconds") -> str | None:
-    """Return a time as ISO 8601 with its offset."""
-    at = local(time, zone)
-    return at.isoformat(timespec=timespec) if at else None
-
-
-def zone_of(text: str) -> tzinfo | None:
-    """Return the zone that a person means: `Europe/Berlin`, `UTC`, `+05:30`; nothing for `local`, the machine's own.
-
-    >>> zone_of("+05:30")
-    datetime.timezone(datetime.timedelta(seconds=19800))
-    """
-    if text.lower() == "local":
-        return None
-    if text.upper() in {"UTC", "Z"}:
-        return UTC
-    match = _OFFSET.fullmatch(text)
-    hours, minutes = (int(match[2]), int(match[3] or 0)) if match else (0, 0)
-    if match and hours <= 14 and minutes in {0, 15, 30, 45}:
-        offset = timedelta(hours=hours, minutes=minutes)
-        return timezone(-offset if match[1] == "-" else offset)
-    from zoneinfo import ZoneInfo
-
-    try:
-        return ZoneInfo(text)
-    except (KeyError, ValueError, OSError):
-        hint = "a name as Europe/Berlin, `UTC`, an offset as +05:30, or `local`"
-        raise Usage(f"no such time zone: `{text}`", hint=hint) from None
-
-
-def days(zone: tzinfo | None) -> tuple[tuple[int, int], ...]:
-    """Return until when a zone is how far ahead of UTC, in milliseconds: where its days begin.
-
-    >>> days(UTC)
-    ((2208988800000, 0),)
-    """
-    moments = [datetime(year, month, 1, tzinfo=UTC) for year in range(DAYS_FROM, DAYS_TO) for month in range(1, 13)]
-    moments.append(datetime(DAYS_TO, 1, 1, tzinfo=UTC))
-    found: list[tuple[int, int]] = []
-    for earlier, later in pairwise(moments):
-        before, after = _ahead(earlier, zone), _ahead(later, zone)
-        while before != after:  # the clocks are set at least once in that month
-            low, high = earlier, later
-            while high - low > _STEP:
-                middle = low + (high - low) // 2 // _STEP * _STEP
-                low, high = (middle, high) if _ahead(middle, zone) == before else (low, middle)
-            found.append(((high - _EPOCH) // _MILLISECOND, before))
-            earlier, before = high, _ahead(high, zone)
-    return (*found, ((moments[-1] - _EPOCH) // _MILLISECOND, _ahead(moments[-1], zone)))
-
-
-def _ahead(moment: datetime, zone: tzinfo | None) -> int:
-    return (moment.astimezone(zone).utcoffset() or timedelta(0)) // _MILLISECOND
-
-
-_STEP, _MILLISECOND = timedelta(minutes=15), timedelta(milliseconds=1)
-
-
-def explained(lines: Explained) -> dict[str, list[dict[str, Any]]]:
-    """Return which lines were counted, merged and dropped, and why, as JSON has it."""
-    places = {line.id: {"file": line.file, "offset": line.offset} for line in lines.counted}
-    return {
-        "counted": [_counted(line) for line in lines.counted],
-        "merged": [
-            {
-                "file": line.file,
-                "offset": line.offset,
-                "id": line.id,
-                "counted": places.get(line.id),
-                "why": line.why,
-            }
-            for line in lines.merged
-        ],
-        "dropped": [{"file": line.file, "offset": line.offset, "why": line.why} for line in lines.dropped],
-    }
-
-
-_SUMMED = (
-    "input_tokens",
-    "output_tokens",
-    "cache_write_5m_tokens",
-    "cache_write_1h_tokens",
-    "cache_read_tokens",
-    "responses",
-    "estimated_responses",
-    "web_searches",
-    "cost_micros",
-    "unpriced_tokens",
-    "estimated_output_tokens",
-    "estimated_cost_micros",
-)
 
 
 _CALENDAR: Mapping[str, Callable[[date], str]] = MappingProxyType(
@@ -291,19 +238,19 @@ _CALENDAR: Mapping[str, Callable[[date], str]] = MappingProxyType(
         "monthly": lambda day: day.isoformat()[:7],
     }
 )
-_KEYS: Mapping[str, Callable[[Sum], Key]] = MappingProxyType(
+_KEYS: Mapping[str, Callable[[UsageSum], Key]] = MappingProxyType(
     {
-        "session": lambda one: (one.session or None,),
-        "model": lambda one: (one.model or None,),
-        "project": lambda one: (one.project or None,),
-        "branch": lambda one: (one.branch or None,),
-        "agent": lambda one: (one.agent, one.session or None) if one.agent else (MAIN, None),
+        "session": lambda usage: (usage.session or None,),
+        "model": lambda usage: (usage.model or None,),
+        "project": lambda usage: (usage.project or None,),
+        "branch": lambda usage: (usage.branch or None,),
+        "agent": lambda usage: (usage.agent, usage.session or None) if usage.agent else (MAIN, None),
     }
 )
 
 
 class _Calendar:
-    """Gives times the name of their day, week or month, and remembers the day it was asked for last."""
+    """Names the day, week or month of a time. It remembers the last day: most times come in order."""
 
     def __init__(self, zone: tzinfo | None, named: Callable[[date], str]) -> None:
         self._zone, self._named = zone, named
@@ -313,7 +260,7 @@ class _Calendar:
     def name(self, time: int | None) -> str | None:
         if time is not None and self._begin <= time < self._end:
             return self._name
-        at = local(time, self._zone)
+        at = local_time(time, self._zone)
         if time is None or at is None:
             return None
         day = at.date()
@@ -330,20 +277,37 @@ class _Calendar:
         return int(datetime.combine(day, datetime.min.time(), self._zone).timestamp()) * 1000
 
 
-def _plain(labels: Sequence[str], key: Key, _: Sequence[Sum], __: tzinfo | None) -> dict[str, Any]:
-    return dict(zip(labels, key, strict=True))
+def _labels(period: str, key: Key, sums: Sequence[UsageSum], zone: tzinfo | None) -> dict[str, Any]:
+    if period == "session":
+        timed = [usage.time for usage in sums if usage.time is not None]
+        first, last = (min(timed), max(timed)) if timed else (None, None)
+        # Of a session that worked in several projects, the one it began in.
+        projects = sorted((usage.time is None, usage.time or 0, usage.project) for usage in sums if usage.project)
+        project = projects[0][2] if projects else None
+        key = (*key, project, format_time(first, zone), format_time(last, zone))
+    return dict(zip(PERIODS[period].labels, key, strict=True))
 
 
-def _session(labels: Sequence[str], key: Key, sums: Sequence[Sum], zone: tzinfo | None) -> dict[str, Any]:
-    """Of a session that worked in several projects, the one it began in."""
-    timed = [one.time for one in sums if one.time is not None]
-    first, last = (min(timed), max(timed)) if timed else (None, None)
-    begun = sorted((one.time is None, one.time or 0, one.project) for one in sums if one.project)
-    project = begun[0][2] if begun else None
-    return dict(zip(labels, (*key, project, written(first, zone), written(last, zone)), strict=True))
+def explanation_data(explanation: UsageExplanation) -> dict[str, list[dict[str, Any]]]:
+    """Return which lines were counted, merged and dropped, and why, as JSON has it."""
+    places = {line.id: {"file": line.file, "offset": line.offset} for line in explanation.counted}
+    return {
+        "counted": [_counted_line(line) for line in explanation.counted],
+        "merged": [
+            {
+                "file": line.file,
+                "offset": line.offset,
+                "id": line.id,
+                "counted": places.get(line.id),
+                "why": line.why,
+            }
+            for line in explanation.merged
+        ],
+        "dropped": [{"file": line.file, "offset": line.offset, "why": line.why} for line in explanation.dropped],
+    }
 
 
-def _counted(line: Line) -> dict[str, Any]:
+def _counted_line(line: ExplainedLine) -> dict[str, Any]:
     place = {"file": line.file, "offset": line.offset, "id": line.id}
     numbers = _numbers(line.response) if line.response else {}
     return {**place, **numbers, "cost_micros": line.cost_micros, "why": line.why}
@@ -364,49 +328,3 @@ def _numbers(response: Response) -> dict[str, Any]:
         "web_searches": response.web_searches,
         "estimated": not response.final,
     }
-
-
-class Asked(NamedTuple):
-    """What a person asked for."""
-
-    period: str
-    now: datetime
-    zone: tzinfo | None
-    since: int | None = None
-    """Milliseconds since 1970, included."""
-    until: int | None = None
-    """Not included."""
-    project: str | None = None
-    order: str | None = None
-    """`asc` or `desc`: by time; where rows have none, by cost."""
-
-    @property
-    def wanted(self) -> Wanted:
-        """What to ask a ledger for; not for blocks."""
-        period = PERIODS[self.period]
-        told = days(self.zone) if period.by_time else ()
-        return Wanted(period.keys, self.since, self.until, self.project, period.exact, told)
-
-
-def asked(
-    period: str, now: datetime, zone: tzinfo | None, *, since: str | None = None, until: str | None = None
-) -> Asked:
-    """Return what is asked for, with times as a person says them."""
-    begin, end = moment(since, now, zone), moment(until, now, zone, end=True)
-    return Asked(period, now, zone, _milliseconds(begin), _milliseconds(end, after=1))
-
-
-def made(ledger: Ledger, asked: Asked) -> Report:
-    """Return a report."""
-    if asked.period != "blocks":
-        return report(asked.period, ledger.sums(asked.wanted), asked.zone, asked.order)
-    from unspool.store.usage import session_blocks as blocks
-
-    every = ledger.sums(Wanted(exact=True))
-    some = ledger.sums(Wanted(exact=True, project=asked.project)) if asked.project is not None else every
-    view = blocks.View(_milliseconds(asked.now) or 0, asked.zone, asked.since, asked.until, asked.order)
-    return blocks.report(every, some, ledger.limits(), view)
-
-
-def _milliseconds(time: datetime | None, after: int = 0) -> int | None:
-    return None if time is None else (time - _EPOCH) // timedelta(milliseconds=1) + after

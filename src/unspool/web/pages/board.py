@@ -1,7 +1,4 @@
-"""The live board: who needs you, who works, who waits; and the stream that keeps it up to date.
-
-[merged: resting.py] Sessions that rest, as rows of the board: the store in, rows out. The board itself reads none of their files.
-"""
+"""The live board: sessions that need the user, that work, that wait or are idle, and the stream that updates it."""
 
 from __future__ import annotations
 
@@ -16,67 +13,42 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from unspool.display.units import moment
-from unspool.graph.context.model_rules import window
-from unspool.live.board import Detail, Group, Row, Source, Status, plain
-from unspool.live.board import Kind as board_Kind
-from unspool.live.model import Kind, elapsed, say
-from unspool.store.access import Opened
-from unspool.store.sync.changes import WITHIN, within
-from unspool.web.background import Watching
-from unspool.web.responses import Json, page, place_of, rendered, session_link, twins
-from unspool.web.sse import PATIENCE, News, position, stream
+from unspool.display import local_time
+from unspool.graph.context import context_window
+from unspool.live.state import (
+    Activity,
+    ActivityKind,
+    BoardGroup,
+    BoardRow,
+    SessionStatus,
+    Verdict,
+    describe_verdict,
+    format_elapsed,
+    row_to_json,
+)
+from unspool.store import IN_FOLDER, StoreAccess, folder_parameters
+from unspool.web.common.responses import Json, page_routes, render_template, respond, session_link
+from unspool.web.common.services import services_of
+from unspool.web.common.sse import KEEPALIVE_SECONDS, ServerEvent, resume_position, stream_events
 
-_LAST = f"""
+_MAX_ROWS: Final = {BoardGroup.IDLE: 20, BoardGroup.ENDED: 20}
+"""Rows of a group that are shown: the list of sessions has all of them."""
+_GAUGE_PIXELS: Final = 60
+_DEFAULT_LIMIT: Final = 200_000
+"""Tokens that fill the gauge of an unknown model."""
+_SIGNS: Final = {
+    ActivityKind.PERMISSION: "?", ActivityKind.QUESTION: "?", ActivityKind.ERROR: "✗", ActivityKind.RUNNING: "▸",
+    ActivityKind.THINKING: "▸", ActivityKind.AGENTS: "▸", ActivityKind.RETRYING: "↻", ActivityKind.COMPACTING: "▸",
+    ActivityKind.WAITING: "●", ActivityKind.INTERRUPTED: "■", ActivityKind.ENDED: "○", ActivityKind.IDLE: "·",
+}  # fmt: skip
+_LAST_SESSIONS: Final = f"""
 SELECT s.session_id, path, s.title, s.project, s.cwd, s.branch, s.models, s.last, s.first_prompt, s.context_tokens,
   sources.project, s.started
 FROM sessions s JOIN sources ON sources.id = s.source_id
-WHERE {WITHIN.replace("path", "sources.path")} AND s.hidden IS NULL AND s.last IS NOT NULL
+WHERE {IN_FOLDER.replace("path", "sources.path")} AND s.hidden IS NULL AND s.last IS NOT NULL
 ORDER BY s.last DESC LIMIT :most
 """
-
-
-def resting(opened: Opened, known: Container[str], most: int) -> list[Row]:
-    """Return the sessions that said something last, but for those that are known already."""
-    if opened.database is None:
-        return []
-    rows = opened.database.execute(_LAST, {**within(opened.root), "most": most})
-    return [_row(*row) for row in rows if row[0] not in known]
-
-
-def _row(
-    id: str,
-    path: str,
-    title: str,
-    *about: str | None,
-) -> Row:
-    project, cwd, branch, models, last, prompt, context, key, started = about
-    names = json.loads(models or "[]")
-    return Row(
-        session_id=id, agent_id=None, path=path, title=title, project=project, cwd=cwd, branch=branch,
-        model=names[0] if names else None, status=Status.IDLE, detail=Detail(board_Kind.IDLE), source=Source.TRANSCRIPT,
-        since=moment(last), last=moment(last), goal=(prompt or "")[:200], recent_output="", pending=None, tokens_5m=0,
-        tokens_1h=0, context_tokens=int(context) if context is not None else None, agents=0, project_hash=key,
-        probably=False, group=Group.IDLE, started=moment(started),
-    )  # fmt: skip
-
-
-_FEW: Final = {Group.IDLE: 20, Group.ENDED: 20}
-"""How many rows of a group are shown: what rests is on the list of sessions."""
-_GAUGE: Final = 60
-"""Pixels of a full gauge."""
-_LIMIT: Final = 200_000
-"""Tokens that fill the gauge of a model nobody has described."""
-_SIGNS: Final = {
-    Kind.PERMISSION: "?", Kind.QUESTION: "?", Kind.ERROR: "✗", Kind.RUNNING: "▸", Kind.THINKING: "▸", Kind.AGENTS: "▸",
-    Kind.RETRYING: "↻", Kind.COMPACTING: "▸", Kind.WAITING: "●", Kind.INTERRUPTED: "■", Kind.ENDED: "○", Kind.IDLE: "·",
-}  # fmt: skip
-_BASIS: Final = {
-    "registry": "the program itself says so, and its process runs",
-    "hook": "the program called a hook when this began",
-    "transcript": "concluded from what the session's file says",
-}
-_TODAY = """
+_COSTS_TODAY: Final = """
 SELECT a.session_id, sum(a.cost_micros) FROM answers a
 WHERE a.counted = 1 AND a.time >= :since AND a.source_id IN (
   SELECT id FROM sources WHERE session_id IN (SELECT value FROM json_each(:ids))
@@ -85,145 +57,172 @@ GROUP BY a.session_id
 """
 
 
-class _Board(NamedTuple):
+class _BoardState(NamedTuple):
     """The board at one time."""
 
     data: Json
     groups: list[Json]
-    """The same as it looks."""
+    """The same as the page shows it."""
     needing: list[Json]
 
 
-def board(request: Request) -> Response:
+def show_board(request: Request) -> Response:
     """Show the board."""
-    now = _board(request)
-    return page(request, "board.html", now.data, shown=now.groups)
+    state = _read_board(request)
+    return respond(request, "board.html", state.data, shown=state.groups)
 
 
-def events(request: Request) -> Response:
+def stream_board(request: Request) -> Response:
     """Send the board whenever it has changed."""
-    return stream(_news(request, position(request)))
+    return stream_events(_board_events(request, resume_position(request)))
 
 
-async def _news(request: Request, seen: str) -> AsyncIterator[News | None]:
-    watching: Watching = request.app.state.watching
+async def _board_events(request: Request, seen: str) -> AsyncIterator[ServerEvent | None]:
+    changes = services_of(request).watcher.changes
     while True:
-        number = watching.bell.number
-        news = await to_thread.run_sync(_told, request, seen)
-        seen = news.position if news else seen
-        yield news
-        await watching.bell.wait(number, PATIENCE)
+        number = changes.number
+        event = await to_thread.run_sync(_next_event, request, seen)
+        seen = event.position if event else seen
+        yield event
+        await changes.wait(number, KEEPALIVE_SECONDS)
 
 
-def _told(request: Request, seen: str) -> News | None:
+def _next_event(request: Request, seen: str) -> ServerEvent | None:
     """Return the board's rows, if they are not those that were seen."""
-    now = _board(request)
-    position = now.data["position"]
+    state = _read_board(request)
+    position = state.data["position"]
     if position == seen:
         return None
-    html = rendered(request, "board_rows.html", shown=now.groups)
-    return News("board", {"html": html, "needing": now.needing, "mode": now.data["mode"]}, position)
+    html = render_template(request, "board_rows.html", shown=state.groups)
+    return ServerEvent("board", {"html": html, "needing": state.needing, "mode": state.data["mode"]}, position)
 
 
-def _board(request: Request) -> _Board:
-    watching: Watching = request.app.state.watching
-    place = place_of(request)
-    now, rows = place.now(), watching.board.rows(place.now())
-    with place.opened() as opened:
-        room = _FEW[Group.IDLE] - sum(row.group is Group.IDLE for row in rows)
-        rows += resting(opened, {row.session_id for row in rows}, max(room, 0) + len(rows))[: max(room, 0)]
-        costs = _costs_today(opened, {row.session_id for row in rows}, now)
-    told, groups = [], []
-    for group in Group:
+def _read_board(request: Request) -> _BoardState:
+    services = services_of(request)
+    watcher, now = services.watcher, services.site.now()
+    rows = watcher.board.rows(now)
+    with services.site.open() as access:
+        missing = max(_MAX_ROWS[BoardGroup.IDLE] - sum(row.group is BoardGroup.IDLE for row in rows), 0)
+        # As many more as the board has rows: those that it has already are left out.
+        rows += _list_idle(access, {row.session_id for row in rows}, missing + len(rows))[:missing]
+        costs = _costs_today(access, {row.session_id for row in rows}, now)
+    groups, shown_groups = [], []
+    for group in BoardGroup:
         own = [row for row in rows if row.group is group]
-        if shown := own[: _FEW.get(group)]:
+        if shown := own[: _MAX_ROWS.get(group)]:
             about = {"name": group.value, "more": len(own) - len(shown)}
-            told.append(
-                {**about, "rows": [{**plain(row, now), "costToday": costs.get(row.session_id, 0)} for row in shown]}
-            )
-            groups.append(
-                {**about, "rows": [{**_looks(row, now), "cost": costs.get(row.session_id, 0)} for row in shown]}
-            )
-    needing = [row for row in rows if row.group is Group.NEEDS_YOU]
+            plain = [{**row_to_json(row, now), "costToday": costs.get(row.session_id, 0)} for row in shown]
+            groups.append({**about, "rows": plain})
+            looks = [{**_row_look(row, now), "cost": costs.get(row.session_id, 0)} for row in shown]
+            shown_groups.append({**about, "rows": looks})
+    needing = [_notice(row, now) for row in rows if row.group is BoardGroup.NEEDS_YOU]
     data = {
-        "groups": told,
+        "groups": groups,
         "needing": len(needing),
-        "mode": watching.mode,
-        "unread": watching.board.unread,
-        "complaint": request.app.state.upkeep.complaint,
-        "position": _position(rows, costs, watching.mode),
+        "mode": watcher.mode,
+        "unread": watcher.board.unread,
+        "complaint": services.refresher.error,
+        "position": _position(rows, costs, watcher.mode),
     }
-    return _Board(data, groups, [_notice(row, now) for row in needing])
+    return _BoardState(data, shown_groups, needing)
 
 
-def _costs_today(opened: Opened, ids: Iterable[str], now: datetime) -> dict[str, int]:
+def _list_idle(access: StoreAccess, known: Container[str], most: int) -> list[BoardRow]:
+    """Return the sessions that were written last, without those that are known. None of their files is read."""
+    if access.database is None:
+        return []
+    rows = []
+    for record in access.database.execute(_LAST_SESSIONS, {**folder_parameters(access.root), "most": most}):
+        id, path, title, project, cwd, branch, models, last, prompt, context, key, started = record
+        if id not in known:
+            row = BoardRow(
+                session_id=id,
+                path=path,
+                title=title,
+                project=project,
+                cwd=cwd,
+                branch=branch,
+                model=next(iter(json.loads(models or "[]")), None),
+                status=SessionStatus.IDLE,
+                verdict=Verdict(Activity(ActivityKind.IDLE), since=local_time(last)),
+                last=local_time(last),
+                goal=(prompt or "")[:200],
+                context_tokens=context,
+                project_hash=key,
+                group=BoardGroup.IDLE,
+                started=local_time(started),
+            )
+            rows.append(row)
+    return rows
+
+
+def _costs_today(access: StoreAccess, ids: Iterable[str], now: datetime) -> dict[str, int]:
     """Return what each session has cost since midnight, its agents with it."""
-    if opened.database is None:
+    if access.database is None:
         return {}
     midnight = datetime.combine(now.date(), time.min, now.tzinfo)
-    asked = {"since": int(midnight.timestamp() * 1000), "ids": json.dumps(sorted(ids))}
-    return dict(opened.database.execute(_TODAY, asked).fetchall())
+    values = {"since": int(midnight.timestamp() * 1000), "ids": json.dumps(sorted(ids))}
+    return dict(access.database.execute(_COSTS_TODAY, values).fetchall())
 
 
-def _position(rows: list[Row], costs: dict[str, int], mode: str) -> str:
-    """Return what names the state of the board: the same rows have the same. Seconds that pass are no news."""
-    told = repr((rows, sorted(costs.items()), mode))
-    return hashlib.blake2b(told.encode(errors="replace"), digest_size=12).hexdigest()
+def _position(rows: list[BoardRow], costs: dict[str, int], mode: str) -> str:
+    """Return a name for the state of the board: the same rows have the same. Seconds that pass do not change it."""
+    # The rows themselves, not what they show: elapsed seconds would change it without news.
+    state = repr((rows, sorted(costs.items()), mode))
+    return hashlib.blake2b(state.encode(errors="replace"), digest_size=12).hexdigest()
 
 
-def _notice(row: Row, now: datetime) -> Json:
-    return {"key": _key(row), "title": row.title or row.session_id, "words": say(row.verdict, now), "href": _href(row)}
+def _notice(row: BoardRow, now: datetime) -> Json:
+    """Return the notification of a session that needs the user."""
+    words = describe_verdict(row.verdict, now)
+    return {"key": _key(row), "title": row.title or row.session_id, "words": words, "href": _href(row)}
 
 
-def _looks(row: Row, now: datetime) -> Json:
+def _row_look(row: BoardRow, now: datetime) -> Json:
     """Return what a row shows."""
-    words = say(row.verdict, now)
-    limit = window(row.model) or max(_LIMIT, row.context_tokens or 0)
+    words, kind = describe_verdict(row.verdict, now), row.verdict.activity.kind
+    limit = context_window(row.model) or max(_DEFAULT_LIMIT, row.context_tokens or 0)
     share = min(1.0, (row.context_tokens or 0) / limit)
-    since = row.since if row.group is not Group.IDLE else row.last
-    passed = elapsed(since, now)
+    since = row.verdict.since if row.group is not BoardGroup.IDLE else row.last
+    elapsed = format_elapsed(since, now)
     return {
+        "row": row,
         "key": _key(row),
-        "session": row.session_id,
-        "agent": row.agent_id,
         "href": _href(row),
         "title": row.title or row.goal or "(waits for its first prompt)",
-        "sign": _SIGNS[row.detail.kind],
-        "status": row.status.value,
-        "words": words.replace(f" {passed}", "", 1) if row.detail.kind is Kind.RUNNING else words,
+        "sign": _SIGNS[kind],
+        # The page counts the seconds itself, beside the words.
+        "words": words.replace(f" {elapsed}", "", 1) if kind is ActivityKind.RUNNING else words,
         "since": since.timestamp() if since else "",
-        "elapsed": passed,
-        "project": row.project,
-        "branch": row.branch,
-        "agents": row.agents,
-        "context_tokens": row.context_tokens,
-        "gauge": round(_GAUGE * share),
+        "elapsed": elapsed,
+        "gauge": round(_GAUGE_PIXELS * share),
         "full": "high" if share > 0.85 else "middle" if share > 0.6 else "low",
-        "source": row.source.value,
-        "basis": _BASIS[row.source.value],
         "checked": row.last.timestamp() if row.last else "",
-        "age": elapsed(row.last, now),
-        "recent": row.recent_output,
+        "age": format_elapsed(row.last, now),
     }
 
 
-def signs(request: Request, ids: Container[str]) -> dict[str, Json]:
-    """Return what some sessions are doing, if they are on the board, each with its sign: for lists of sessions."""
-    watching: Watching = request.app.state.watching
-    now = place_of(request).now()
+def live_signs(request: Request, ids: Container[str]) -> dict[str, Json]:
+    """Return sign, status and activity of sessions that are on the board: for the list of sessions."""
+    services = services_of(request)
+    now = services.site.now()
     return {
-        row.session_id: {"sign": _SIGNS[row.detail.kind], "status": row.status.value, "words": say(row.verdict, now)}
-        for row in watching.board.rows(now, ids)
+        row.session_id: {
+            "sign": _SIGNS[row.verdict.activity.kind],
+            "status": row.status.value,
+            "words": describe_verdict(row.verdict, now),
+        }
+        for row in services.watcher.board.rows(now, ids)
         if row.agent_id is None
     }
 
 
-def _key(row: Row) -> str:
+def _key(row: BoardRow) -> str:
     return f"{row.session_id}/{row.agent_id}" if row.agent_id else row.session_id
 
 
-def _href(row: Row) -> str:
+def _href(row: BoardRow) -> str:
     return session_link(row.session_id, agent=row.agent_id)
 
 
-routes = [*twins("/", board), Route("/events", events)]
+routes = [*page_routes("/", show_board), Route("/events", stream_board)]

@@ -1,102 +1,98 @@
-"""Search: the filters of `unspool search` in, hits by session and turn out, each with a link to its step."""
+"""The search page: hits of `unspool search` by session and turn, each with a link to its step."""
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from starlette.datastructures import QueryParams
 from starlette.requests import Request
 from starlette.responses import Response
 
-from unspool.errors import Usage
-from unspool.graph.search_text import KINDS
-from unspool.store.access import Opened
-from unspool.store.search import request as requests
-from unspool.store.search.request import Hit, Question
-from unspool.store.search.request import Request as Asked
-from unspool.store.search.results import AFTER, BEFORE
-from unspool.store.search.search import search as searched
-from unspool.web.responses import Json, link, page, place_of, session_link, twins
-from unspool.web.site import Place
+from unspool.graph import PASSAGE_KINDS
+from unspool.store import StoreAccess
+from unspool.store.search import (
+    MATCH_END,
+    MATCH_START,
+    SearchHit,
+    SearchRequest,
+    open_corpus,
+    parse_filters,
+    parse_terms,
+    search_corpora,
+)
+from unspool.web.common.responses import Json, link, page_routes, parse_number, respond, session_link
+from unspool.web.common.services import services_of
+from unspool.web.common.site import Site
 
-SHOWN: Final = 100
-"""Hits, if no number is named."""
-_MOST: Final = 2000
+_DEFAULT_LIMIT: Final = 100
+_MAX_LIMIT: Final = 2000
 _ABOUT: Final = ("title", "project", "branch", "started")
-_SHELVES: Final = {"plan": "plans", "todo": "todos", "history": "history"}
-"""Kinds of texts that are in the library, and where."""
+_LIBRARY_PAGES: Final = {"plan": "plans", "todo": "todos", "history": "history"}
+"""The library page of each kind of text that belongs to no session."""
 
 
-def search(request: Request) -> Response:
-    """Return what was found; without words, what can be asked for."""
-    place, query = place_of(request), request.query_params
-    hits: list[Hit] = []
+def show_search(request: Request) -> Response:
+    """Show the hits of a search, or only the form if there are no words."""
+    site, query = services_of(request).site, request.query_params
+    limit = parse_number(query.get("limit") or str(_DEFAULT_LIMIT), "limit", _DEFAULT_LIMIT, max_digits=5)
+    limit = min(max(limit, 1), _MAX_LIMIT)
+    hits: list[SearchHit] = []
     sessions: dict[str, Json] = {}
     if is_asked := bool(query.get("q", "").strip()):
-        with place.opened() as opened:
-            hits = _found(opened, place, query)
-            sessions = _titles(opened, hits)
-    limit = _limit(query)
+        with site.open() as access:
+            hits = _search(access, site, query, limit)
+            sessions = _read_sessions(access, hits)
     data = {
         "hits": [hit._asdict() for hit in hits],
         "sessions": sessions,
         "limit": limit,
         "more": len(hits) == limit,
     }
-    return page(request, "search.html", data, groups=groups(hits, sessions), kinds=KINDS, is_asked=is_asked)
-
-
-def asked_of(query: QueryParams) -> Asked:
-    """Return what an address asks for."""
-    given = {name: value.strip() for name, value in query.items() if value.strip()}
-    words = given.get("q", "")
-    return Asked(
-        words="" if "regex" in given else words,
-        regex=words if "regex" in given else None,
-        kinds=",".join(one for one in query.getlist("in") if one) or None,
-        tool=given.get("tool"),
-        target=given.get("path"),
-        project=given.get("project"),
-        session=given.get("session"),
-        since=given.get("since"),
-        until=given.get("until"),
-        errors="errors" in given,
+    return respond(
+        request, "search.html", data, groups=_group_hits(hits, sessions), kinds=PASSAGE_KINDS, is_asked=is_asked
     )
 
 
-def _found(opened: Opened, place: Place, query: QueryParams) -> list[Hit]:
-    asked = asked_of(query)
-    question = Question(
-        requests.asked(asked),
-        requests.filters(asked, [opened], place.now(), place.zone),
-        _limit(query),
-        indexed_only=bool(query.get("indexed")) and asked.regex is None,
+def parse_request(query: QueryParams) -> SearchRequest:
+    """Return the request that an address makes."""
+    values = {name: value.strip() for name, value in query.items() if value.strip()}
+    words = values.get("q", "")
+    return SearchRequest(
+        words="" if "regex" in values else words,
+        regex=words if "regex" in values else None,
+        kinds=",".join(kind for kind in query.getlist("in") if kind) or None,
+        target=values.get("path"),
+        **{name: values.get(name) for name in ("tool", "project", "session", "since", "until")},
+        errors="errors" in values,
     )
-    return searched(question, [requests.corpus(opened)])
 
 
-def _limit(query: QueryParams) -> int:
-    text = query.get("limit") or str(SHOWN)
-    if not (text.isascii() and text.isdigit() and 0 < len(text) < 6):
-        raise Usage(f"not a number: `{text}`", hint=f"as in `limit={SHOWN}`")
-    return min(max(int(text), 1), _MOST)
+def _search(access: StoreAccess, site: Site, query: QueryParams, limit: int) -> list[SearchHit]:
+    request = parse_request(query)
+    return search_corpora(
+        [open_corpus(access)],
+        parse_terms(request),
+        parse_filters(request, [access], site.now(), site.zone),
+        limit=limit,
+        indexed_only=bool(query.get("indexed")) and request.regex is None,
+    )
 
 
-def _titles(opened: Opened, hits: list[Hit]) -> dict[str, Json]:
-    """Return what the sessions of hits are called."""
-    if opened.database is None:
+def _read_sessions(access: StoreAccess, hits: list[SearchHit]) -> dict[str, Json]:
+    """Return title, project, branch and start of the sessions of hits."""
+    if access.database is None:
         return {}
     query = f"SELECT {', '.join(_ABOUT)} FROM sessions WHERE session_id = ? ORDER BY source_id DESC"
-    found: dict[str, Json] = {}
+    sessions: dict[str, Json] = {}
     for id in dict.fromkeys(hit.session for hit in hits if hit.session):
-        if row := opened.database.execute(query, (id,)).fetchone():
-            found[id] = dict(zip(_ABOUT, row, strict=True))
-    return found
+        if row := access.database.execute(query, (id,)).fetchone():
+            sessions[id] = dict(zip(_ABOUT, row, strict=True))
+    return sessions
 
 
-def groups(hits: list[Hit], sessions: dict[str, Json]) -> list[Json]:
+def _group_hits(hits: list[SearchHit], sessions: dict[str, Json]) -> list[Json]:
     """Return hits by session and turn: the session with the best hit first, its turns in order."""
-    by_session: dict[str | None, dict[int | None, list[Hit]]] = {}
+    by_session: dict[str | None, dict[int | None, list[SearchHit]]] = {}
     for hit in hits:
         by_session.setdefault(hit.session, {}).setdefault(hit.turn, []).append(hit)
     return [
@@ -105,7 +101,7 @@ def groups(hits: list[Hit], sessions: dict[str, Json]) -> list[Json]:
             "about": sessions.get(id or "") or dict.fromkeys(_ABOUT),
             "count": sum(map(len, turns.values())),
             "turns": [
-                {"number": number, "hits": [_hit(hit) for hit in turns[number]]}
+                {"number": number, "hits": [_hit_look(hit) for hit in turns[number]]}
                 for number in sorted(turns, key=lambda turn: turn or 0)
             ],
         }
@@ -113,39 +109,31 @@ def groups(hits: list[Hit], sessions: dict[str, Json]) -> list[Json]:
     ]
 
 
-def _hit(hit: Hit) -> dict[str, Any]:
-    return {
-        "href": _href(hit),
-        "kind": hit.kind.replace("_", " "),
-        "tool": hit.tool,
-        "agent": hit.agent,
-        "time": (hit.timestamp or "")[:16].replace("T", " "),
-        "pieces": pieces(hit.snippet),
-        "place": f"{hit.file}:{hit.offset}",
-    }
+def _hit_look(hit: SearchHit) -> Json:
+    return {"hit": hit, "href": _href(hit), "pieces": split_snippet(hit.snippet)}
 
 
-def _href(hit: Hit) -> str | None:
+def _href(hit: SearchHit) -> str | None:
     """Return where a hit can be read: the step of its session, or the library."""
-    if hit.kind in _SHELVES:
-        return link(f"/library/{_SHELVES[hit.kind]}")
+    if hit.kind in _LIBRARY_PAGES:
+        return link(f"/library/{_LIBRARY_PAGES[hit.kind]}")
     step = f"{hit.agent}/{hit.offset}" if hit.agent else hit.offset
     return session_link(hit.session, step=step, agent=hit.agent) if hit.session else None
 
 
-def pieces(snippet: str) -> list[tuple[str, bool]]:
-    """Return a snippet in pieces, and whether each is a match.
+def split_snippet(snippet: str) -> list[tuple[str, bool]]:
+    """Return the parts of a snippet, and whether each is a match.
 
-    >>> pieces("the «tide» table")
+    >>> split_snippet("the «tide» table")
     [('the ', False), ('tide', True), (' table', False)]
     """
-    found: list[tuple[str, bool]] = []
-    for number, part in enumerate(snippet.split(BEFORE)):
-        inside, mark, after = part.partition(AFTER) if number else ("", "", part)
-        if number and not mark:  # a sign that stood in the text
-            inside, after = "", BEFORE + part
-        found += [(inside, True), (after, False)]
-    return [(text, is_match) for text, is_match in found if text]
+    parts: list[tuple[str, bool]] = []
+    for number, part in enumerate(snippet.split(MATCH_START)):
+        inside, mark, after = part.partition(MATCH_END) if number else ("", "", part)
+        if number and not mark:  # the character stood in the text itself
+            inside, after = "", MATCH_START + part
+        parts += [(inside, True), (after, False)]
+    return [(text, is_match) for text, is_match in parts if text]
 
 
-routes = twins("/search", search)
+routes = page_routes("/search", show_search)

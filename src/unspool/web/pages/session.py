@@ -1,8 +1,9 @@
-"""A session's page, what it loads on demand, its pictures, and the stream that follows it."""
+"""A session's page, what it loads on demand, its images, and the stream that follows it."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager
 from typing import Final
 
 import msgspec
@@ -13,14 +14,12 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
 from unspool.errors import NotFound
-from unspool.export.depth import Depth, depth_of
-from unspool.export.outline import chosen
-from unspool.page.html.render import Renderer, links
-from unspool.page.view import View
-from unspool.web.background import Watching
-from unspool.web.open_sessions import Views
-from unspool.web.responses import TWIN, as_json, page, place_of, twins
-from unspool.web.sse import PATIENCE, News, position, stream
+from unspool.export import Depth, parse_depth, parse_turn_range
+from unspool.page import PageView, find_text, read_detail, split_into_batches
+from unspool.page.html import Renderer, session_links
+from unspool.web.common.responses import json_response, page_routes, respond, wants_json
+from unspool.web.common.services import services_of
+from unspool.web.common.sse import KEEPALIVE_SECONDS, ServerEvent, resume_position, stream_events
 
 _AGENTS_COST: Final = """
 SELECT coalesce(sum(cost_micros), 0) FROM answers WHERE counted = 1 AND agent_id IS NOT NULL AND session_id = :id
@@ -30,168 +29,170 @@ SELECT coalesce(sum(cost_micros), 0) FROM answers WHERE counted = 1 AND agent_id
 _SANDBOX: Final = "default-src 'none'; sandbox"
 
 
-def session(request: Request) -> Response:
+def show_session(request: Request) -> Response:
     """Show a session, or one of its agents."""
     id, agent = _id(request), _agent(request)
     cost = 0 if agent else _agents_cost(request, id)
-    with _views(request).open(id, agent) as view:
+    with _open(request) as (view, renderer):
         turns, depth = _turns(request, view), _depth(request)
-        if request.url.path.endswith(TWIN):
-            return as_json({**view.data(turns, depth), "agents_cost": cost})
+        if wants_json(request):
+            return json_response({**view.to_dict(turns, depth), "agents_cost": cost})
         title = view.outline().head.title
-        renderer = Renderer(links(id))
-        body = renderer.page(view, depth, turns, drawer=_opened(request, view, renderer), agents_cost=cost)
-    return page(request, "session_page.html", {"title": title, "id": id}, body=body)
+        body = renderer.page(view, depth, turns, drawer=_open_step(request, view, renderer), agents_cost=cost)
+    return respond(request, "session_page.html", {"title": title, "id": id}, body=body)
 
 
-def rows(request: Request) -> Response:
-    """Return the rows of a block, or of an agent."""
-    id, asked = _id(request), request.query_params
-    with _views(request).open(id, _agent(request)) as view:
-        renderer, depth = Renderer(links(id)), _depth(request)
-        if "block" not in asked:
+def show_rows(request: Request) -> Response:
+    """Return the rows of a batch, or of an agent."""
+    query, depth = request.query_params, _depth(request)
+    with _open(request) as (view, renderer):
+        if "block" not in query:
             return HTMLResponse(renderer.agent_rows(view, depth))
-        block = next((block for block in view.blocks() if block.id == asked["block"]), None)
-        if block is None:
-            raise NotFound(f"no such part of the session: `{asked['block']}`", hint="load the page again")
-        return HTMLResponse(renderer.block(view, block, depth))
+        batch = next((batch for batch in split_into_batches(view.index) if batch.id == query["block"]), None)
+        if batch is None:
+            raise NotFound(f"no such part of the session: `{query['block']}`", hint="load the page again")
+        return HTMLResponse(renderer.sections(view.sections.read_batch(batch, depth), view.outline().turns))
 
 
-def outline(request: Request) -> Response:
-    """Return a stretch of the outline."""
-    with _views(request).open(_id(request), _agent(request)) as view:
-        return HTMLResponse(Renderer(links(view.id)).outline(view, _turns(request, view)))
+def show_outline(request: Request) -> Response:
+    """Return some turns of the outline."""
+    with _open(request) as (view, renderer):
+        return HTMLResponse(renderer.outline(view.outline(), _turns(request, view)))
 
 
-def detail(request: Request) -> Response:
+def show_detail(request: Request) -> Response:
     """Return everything about a step."""
-    asked = request.query_params
-    with _views(request).open(_id(request)) as view:
-        found = view.detail(asked.get("step", ""), whole=bool(asked.get("whole")))
-        if request.url.path.endswith(TWIN):
-            return as_json(msgspec.to_builtins(found, str_keys=True))
-        return HTMLResponse(Renderer(links(view.id)).detail(found, asked.get("tab", "rendered")))
+    query = request.query_params
+    with _open(request, with_agent=False) as (view, renderer):
+        detail = read_detail(view, query.get("step", ""), whole=bool(query.get("whole")))
+        return _respond(request, detail, lambda: renderer.detail(detail, query.get("tab", "rendered")))
 
 
-def chart(request: Request) -> Response:
+def show_chart(request: Request) -> Response:
     """Return context and cost, request by request."""
-    with _views(request).open(_id(request), _agent(request)) as view:
-        found = view.chart()
-        if request.url.path.endswith(TWIN):
-            return as_json(msgspec.to_builtins(found, str_keys=True))
-        return HTMLResponse(Renderer(links(view.id)).chart(found))
+    with _open(request) as (view, renderer):
+        chart = view.chart()
+        return _respond(request, chart, lambda: renderer.chart(chart))
 
 
-def agents(request: Request) -> Response:
+def show_agents(request: Request) -> Response:
     """Return the agents as a tree."""
-    with _views(request).open(_id(request)) as view:
-        found = view.agents()
-        if request.url.path.endswith(TWIN):
-            return as_json(msgspec.to_builtins(found, str_keys=True))
-        return HTMLResponse(Renderer(links(view.id)).agents(found))
+    with _open(request, with_agent=False) as (view, renderer):
+        tree = view.agents.read_tree()
+        return _respond(request, tree, lambda: renderer.agents(tree))
 
 
-def find(request: Request) -> Response:
+def show_matches(request: Request) -> Response:
     """Return where words stand in a session."""
     words = request.query_params.get("words", "")[:1000]
-    with _views(request).open(_id(request)) as view:
-        found = view.find(words)
-        if request.url.path.endswith(TWIN):
-            return as_json({"matches": msgspec.to_builtins(found, str_keys=True)})
-        return HTMLResponse(Renderer(links(view.id)).matches(found, words))
+    with _open(request, with_agent=False) as (view, renderer):
+        matches = find_text(view, words)
+        return _respond(request, {"matches": matches}, lambda: renderer.matches(matches, words))
 
 
-def blob(request: Request) -> Response:
-    """Return a picture, as one of the few kinds that its bytes show it to be."""
-    digest = request.path_params["digest"]
-    with _views(request).open(_id(request)) as view:
-        found = view.blob(digest)
-    if found is None:
+def show_image(request: Request) -> Response:
+    """Return an image, as one of the few types that its bytes show it to be."""
+    with _open(request, with_agent=False) as (view, _):
+        image = view.image(request.path_params["digest"])
+    if image is None:
         raise NotFound("there is no such picture in this session")
     headers = {
         "content-security-policy": _SANDBOX,
+        # The digest is part of the address: what is there never changes.
         "cache-control": "private, max-age=31536000, immutable",
         "content-disposition": "inline",
     }
-    return Response(found.data, media_type=found.mime, headers=headers)
+    return Response(image.data, media_type=image.mime, headers=headers)
 
 
-def events(request: Request) -> Response:
-    """Send the rows that are new or have changed, from the position on that a page was made at."""
-    since = position(request)
-    return stream(_news(request, int(since) if since.isdecimal() and len(since) < 19 else 0))
+def stream_session(request: Request) -> Response:
+    """Send the rows that are new or have changed since the position of the page."""
+    since = resume_position(request)
+    # Checked first: `int` raises for numbers of very many digits.
+    return stream_events(_session_events(request, int(since) if since.isdecimal() and len(since) < 19 else 0))
 
 
-async def _news(request: Request, since: int) -> AsyncIterator[News | None]:
-    watching: Watching = request.app.state.watching
+async def _session_events(request: Request, since: int) -> AsyncIterator[ServerEvent | None]:
+    changes = services_of(request).watcher.changes
     path, seen = "", 0
     while True:
-        number = watching.bell.number
-        if not path or watching.bell.has_changed(path, seen):
-            path, news = await to_thread.run_sync(_grown, request, since)
-            for one in news:
-                since = int(one.position)
-                yield one
+        number = changes.number
+        if not path or changes.has_changed(path, seen):
+            path, events = await to_thread.run_sync(_growth_events, request, since)
+            for event in events:
+                since = int(event.position)
+                yield event
         else:
             yield None
         seen = number
-        await watching.bell.wait(number, PATIENCE)
+        await changes.wait(number, KEEPALIVE_SECONDS)
 
 
-def _grown(request: Request, since: int) -> tuple[str, list[News]]:
+def _growth_events(request: Request, since: int) -> tuple[str, list[ServerEvent]]:
     """Return the session's file, and what has come since it had so many bytes."""
-    with _views(request).follow(_id(request), _agent(request), since) as (view, growths):
-        told = Renderer(links(view.id)).growth
-        news = [News("growth", told(view, grown, Depth.ALL), str(grown.position)) for grown in growths]
-        return str(view.source.path), news
+    with services_of(request).open_sessions.follow(_id(request), _agent(request), since) as (view, growths):
+        render = Renderer(session_links(view.id)).growth
+        events = [ServerEvent("growth", render(view, growth, Depth.ALL), str(growth.position)) for growth in growths]
+        return str(view.source.path), events
 
 
 def _agents_cost(request: Request, id: str) -> int:
     """Return what the agents of a session have cost, as the store counts it: each response once."""
-    with place_of(request).opened() as opened:
-        return 0 if opened.database is None else int(opened.database.execute(_AGENTS_COST, {"id": id}).fetchone()[0])
+    with services_of(request).site.open() as access:
+        return 0 if access.database is None else int(access.database.execute(_AGENTS_COST, {"id": id}).fetchone()[0])
+
+
+def _respond(request: Request, data: object, render: Callable[[], Markup]) -> Response:
+    """Return data as JSON if that is requested, else as a part of a page."""
+    if wants_json(request):
+        return json_response(msgspec.to_builtins(data, str_keys=True))
+    return HTMLResponse(render())
+
+
+@contextmanager
+def _open(request: Request, *, with_agent: bool = True) -> Iterator[tuple[PageView, Renderer]]:
+    """Open the session that a request names, or its agent."""
+    agent = _agent(request) if with_agent else None
+    with services_of(request).open_sessions.open(_id(request), agent) as view:
+        yield view, Renderer(session_links(view.id))
 
 
 def _id(request: Request) -> str:
-    id: str = request.path_params["id"]
-    return id
+    return str(request.path_params["id"])
 
 
 def _agent(request: Request) -> str | None:
     return request.query_params.get("agent") or None
 
 
-def _views(request: Request) -> Views:
-    views: Views = request.app.state.views
-    return views
-
-
-def _opened(request: Request, view: View, renderer: Renderer) -> Markup | None:
+def _open_step(request: Request, view: PageView, renderer: Renderer) -> Markup | None:
     """Return the step that the address opens; one that is not there opens nothing."""
-    asked = request.query_params
+    query = request.query_params
+    if not query.get("step"):
+        return None
     try:
-        return renderer.detail(view.detail(asked["step"]), asked.get("tab", "rendered")) if asked.get("step") else None
+        return renderer.detail(read_detail(view, query["step"]), query.get("tab", "rendered"))
     except NotFound:
         return None
 
 
 def _depth(request: Request) -> Depth:
-    return depth_of(request.query_params.get("depth"))
+    return parse_depth(request.query_params.get("depth"))
 
 
-def _turns(request: Request, view: View) -> range | None:
-    wanted = request.query_params.get("turns")
-    return chosen(wanted, len(view.index.parts) - 1) if wanted else None
+def _turns(request: Request, view: PageView) -> range | None:
+    turns = request.query_params.get("turns")
+    return parse_turn_range(turns, len(view.index.turns) - 1) if turns else None
 
 
 routes = [
-    *twins("/session/{id}", session),
-    Route("/session/{id}/rows", rows),
-    Route("/session/{id}/outline", outline),
-    *twins("/session/{id}/detail", detail),
-    *twins("/session/{id}/chart", chart),
-    *twins("/session/{id}/agents", agents),
-    *twins("/session/{id}/find", find),
-    Route("/session/{id}/events", events),
-    Route("/blob/{id}/{digest}", blob),
+    *page_routes("/session/{id}", show_session),
+    Route("/session/{id}/rows", show_rows),
+    Route("/session/{id}/outline", show_outline),
+    *page_routes("/session/{id}/detail", show_detail),
+    *page_routes("/session/{id}/chart", show_chart),
+    *page_routes("/session/{id}/agents", show_agents),
+    *page_routes("/session/{id}/find", show_matches),
+    Route("/session/{id}/events", stream_session),
+    Route("/blob/{id}/{digest}", show_image),
 ]

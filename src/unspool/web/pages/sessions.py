@@ -1,97 +1,86 @@
-"""The list of sessions: what the address asks for in, a table and its facets out.
+"""The list of sessions: a table with facets, as the address filters and orders it.
 
 Rules
-  1. The address is the state: filters, order and position. A filter that means nothing is said to be wrong.
+  1. The address is the state: filters, order and position. An unknown value is an error, never ignored.
   2. The first rows come with the page; the next ones are the page at the next position.
 """
 
 from __future__ import annotations
 
 from datetime import date, timedelta
-from typing import Any, Final
+from typing import Final
 
 from starlette.datastructures import QueryParams
 from starlette.requests import Request
 from starlette.responses import Response
 
-from unspool.display import units
-from unspool.display.time_words import moment
-from unspool.errors import Usage
+from unspool.display import parse_time_expression, units
+from unspool.errors import UsageError
 from unspool.page.html import charts
-from unspool.store.catalog.catalog import PAGE, SORTS, WORDS, Catalog, Row, Shelf, Wanted
-from unspool.store.catalog.facets import HAS, Filters, Value
-from unspool.web.pages.board import signs
-from unspool.web.responses import Json, link, page, place_of, twins
-from unspool.web.site import Place
-
-_COLUMNS: Final = (
-    ("title", "Title", ""),
-    ("project", "Project", "wide"),
-    ("started", "Started", "wide"),
-    ("active", "Active", "number wide"),
-    ("turns", "Turns", "number wide"),
-    ("files", "Files ±", "number wide"),
-    ("errors", "Errors", "number wide"),
-    ("context", "Context", "wide"),
-    ("cost", "Cost", "number"),
+from unspool.store.catalog import (
+    HAS,
+    PAGE_ROWS,
+    SORTS,
+    TEXT_SORTS,
+    CatalogPage,
+    CatalogRequest,
+    CatalogRow,
+    FacetValue,
+    SessionFilters,
 )
-"""The columns that can be sorted by, what they are called, how they look."""
+from unspool.web.common.responses import Json, link, page_routes, parse_number, respond
+from unspool.web.common.services import services_of
+from unspool.web.common.site import Site
+from unspool.web.pages.board import live_signs
+
 _MENUS: Final = ("project", "branch", "model", "tool", "file", "month")
-_MOST: Final = 1000
-"""Rows at once at most."""
+_MAX_ROWS: Final = 1000
+"""In one response."""
 
 
-def sessions(request: Request) -> Response:
-    """Return the list of sessions."""
-    place, query = place_of(request), request.query_params
-    wanted = wanted_of(query, place)
-    shelf: Shelf = request.app.state.shelf
-    found = shelf.catalog(wanted, place.zone)
-    live = signs(request, {row.id for row in found.rows})
-    order = {"offset": wanted.offset, "sort": wanted.sort, "reverse": wanted.reverse}
-    data = {**found.data(), **order, "live": live}
-    return page(request, "sessions.html", data, view=_view(found, wanted, query, place))
+def show_sessions(request: Request) -> Response:
+    """Show the list of sessions."""
+    services, query = services_of(request), request.query_params
+    site = services.site
+    catalog_request = parse_request(query, site)
+    page = services.catalog.catalog(catalog_request, site.zone)
+    order = {name: getattr(catalog_request, name) for name in ("offset", "sort", "reverse")}
+    data = {**page.data(), **order, "live": live_signs(request, {row.id for row in page.rows})}
+    return respond(request, "sessions.html", data, view=_page_view(page, catalog_request, query, site))
 
 
-def wanted_of(query: QueryParams, place: Place) -> Wanted:
-    """Return what an address asks for."""
-    now, given = place.now(), {name: value for name, value in query.items() if value}
-    since, until = given.get("since"), given.get("until")
-    if month := given.get("month"):
+def parse_request(query: QueryParams, site: Site) -> CatalogRequest:
+    """Return the request that an address makes."""
+    now, values = site.now(), {name: value for name, value in query.items() if value}
+    since, until = values.get("since"), values.get("until")
+    if month := values.get("month"):
         since, until = since or f"{month}-01", until or _last_day(month)
-    filters = Filters(
-        text=given.get("q", ""),
-        **{name: given.get(name) for name in ("project", "branch", "model", "tool", "file", "thread")},
-        has=_has(given.get("has", "")),
-        since=moment(since, now, place.zone),
-        until=moment(until, now, place.zone, end=True),
-        hidden="hidden" in given,
-    )
-    sort = given.get("sort", "last")
-    if sort not in SORTS:
-        raise Usage(f"no such column: `{sort}`", hint=f"one of {', '.join(SORTS)}")
-    offset, limit = _number(given, "offset", 0), _number(given, "limit", PAGE)
-    reverse = "reverse" in given
-    return Wanted(filters=filters, sort=sort, reverse=reverse, offset=offset, limit=min(limit, _MOST))
-
-
-def _has(text: str) -> tuple[str, ...]:
-    names = tuple(name for name in text.split(",") if name)
-    for name in names:
+    has = tuple(name for name in values.get("has", "").split(",") if name)
+    for name in has:
         if name not in HAS:
-            raise Usage(f"no such thing to have: `{name}`", hint=f"one of {', '.join(HAS)}")
-    return names
-
-
-def _number(given: dict[str, str], name: str, default: int) -> int:
-    text = given.get(name, str(default))
-    if not (text.isascii() and text.isdigit() and len(text) < 10):
-        raise Usage(f"not a number: `{text}`", hint=f"as in `{name}={default}`")
-    return int(text)
+            raise UsageError(f"no such thing to have: `{name}`", hint=f"one of {', '.join(HAS)}")
+    filters = SessionFilters(
+        text=values.get("q", ""),
+        **{name: values.get(name) for name in ("project", "branch", "model", "tool", "file", "thread")},
+        has=has,
+        since=parse_time_expression(since, now, site.zone),
+        until=parse_time_expression(until, now, site.zone, end=True),
+        hidden="hidden" in values,
+    )
+    sort = values.get("sort", "last")
+    if sort not in SORTS:
+        raise UsageError(f"no such column: `{sort}`", hint=f"one of {', '.join(SORTS)}")
+    offset, limit = (
+        parse_number(values.get(name, str(default)), name, default)
+        for name, default in (("offset", 0), ("limit", PAGE_ROWS))
+    )
+    return CatalogRequest(
+        filters=filters, sort=sort, reverse="reverse" in values, offset=offset, limit=min(limit, _MAX_ROWS)
+    )
 
 
 def _last_day(month: str) -> str:
-    """Return the last day of a month, or what was given, which will be said to be no time."""
+    """Return the last day of a month; a text that is no month as it is, to be refused as a time."""
     try:
         first = date.fromisoformat(f"{month}-01")
         return ((first + timedelta(days=31)).replace(day=1) - timedelta(days=1)).isoformat()
@@ -99,84 +88,61 @@ def _last_day(month: str) -> str:
         return month
 
 
-def _view(found: Catalog, wanted: Wanted, query: QueryParams, place: Place) -> Json:
-    """Return how it looks: words for numbers, links for what can be chosen."""
-    next_at = wanted.offset + len(found.rows)
+def _page_view(page: CatalogPage, request: CatalogRequest, query: QueryParams, site: Site) -> Json:
+    """Return how the data looks: words for numbers, links for what can be chosen."""
+    offset = request.offset + len(page.rows)
+    has_more = bool(page.rows) and offset < page.total
     kept = {name: value for name, value in query.items() if name not in ("offset", "limit")}
+    reasons = ", ".join(f"{count:,} {reason}" for reason, count in page.hidden.items())
     return {
-        "rows": [_row(row, place) for row in found.rows],
-        "columns": [_column(name, words, look, wanted, kept) for name, words, look in _COLUMNS],
-        "has": [_chip(name, found.facets["has"][name], wanted, kept) for name in HAS],
-        "menus": [_menu(name, found.facets[name], query.get(name, "")) for name in _MENUS],
+        "rows": [_row_look(row, site) for row in page.rows],
+        "address": kept,
+        "is_ascending": (request.sort in TEXT_SORTS) != request.reverse,
+        "has": [_chip(name, page.facets["has"][name], request, kept) for name in HAS],
+        "menus": [_menu(name, page.facets[name], query.get(name, "")) for name in _MENUS],
         "kept": {name: kept[name] for name in ("has", "sort", "reverse", "hidden", "since", "until") if name in kept},
-        "next": _next(found, next_at, kept, query.get("limit")),
-        "hidden": _hidden(found.hidden),
-        "show_hidden": link("/sessions", kept, hidden=None if wanted.filters.hidden else 1),
+        "next": link("/sessions", kept, offset=offset, limit=query.get("limit")) if has_more else None,
+        "hidden": f"{sum(page.hidden.values()):,} hidden: {reasons}" if page.hidden else "",
+        "show_hidden": link("/sessions", kept, hidden=None if request.filters.hidden else 1),
         "is_filtered": bool(set(kept) - {"sort", "reverse"}),
-        "indexing": place.settings.indexing,
+        "indexing": site.preferences.indexing,
     }
 
 
-def _next(found: Catalog, offset: int, kept: dict[str, str], limit: str | None) -> str | None:
-    return link("/sessions", kept, offset=offset, limit=limit) if found.rows and offset < found.total else None
-
-
-def _row(row: Row, place: Place) -> Json:
-    started, now = units.moment(row.started), place.now()
+def _row_look(row: CatalogRow, site: Site) -> Json:
+    started, curve = units.local_time(row.started), row.curve
     return {
         "row": row,
         "title": row.title or "(no title)",
-        "started": units.ago(started, now) if started else "",
-        "started_at": f"{started.astimezone(place.zone):%Y-%m-%d %H:%M}" if started else "",
+        "started": units.ago(started, site.now()) if started else "",
+        "started_at": f"{started.astimezone(site.zone):%Y-%m-%d %H:%M}" if started else "",
         "active": units.duration(timedelta(seconds=row.active_seconds)) if row.active_seconds else "",
-        "spark": charts.sparkline(row.curve),
+        "spark": charts.render_sparkline(curve.points, curve.compactions, curve.requests),
         "tools": ", ".join(f"{name or '?'} {count}" for name, count in list((row.tools or {}).items())[:8]),
-        "requests": [(url, _request_name(url)) for url in row.pull_requests if url.startswith("https://")],
+        # The address comes from a transcript: only one that is safe to follow becomes a link.
+        "requests": [(url, _pull_request_name(url)) for url in row.pull_requests if url.startswith("https://")],
     }
 
 
-def _request_name(url: str) -> str:
-    """Return what a pull request is called: its number, if its address ends with one."""
+def _pull_request_name(url: str) -> str:
+    """Return the number of a pull request, if its address ends with one."""
     last = url.rstrip("/").rpartition("/")[2]
     return f"#{last}" if last.isdigit() else "PR"
 
 
-def _column(name: str, words: str, look: str, wanted: Wanted, kept: dict[str, str]) -> Json:
-    is_sorted = wanted.sort == name
-    turned = None if not is_sorted or wanted.reverse else 1
-    upwards = (name in WORDS) != wanted.reverse
-    return {
-        "words": words,
-        "look": look,
-        "href": link("/sessions", kept, sort=name, reverse=turned),
-        "order": ("ascending" if upwards else "descending") if is_sorted else None,
-    }
+def _chip(name: str, count: int, request: CatalogRequest, kept: dict[str, str]) -> Json:
+    """Return a filter that can be turned on and off."""
+    has = request.filters.has
+    others = [other for other in has if other != name] if name in has else [*has, name]
+    href = link("/sessions", kept, has=",".join(others) or None)
+    return {"name": name, "count": count, "on": name in has, "href": href}
 
 
-def _chip(name: str, count: int, wanted: Wanted, kept: dict[str, str]) -> Json:
-    has = wanted.filters.has
-    others = [one for one in has if one != name] if name in has else [*has, name]
-    return {
-        "name": name,
-        "count": count,
-        "on": name in has,
-        "href": link("/sessions", kept, has=",".join(others) or None),
-    }
-
-
-def _menu(name: str, values: list[Value], chosen: str) -> Json:
-    listed: list[tuple[str, int | None]] = [(one.value, one.sessions) for one in values]
+def _menu(name: str, values: list[FacetValue], chosen: str) -> Json:
+    listed: list[tuple[str, int | None]] = [(facet.value, facet.sessions) for facet in values]
     if chosen and chosen not in [value for value, _ in listed]:
         listed.insert(0, (chosen, None))
     return {"name": name, "values": listed, "chosen": chosen}
 
 
-def _hidden(hidden: dict[str, int]) -> str:
-    """Say what is left out: `3 hidden: 2 empty, 1 warm-up`."""
-    if not hidden:
-        return ""
-    reasons: list[Any] = [f"{count:,} {reason}" for reason, count in hidden.items()]
-    return f"{sum(hidden.values()):,} hidden: {', '.join(reasons)}"
-
-
-routes = twins("/sessions", sessions)
+routes = page_routes("/sessions", show_sessions)

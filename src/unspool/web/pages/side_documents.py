@@ -1,4 +1,4 @@
-"""The library: what lies beside the sessions. A shelf in the address, what is on it out."""
+"""The library: plans, todo lists, tasks, typed prompts, memory, settings and versions of files."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from unspool.errors import NotFound, Unreadable, Usage
-from unspool.export import file_versions
-from unspool.export.file_versions import Version
+from unspool.errors import NotFound, Unreadable
+from unspool.export import FileHistoryVersion, file_versions
 from unspool.home import Session
-from unspool.store.access import Opened
+from unspool.store import StoreAccess
 from unspool.store.catalog import side_documents
-from unspool.web.responses import Json, link, page, place_of, twins
-from unspool.web.site import Place
+from unspool.web.common.responses import Json, link, page_routes, parse_number, respond
+from unspool.web.common.services import services_of
+from unspool.web.common.site import Site
 
-SHELVES: Final = {
+KINDS: Final = {
     "plans": "Plans",
     "todos": "Todos",
     "tasks": "Tasks",
@@ -30,129 +30,125 @@ SHELVES: Final = {
     "settings": "Settings",
     "versions": "File versions",
 }
+_MAX_BYTES: Final = 200_000
+"""Of a version that is shown whole."""
 
 
-def overview(request: Request) -> Response:
-    """Return how much there is of everything."""
-    with place_of(request).opened() as opened:
-        found = side_documents.counts(_database(opened), opened.root)
-    return page(request, "library.html", {"counts": found}, shelves=SHELVES)
+def show_overview(request: Request) -> Response:
+    """Show how many documents of each kind there are."""
+    with services_of(request).site.open() as access:
+        counts = side_documents.count_documents(_database(access), access.root)
+    return respond(request, "library.html", {"counts": counts}, kinds=KINDS)
 
 
-def shelf(request: Request) -> Response:
-    """Return what is on a shelf."""
-    name, place = request.path_params["shelf"], place_of(request)
-    if name not in SHELVES:
-        raise NotFound(f"no such shelf: `{name}`", hint=f"there are {', '.join(SHELVES)}")
-    with place.opened() as opened:
-        data = _READ[name](opened, request.query_params)
-    more: Json = {"shelf": name, "shelves": SHELVES, "when": _clock(place)}
+def show_documents(request: Request) -> Response:
+    """Show the documents of one kind."""
+    name, site = request.path_params["kind"], services_of(request).site
+    if name not in KINDS:
+        raise NotFound(f"no such shelf: `{name}`", hint=f"there are {', '.join(KINDS)}")
+    with site.open() as access:
+        data = _READERS[name](access, request.query_params)
+    more: Json = {"kind": name, "kinds": KINDS, "when": _time_formatter(site)}
     if name == "history":
-        more["next"] = _next(data, request.query_params)
-    return page(request, f"library_{name}.html", data, **more)
+        more["next"] = _next_link(data, request.query_params)
+    return respond(request, f"library_{name}.html", data, **more)
 
 
-def _database(opened: Opened) -> sqlite3.Connection:
-    if opened.database is None:
+def _database(access: StoreAccess) -> sqlite3.Connection:
+    if access.database is None:
         raise Unreadable("there is no store to read from", hint="`unspool doctor` says why")
-    return opened.database
+    return access.database
 
 
-def _plans(opened: Opened, query: QueryParams) -> Json:
-    database, slug = _database(opened), query.get("name")
+def _read_plans(access: StoreAccess, query: QueryParams) -> Json:
+    database, slug = _database(access), query.get("name")
     if not slug:
-        return {"plans": side_documents.plans(database, opened.root), "plan": None}
-    found = side_documents.plan(database, opened.root, slug)
+        return {"plans": side_documents.read_plans(database, access.root), "plan": None}
+    found = side_documents.read_plan(database, access.root, slug)
     if found is None:
         raise NotFound(f"no such plan: `{slug}`", hint="`/library/plans` lists what there is")
     return {"plans": [], "plan": found}
 
 
-def _history(opened: Opened, query: QueryParams) -> Json:
-    text = query.get("offset") or "0"
-    if not (text.isascii() and text.isdigit() and len(text) < 10):
-        raise Usage(f"not a number: `{text}`", hint="as in `offset=100`")
-    found = side_documents.history(_database(opened), opened.root, query.get("q", ""), int(text))
-    return {"prompts": found.rows, "total": found.total, "offset": int(text)}
+def _read_history(access: StoreAccess, query: QueryParams) -> Json:
+    offset = parse_number(query.get("offset") or "0", "offset", 100)
+    found = side_documents.read_prompts(_database(access), access.root, query.get("q", ""), offset)
+    return {"prompts": found.rows, "total": found.total, "offset": offset}
 
 
-def _next(data: Json, query: QueryParams) -> str | None:
+def _next_link(data: Json, query: QueryParams) -> str | None:
     following = data["offset"] + len(data["prompts"])
     if not data["prompts"] or following >= data["total"]:
         return None
     return link("/library/history", {name: value for name, value in query.items() if name == "q"}, offset=following)
 
 
-def _versions(opened: Opened, query: QueryParams) -> Json:
-    """Return the sessions with versions; of one its files; of two versions the difference."""
+def _read_versions(access: StoreAccess, query: QueryParams) -> Json:
+    """Return the sessions with versions of files; for one session its files; for two versions the difference."""
     id = query.get("session")
     data: Json = {"sessions": [], "session": None, "files": [], "difference": None, "text": None}
     if not id:
-        return data | {"sessions": side_documents.versioned(_database(opened), opened.root)}
-    session = opened.home.session(id)
-    known = file_versions.versions(session)
-    data |= {
-        "session": {"id": session.id, "title": session.title},
-        "files": [
-            {"path": path, "versions": [file_versions.about(session, one) for one in those]}
-            for path, those in known.items()
-        ],
-    }
-    return data | (_compared(session, known, query) if query.get("file") else {})
+        return data | {"sessions": side_documents.read_versioned_sessions(_database(access), access.root)}
+    session = access.home.session(id)
+    known = file_versions.find_versions(session)
+    data["session"] = {"id": session.id, "title": session.title}
+    data["files"] = [
+        {"path": path, "versions": [file_versions.version_to_json(session, version) for version in those]}
+        for path, those in known.items()
+    ]
+    return data | (_compare(session, known, query) if query.get("file") else {})
 
 
-def _compared(session: Session, known: dict[str, list[Version]], query: QueryParams) -> Json:
+def _compare(session: Session, known: dict[str, list[FileHistoryVersion]], query: QueryParams) -> Json:
     path = query["file"]
     if path not in known:
         raise NotFound(f"no such file in this session: `{path}`", hint="the list below has them all")
-    new = _version(known[path], query.get("to"), known[path][-1])
-    earlier = [one for one in known[path] if one.number < new.number]
-    old = _version(known[path], query.get("from"), earlier[-1] if earlier else None)
+    new = _find_version(known[path], query.get("to"), known[path][-1])
+    earlier = [version for version in known[path] if version.number < new.number]
+    old = _find_version(known[path], query.get("from"), earlier[-1] if earlier else None)
     about = {"file": path, "to": new.number, "from": old.number if old else None}
     if old is None:
-        return {"text": {**about, "content": _shown(file_versions.content(session, new))}}
-    told = file_versions.difference(session, old, new).encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-    return {"difference": {**about, "lines": told.splitlines()}}
+        return {"text": {**about, "content": _decode(file_versions.read_version(session, new))}}
+    lines = file_versions.diff_versions(session, old, new).encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    return {"difference": {**about, "lines": lines.splitlines()}}
 
 
-def _version(known: list[Version], text: str | None, default: Any) -> Any:
+def _find_version(known: list[FileHistoryVersion], text: str | None, default: Any) -> Any:
     if not text:
         return default
-    found = [one for one in known if str(one.number) == text]
+    found = [version for version in known if str(version.number) == text]
     if not found:
-        there = ", ".join(str(one.number) for one in known)
-        raise NotFound(f"no such version of `{known[0].path}`: `{text}`", hint=f"it has {there}")
+        numbers = ", ".join(str(version.number) for version in known)
+        raise NotFound(f"no such version of `{known[0].path}`: `{text}`", hint=f"it has {numbers}")
     return found[-1]
 
 
-_CUT: Final = 200_000
-
-
-def _shown(data: bytes) -> str:
-    """Return a text as it is shown: no bytes that are none, and not without end."""
+def _decode(data: bytes) -> str:
+    """Return the bytes of a file as text, cut if it is long."""
     if b"\0" in data:
         return f"binary, {len(data):,} bytes"
-    text = data[: _CUT + 4].decode("utf-8", "replace")
-    return text if len(data) <= _CUT else f"{text[:_CUT]}\n… {len(data) - _CUT:,} more bytes"
+    # A few bytes more: a character may stand across the cut.
+    text = data[: _MAX_BYTES + 4].decode("utf-8", "replace")
+    return text if len(data) <= _MAX_BYTES else f"{text[:_MAX_BYTES]}\n… {len(data) - _MAX_BYTES:,} more bytes"
 
 
-_READ: Final[dict[str, Callable[[Opened, QueryParams], Json]]] = {
-    "plans": _plans,
-    "todos": lambda opened, _: {"lists": side_documents.todos(_database(opened), opened.root)},
-    "tasks": lambda opened, _: {"lists": side_documents.tasks(_database(opened), opened.root)},
-    "history": _history,
-    "memory": lambda opened, _: {"files": side_documents.memory(_database(opened), opened.root)},
-    "settings": lambda opened, _: {"files": side_documents.settings(_database(opened), opened.root)},
-    "versions": _versions,
+_READERS: Final[dict[str, Callable[[StoreAccess, QueryParams], Json]]] = {
+    "plans": _read_plans,
+    "todos": lambda access, _: {"lists": side_documents.read_todos(_database(access), access.root)},
+    "tasks": lambda access, _: {"lists": side_documents.read_tasks(_database(access), access.root)},
+    "history": _read_history,
+    "memory": lambda access, _: {"files": side_documents.read_memory(_database(access), access.root)},
+    "settings": lambda access, _: {"files": side_documents.read_settings(_database(access), access.root)},
+    "versions": _read_versions,
 }
 
 
-def _clock(place: Place) -> Callable[[int | None], str]:
-    """Return what says a time of the store in words. Side files have it in milliseconds."""
+def _time_formatter(site: Site) -> Callable[[int | None], str]:
+    """Return a function that formats a time of the store, which is in milliseconds."""
 
     def when(time: int | None) -> str:
         try:
-            moment = datetime.fromtimestamp((time or 0) / 1000, UTC).astimezone(place.zone)
+            moment = datetime.fromtimestamp((time or 0) / 1000, UTC).astimezone(site.zone)
         except (ValueError, OverflowError, OSError):
             return ""
         return f"{moment:%Y-%m-%d %H:%M}" if time else ""
@@ -161,7 +157,7 @@ def _clock(place: Place) -> Callable[[int | None], str]:
 
 
 routes = [
-    *twins("/library", overview),
-    Route("/library/{shelf}.json", shelf),
-    Route("/library/{shelf}", shelf),
+    *page_routes("/library", show_overview),
+    Route("/library/{kind}.json", show_documents),
+    Route("/library/{kind}", show_documents),
 ]

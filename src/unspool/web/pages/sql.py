@@ -1,9 +1,9 @@
-"""SQL: a question in the address, asked of the locked engine; rows out, as a table or to keep.
+"""The SQL page: runs the query of the address in the locked engine; shows rows as a table or sends them as a file.
 
 Rules
-  1. A question is part of the address, and only reads (`store/sql/engine.py`). No other page can make a browser ask it: the
-     guard refuses that.
-  2. It has a deadline, and ends when whoever asked has gone. Few are asked at once.
+  1. A query is part of the address, and only reads (`store/sql/engine.py`). No other page can make a browser send it:
+     the request guard refuses that.
+  2. It has a deadline, and ends when the browser has gone. Few run at once.
   3. A page shows some rows and the beginning of long cells; CSV and JSON have everything.
 """
 
@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from itertools import islice
 from tempfile import SpooledTemporaryFile
 from typing import IO, Final, TypeVar
@@ -22,96 +23,74 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
-from unspool.errors import NotFound, Refused, Unreadable, UnspoolError, Usage
+from unspool.errors import NotFound, Refused, Unreadable, UnspoolError, UsageError
 from unspool.store import preferences
-from unspool.store.columns import parquet
-from unspool.store.columns.tables import public
-from unspool.store.sql.client import Engine, Limits
-from unspool.store.sql.format_rows import csv_text, json_text, text_rows
-from unspool.web.responses import Json, link, page, place_of
-from unspool.web.site import Place
+from unspool.store.columns import parquet, public_tables
+from unspool.store.sql import QueryLimits, SqlEngine, fetch_text_rows, format_csv, format_json
+from unspool.web.common.responses import Json, link, respond
+from unspool.web.common.services import services_of
+from unspool.web.common.site import Site
 
-SHOWN: Final = 500
-"""Rows on a page."""
-CELL: Final = 400
-"""Characters of a cell on a page."""
-DEADLINE: Final = 30.0
-"""Seconds a question may take."""
-AT_ONCE: Final = 2
-"""Questions."""
-LARGEST: Final = 1 << 30
-"""Bytes of an answer that can be kept."""
-_IN_MEMORY: Final = 8 << 20
-
-_EXAMPLES: Final = (
-    (
-        "Newest sessions",
-        "SELECT title, project, started, turns, cost_micros / 1e6 AS dollars\n"
-        "FROM sessions ORDER BY started DESC LIMIT 20",
-    ),
-    (
-        "Tools that fail",
-        "SELECT name, count(*) AS calls, count(*) FILTER (error) AS failed\n"
-        "FROM tool_calls GROUP BY name ORDER BY failed DESC, calls DESC LIMIT 20",
-    ),
-    (
-        "Files changed most",
-        "SELECT path, count(*) AS changes, sum(added) AS added, sum(removed) AS removed\n"
-        "FROM files_touched WHERE action <> 'read' GROUP BY path ORDER BY changes DESC LIMIT 20",
-    ),
-)
+MAX_QUERIES: Final = 2
+"""That run at once."""
+_MAX_ROWS: Final = 500
+"""On a page."""
+_CELL_CHARACTERS: Final = 400
+"""On a page."""
+_DEADLINE_SECONDS: Final = 30.0
+_MAX_FILE_BYTES: Final = 1 << 30
+_MAX_MEMORY_BYTES: Final = 8 << 20
+"""Of a result before it is written to disk."""
+_FORMS: Final[dict[str, tuple[Callable[[SqlEngine, str], Iterator[str]], str]]] = {
+    "csv": (format_csv, "text/csv; charset=utf-8"),
+    "json": (format_json, "application/json"),
+}
 
 T = TypeVar("T")
 
 
-async def sql(request: Request) -> Response:
-    """Return the page: the tables there are, the question, its answer."""
+async def show_sql(request: Request) -> Response:
+    """Show the tables, the query of the address, and its first rows."""
     query = request.query_params.get("q", "").strip()
     data: Json = {"query": query, "columns": [], "types": [], "rows": [], "more": False, "error": None, "hint": None}
     if query:
         try:
-            data |= await _answered(request, lambda engine: _some(engine, query))
+            data |= await _run_query(request, lambda engine: _first_rows(engine, query))
         except UnspoolError as error:
             data |= {"error": error.message, "hint": error.hint}
     view = {
-        "tables": public().values(),
-        "examples": [(name, link("/sql", q=text)) for name, text in _EXAMPLES],
+        "tables": public_tables().values(),
         "csv": link("/sql/rows.csv", q=query),
         "json": link("/sql/rows.json", q=query),
         "complaint": (data["error"] or "").partition("\n"),
-        "shown": SHOWN,
+        "shown": _MAX_ROWS,
         "numbers": [kind.startswith(("DECIMAL", "DOUBLE", "FLOAT")) or "INT" in kind for kind in data["types"]],
     }
-    answer = page(request, "sql.html", data, view=view)
-    answer.status_code = 400 if data["error"] else 200
-    return answer
+    response = respond(request, "sql.html", data, view=view)
+    response.status_code = 400 if data["error"] else 200
+    return response
 
 
-async def rows(request: Request) -> Response:
-    """Return all rows of an answer, to keep. They are sent when all are there: half an answer would look like one."""
+async def download_rows(request: Request) -> Response:
+    """Return all rows of a result as a file. Sending begins when it is complete: half of it would look like all."""
     query, form = request.query_params.get("q", "").strip(), request.path_params["form"]
     if form not in _FORMS:
         raise NotFound("there is nothing at this address")
     if not query:
-        raise Usage("nothing to ask", hint="as in `q=SELECT * FROM sessions`")
-    made, kind = _FORMS[form]
-    file = await _answered(request, lambda engine: _kept(made(engine, query)))
+        raise UsageError("nothing to ask", hint="as in `q=SELECT * FROM sessions`")
+    format_rows, media_type = _FORMS[form]
+    file = await _run_query(request, lambda engine: _write_file(format_rows(engine, query)))
     headers = {"content-disposition": f'attachment; filename="rows.{form}"'}
-    return StreamingResponse(_read(file), media_type=kind, headers=headers, background=BackgroundTask(file.close))
+    pieces = iter(partial(file.read, 1 << 16), b"")
+    return StreamingResponse(pieces, media_type=media_type, headers=headers, background=BackgroundTask(file.close))
 
 
-_FORMS: Final[dict[str, tuple[Callable[[Engine, str], Iterator[str]], str]]] = {
-    "csv": (csv_text, "text/csv; charset=utf-8"),
-    "json": (json_text, "application/json"),
-}
-
-
-def _kept(pieces: Iterator[str]) -> IO[bytes]:
-    """Return an answer as a file, which is on the disk if it is large and gone when it is closed."""
-    file = SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115 - closed when it was sent
+def _write_file(pieces: Iterator[str]) -> IO[bytes]:
+    """Write a result to a temporary file: on disk if it is large, and deleted when it is closed."""
+    file = SpooledTemporaryFile(_MAX_MEMORY_BYTES)  # noqa: SIM115 - closed when it was sent
     for piece in pieces:
         file.write(piece.encode("utf-8", "replace"))
-        if file.tell() > LARGEST:
+        if file.tell() > _MAX_FILE_BYTES:
             file.close()
             raise Refused(
                 "the answer is too large for the page", hint="`unspool sql -o FILE` writes any number of rows"
@@ -120,84 +99,80 @@ def _kept(pieces: Iterator[str]) -> IO[bytes]:
     return file
 
 
-def _read(file: IO[bytes]) -> Iterator[bytes]:
-    while piece := file.read(1 << 16):
-        yield piece
+def _first_rows(engine: SqlEngine, query: str) -> Json:
+    """Return the first rows of a result, with long cells cut."""
+    most = _CELL_CHARACTERS
+    header, found = fetch_text_rows(engine, query, null=None)
+    rows = list(islice(found, _MAX_ROWS + 1))
+    cut = [[f"{cell[:most]}…" if cell and len(cell) > most else cell for cell in row] for row in rows[:_MAX_ROWS]]
+    return {"columns": header.names, "types": header.types, "rows": cut, "more": len(rows) > _MAX_ROWS}
 
 
-def _some(engine: Engine, query: str) -> Json:
-    """Return the first rows of an answer, with long cells cut."""
-    header, found = text_rows(engine, query, null=None)
-    some = list(islice(found, SHOWN + 1))
-    cut = [[_cut(cell) for cell in row] for row in some[:SHOWN]]
-    return {"columns": header.names, "types": header.types, "rows": cut, "more": len(some) > SHOWN}
-
-
-def _cut(cell: str | None) -> str | None:
-    return cell if cell is None or len(cell) <= CELL else f"{cell[:CELL]}…"
-
-
-class _Asking:
-    """A question that may be given up."""
+class _RunningQuery:
+    """A query in a thread that can be cancelled from another."""
 
     def __init__(self) -> None:
-        self._engine: Engine | None = None
-        self._is_given_up = False
+        self._engine: SqlEngine | None = None
+        self._is_cancelled = False
 
-    def run(self, place: Place, ask: Callable[[Engine], T]) -> T:
-        """Return what an engine answers. All of it happens in one thread."""
-        with _engine(place) as engine:
+    def run(self, site: Site, use: Callable[[SqlEngine], T]) -> T:
+        """Return what is read from an engine. All of it happens in one thread."""
+        with _open_engine(site) as engine:
             self._engine = engine
-            if self._is_given_up:
+            # It may have been cancelled before there was an engine to kill.
+            if self._is_cancelled:
                 raise Unreadable("nobody waits for the answer")
-            return ask(engine)
+            return use(engine)
 
-    def give_up(self) -> None:
+    def cancel(self) -> None:
         """End it, whichever thread it is in."""
-        self._is_given_up = True
+        self._is_cancelled = True
         if self._engine is not None:
-            self._engine.stop()
+            self._engine.kill()
 
 
-async def _answered(request: Request, ask: Callable[[Engine], T]) -> T:
-    """Return what an engine answers; it is ended if nobody waits for that any more."""
-    asking = _Asking()
-    async with request.app.state.questions:
-        watching = asyncio.create_task(_watch(request, asking))
+async def _run_query(request: Request, use: Callable[[SqlEngine], T]) -> T:
+    """Return what is read from an engine, which is killed when the browser has gone."""
+    query, services = _RunningQuery(), services_of(request)
+    async with services.sql_slots:
+        watch = asyncio.create_task(_cancel_on_disconnect(request, query))
         try:
-            return await to_thread.run_sync(asking.run, place_of(request), ask)
+            return await to_thread.run_sync(query.run, services.site, use)
         except Refused as error:
+            # The page has no option for more time: the hint names the command that has one.
             hint = "ask for less at once; `unspool sql --timeout 0` gives it any time"
             raise Refused(error.message, hint=hint if "seconds" in error.message else error.hint) from None
         finally:
-            watching.cancel()
+            watch.cancel()
 
 
-async def _watch(request: Request, asking: _Asking) -> None:
-    """Give up a question when whoever asked has gone."""
+async def _cancel_on_disconnect(request: Request, query: _RunningQuery) -> None:
     while (await request.receive())["type"] != "http.disconnect":
         pass
-    asking.give_up()
+    query.cancel()
 
 
 @contextmanager
-def _engine(place: Place) -> Iterator[Engine]:
-    """Give an engine over the tables, brought up to date."""
-    parquet.check()
+def _open_engine(site: Site) -> Iterator[SqlEngine]:
+    """Open an engine over the tables, brought up to date."""
+    parquet.require_sql_libraries()
+    # Only now: they need the libraries of the `sql` extra.
     from unspool.store.columns import refresh as columns
-    from unspool.store.sql.views import tables
+    from unspool.store.sql import open_tables
 
-    with place.opened() as opened:
-        if opened.database is None:
+    with site.open() as access:
+        if access.database is None:
             raise Unreadable("there is no store to ask", hint="`unspool doctor` says why")
-        chosen = place.settings
-        edition = preferences.edition(chosen)
-        columns.refresh(opened.database, place.folder, columns.Asked(prices=chosen.prices, edition=edition))
+        chosen = site.preferences
+        edition = preferences.price_edition(chosen)
+        columns.refresh_columns(
+            access.database, site.folder, columns.RefreshOptions(prices=chosen.prices, price_edition=edition)
+        )
         with (
-            tables(opened.database, place.folder, [place.root], chosen) as ready,
-            Engine(ready.setup, str(ready.columns), Limits(deadline=DEADLINE)) as engine,
+            open_tables(access.database, site.folder, [site.root], chosen) as ready,
+            SqlEngine(ready.setup, str(ready.columns), QueryLimits(deadline=_DEADLINE_SECONDS)) as engine,
         ):
             yield engine
 
 
-routes = [Route("/sql.json", sql), Route("/sql", sql), Route("/sql/rows.{form:str}", rows)]
+routes = [Route("/sql.json", show_sql), Route("/sql", show_sql), Route("/sql/rows.{form:str}", download_rows)]

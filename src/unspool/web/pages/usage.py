@@ -1,4 +1,4 @@
-"""Usage: what was billed, by day, model, project, branch, agent or session. A report in, a chart and a table out.
+"""The usage page: what was billed by day, model, project, branch, agent or session, as a chart and a table.
 
 Rules
   1. Rows and totals are those of `unspool usage --json`, made by the same code.
@@ -9,129 +9,118 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import date, timedelta
-from typing import Any, Final
+from typing import Final
 
-from markupsafe import Markup
 from starlette.datastructures import QueryParams
 from starlette.requests import Request
 from starlette.responses import Response
 
 from unspool.display import units
-from unspool.errors import Usage
-from unspool.page.html import charts
-from unspool.page.html.charts import Chart
+from unspool.errors import UsageError
+from unspool.page.html import StackedChart, charts
+from unspool.store.usage import PERIODS, UsageReport, UsageRequest, UsageRow, UsageSum, build_report, total_of_rows
 from unspool.store.usage import report as reports
-from unspool.store.usage.ledger import Sum
-from unspool.store.usage.report import PERIODS, Asked, Figures, Report, Row, report, together
-from unspool.web.responses import Json, link, page, place_of, session_link, twins
-from unspool.web.site import Place
+from unspool.web.common.responses import Json, link, page_routes, respond, session_link
+from unspool.web.common.services import services_of
+from unspool.web.common.site import Site
 
 _PERIODS: Final = {
     "daily": "Day",
     "weekly": "Week",
     "monthly": "Month",
-    "model": "Model",
-    "project": "Project",
-    "branch": "Branch",
-    "agent": "Agent",
-    "session": "Session",
+    **{name: name.title() for name in ("model", "project", "branch", "agent", "session")},
 }
 _METRICS: Final[dict[str, tuple[str, Callable[[int], str]]]] = {
     "cost": ("cost_micros", units.dollars),
     "tokens": ("total_tokens", units.tokens),
 }
-_SHOWN: Final = 200
-"""Rows of a table; what comes after them is added up in one."""
-_DAYS: Final = 400
-"""Days that a chart may have columns for; more, and those without use are left out."""
+_MAX_ROWS: Final = 200
+"""Of the table; the rest is added up in one row."""
+_MAX_DAYS: Final = 400
+"""Of a chart with a column for every day; a longer one has columns only for days with use."""
 
 
-def usage(request: Request) -> Response:
-    """Return what was used."""
-    place, query = place_of(request), request.query_params
-    asked = asked_of(query, place)
+def show_usage(request: Request) -> Response:
+    """Show what was billed."""
+    site, query = services_of(request).site, request.query_params
+    usage = parse_request(query, site)
     metric = query.get("metric") or "cost"
     if metric not in _METRICS:
-        raise Usage(f"no such number: `{metric}`", hint=f"one of {', '.join(_METRICS)}")
-    with place.opened() as opened:
-        sums = opened.ledger.sums(asked.wanted)
-    found = report(asked.period, sums, asked.zone, asked.order)
-    chart = chart_of(asked, sums, metric)
+        raise UsageError(f"no such number: `{metric}`", hint=f"one of {', '.join(_METRICS)}")
+    with site.open() as access:
+        sums = access.ledger.sums(usage.query)
+    report = build_report(usage.period, sums, usage.zone, usage.order)
+    chart = _build_chart(usage, sums, metric) if PERIODS[usage.period].by_time else None
     data = {
-        "period": asked.period,
+        "period": usage.period,
         "metric": metric,
-        **found.data(),
-        "unpriced": found.unpriced,
+        **report.data(),
+        "unpriced": report.unpriced,
         "chart": chart.data() if chart else None,
     }
-    return page(request, "usage.html", data, view=_view(found, chart, metric, query))
+    return respond(request, "usage.html", data, view=_page_view(report, chart, metric, query))
 
 
-def asked_of(query: QueryParams, place: Place) -> Asked:
-    """Return what an address asks for."""
-    given = {name: value for name, value in query.items() if value}
-    period = given.get("period", "daily")
+def parse_request(query: QueryParams, site: Site) -> UsageRequest:
+    """Return the request that an address makes."""
+    values = {name: value for name, value in query.items() if value}
+    period = values.get("period", "daily")
     if period not in _PERIODS:
-        raise Usage(f"no such period: `{period}`", hint=f"one of {', '.join(_PERIODS)}")
-    order = given.get("order")
+        raise UsageError(f"no such period: `{period}`", hint=f"one of {', '.join(_PERIODS)}")
+    order = values.get("order")
     if order not in (None, "asc", "desc"):
-        raise Usage(f"no such order: `{order}`", hint="`asc` or `desc`")
-    times = {name: given.get(name) for name in ("since", "until")}
-    asked = reports.asked(period, place.now(), place.zone, **times)
-    return asked._replace(project=given.get("project"), order=order)
+        raise UsageError(f"no such order: `{order}`", hint="`asc` or `desc`")
+    times = {name: values.get(name) for name in ("since", "until")}
+    usage = reports.parse_request(period, site.now(), site.zone, **times)
+    return usage._replace(project=values.get("project"), order=order)
 
 
-def chart_of(asked: Asked, sums: list[Sum], metric: str) -> Chart | None:
-    """Return what was used over time, by model; nothing for a report that is not by time."""
-    if not PERIODS[asked.period].by_time:
-        return None
-    column = _METRICS[metric][0]
-    by_model: dict[str, list[Sum]] = {}
-    for one in sums:
-        by_model.setdefault(one.model or "no model", []).append(one)
+def _build_chart(usage: UsageRequest, sums: list[UsageSum], metric: str) -> StackedChart:
+    """Return usage over time, by model."""
+    by_model: dict[str, list[UsageSum]] = {}
+    for own in sums:
+        by_model.setdefault(own.model or "no model", []).append(own)
     columns: dict[str, dict[str, int]] = {}
     for model, those in by_model.items():
-        for row in report(asked.period, those, asked.zone).rows:
-            label = row.labels[PERIODS[asked.period].labels[0]] or "no time"
-            columns.setdefault(label, {})[model] = getattr(row.figures, column)
-    labels = sorted(columns)
-    if asked.period == "daily":
-        labels = _every_day(labels)
-    return charts.stacked([(label, columns.get(label, {})) for label in labels])
+        for row in build_report(usage.period, those, usage.zone).rows:
+            label = row.labels[PERIODS[usage.period].labels[0]] or "no time"
+            columns.setdefault(label, {})[model] = getattr(row.figures, _METRICS[metric][0])
+    labels = _fill_days(sorted(columns)) if usage.period == "daily" else sorted(columns)
+    return charts.stack_series([(label, columns.get(label, {})) for label in labels])
 
 
-def _every_day(labels: list[str]) -> list[str]:
+def _fill_days(labels: list[str]) -> list[str]:
     """Return days without gaps, if they are not too many."""
     days = [date.fromisoformat(label) for label in labels if label != "no time"]
     rest = [label for label in labels if label == "no time"]
-    if not days or (days[-1] - days[0]).days > _DAYS:
+    if not days or (days[-1] - days[0]).days > _MAX_DAYS:
         return labels
     return [(days[0] + timedelta(days=number)).isoformat() for number in range((days[-1] - days[0]).days + 1)] + rest
 
 
-def _view(found: Report, chart: Chart | None, metric: str, query: QueryParams) -> Json:
-    column, worded = _METRICS[metric]
+def _page_view(report: UsageReport, chart: StackedChart | None, metric: str, query: QueryParams) -> Json:
+    """Return how the data looks."""
+    (column, format_value), period = _METRICS[metric], PERIODS[report.period]
     kept = {name: value for name, value in query.items() if value}
-    most = max((getattr(row.figures, column) for row in found.rows), default=0)
-    label = PERIODS[found.period].labels[0]
-    by_time = PERIODS[found.period].by_time
-    ordered = list(reversed(found.rows)) if by_time and not query.get("order") else found.rows
-    shown, rest = ordered[:_SHOWN], ordered[_SHOWN:]
+    most = max((getattr(row.figures, column) for row in report.rows), default=0)
+    rows = list(reversed(report.rows)) if period.by_time and not query.get("order") else report.rows
+    shown, rest = rows[:_MAX_ROWS], rows[_MAX_ROWS:]
+    bars = [charts.render_bar(getattr(row.figures, column), most) for row in shown]
     return {
-        "tabs": [(words, link("/usage", kept, period=name), name == found.period) for name, words in _PERIODS.items()],
+        "tabs": [(words, link("/usage", kept, period=name), name == report.period) for name, words in _PERIODS.items()],
         "metrics": [(name, link("/usage", kept, metric=name), name == metric) for name in _METRICS],
-        "chart": charts.columns(chart, worded) if chart else "",
+        "chart": charts.render_columns(chart, format_value) if chart else "",
         "series": list(enumerate(chart.series, 1)) if chart else [],
-        "label": _PERIODS[found.period],
-        "rows": [_row(row, label, charts.bar(getattr(row.figures, column), most)) for row in shown],
-        "rest": _cells(together(rest)) if rest else None,
+        "label": _PERIODS[report.period],
+        "rows": [{**_row_look(row, period.labels[0]), "bar": bar} for row, bar in zip(shown, bars, strict=True)],
+        "rest": total_of_rows(rest) if rest else None,
         "rest_count": len(rest),
-        "totals": _cells(found.totals),
+        "totals": report.totals,
         "kept": {name: kept[name] for name in ("period", "metric", "order") if name in kept},
     }
 
 
-def _row(row: Row, label: str, bar: Markup) -> Json:
+def _row_look(row: UsageRow, label: str) -> Json:
     name, labels = row.labels[label], row.labels
     href = None
     if label == "session" and name:
@@ -140,24 +129,7 @@ def _row(row: Row, label: str, bar: Markup) -> Json:
         href = session_link(labels["session"], agent=name)
     elif label in ("project", "model", "branch") and name:
         href = link("/sessions", {label: name})
-    return {
-        "name": name or "not known",
-        "about": labels.get("project"),
-        "href": href,
-        "bar": bar,
-        **_cells(row.figures),
-    }
+    return {"name": name or "not known", "about": labels.get("project"), "href": href, "figures": row.figures}
 
 
-def _cells(one: Figures) -> dict[str, Any]:
-    return {
-        "input": f"{one.input_tokens:,}",
-        "output": f"{one.output_tokens:,}",
-        "write": f"{one.cache_write_tokens:,}",
-        "read": f"{one.cache_read_tokens:,}",
-        "responses": f"{one.responses:,}",
-        "cost": units.dollars(one.cost_micros),
-    }
-
-
-routes = twins("/usage", usage)
+routes = page_routes("/usage", show_usage)

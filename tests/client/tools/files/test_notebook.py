@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from tests.client.tools.calling import call, decoded, desk_in, problem_of, text_of
-from unspool.client.tool_context import Desk
+from tests.client.tools.calling import call, context_in, decoded, problem_of, text_of
+from unspool.client.tool_context import ToolContext
 from unspool.format.tools.files import NotebookEditResult
 
 NOTEBOOK = {
@@ -27,25 +27,25 @@ NOTEBOOK = {
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Desk:
-    desk = desk_in(tmp_path)
-    (desk.place.root / "a.ipynb").write_text(json.dumps(NOTEBOOK, indent=2, ensure_ascii=False) + "\n")
-    assert not call(desk, "Read", file_path="a.ipynb").is_error
-    return desk
+def context(tmp_path: Path) -> ToolContext:
+    context = context_in(tmp_path)
+    (context.workspace.root / "a.ipynb").write_text(json.dumps(NOTEBOOK, indent=2, ensure_ascii=False) + "\n")
+    assert not call(context, "Read", file_path="a.ipynb").is_error
+    return context
 
 
-def edit(desk: Desk, source: str, **given: Any) -> tuple[str, list[dict[str, Any]]]:
-    outcome = call(desk, "NotebookEdit", notebook_path="a.ipynb", new_source=source, **given)
+def edit(context: ToolContext, source: str, **given: Any) -> tuple[str, list[dict[str, Any]]]:
+    outcome = call(context, "NotebookEdit", notebook_path="a.ipynb", new_source=source, **given)
     assert isinstance(decoded("NotebookEdit", outcome), NotebookEditResult)
-    notebook = json.loads((desk.place.root / "a.ipynb").read_text())
+    notebook = json.loads((context.workspace.root / "a.ipynb").read_text())
     assert {key: notebook[key] for key in notebook if key != "cells"} == {
         key: value for key, value in NOTEBOOK.items() if key != "cells"
     }
     return text_of(outcome), notebook["cells"]
 
 
-def test_a_cell_is_replaced_and_its_outputs_are_gone(desk: Desk) -> None:
-    words, cells = edit(desk, "print(2)\nx", cell_id="c1")
+def test_a_cell_is_replaced_and_its_outputs_are_gone(context: ToolContext) -> None:
+    words, cells = edit(context, "print(2)\nx", cell_id="c1")
     assert words == "Updated cell c1 with print(2)\nx"
     assert cells[0] == NOTEBOOK["cells"][0]  # type: ignore[index]
     assert cells[1] == {
@@ -58,48 +58,48 @@ def test_a_cell_is_replaced_and_its_outputs_are_gone(desk: Desk) -> None:
     }
 
 
-def test_a_source_keeps_its_form(desk: Desk) -> None:
-    _, cells = edit(desk, "# New\n\nwords", cell_id="m1")
+def test_a_source_keeps_its_form(context: ToolContext) -> None:
+    _, cells = edit(context, "# New\n\nwords", cell_id="m1")
     assert cells[0]["source"] == ["# New\n", "\n", "words"]
 
 
-def test_a_file_keeps_its_indentation_and_its_end(desk: Desk) -> None:
-    edit(desk, "x", cell_id="c1")
-    text = (desk.place.root / "a.ipynb").read_text()
+def test_a_file_keeps_its_indentation_and_its_end(context: ToolContext) -> None:
+    edit(context, "x", cell_id="c1")
+    text = (context.workspace.root / "a.ipynb").read_text()
     assert text == json.dumps(json.loads(text), indent=2, ensure_ascii=False) + "\n"
 
 
-def test_a_cell_is_added_after_another_or_at_the_top(desk: Desk) -> None:
-    words, cells = edit(desk, "new", cell_id="m1", edit_mode="insert", cell_type="code")
+def test_a_cell_is_added_after_another_or_at_the_top(context: ToolContext) -> None:
+    words, cells = edit(context, "new", cell_id="m1", edit_mode="insert", cell_type="code")
     assert [cell["source"] for cell in cells] == [["# Title\n", "text"], ["new"], "print(1)"]
     assert words == f"Inserted cell {cells[1]['id']} with new"
-    _, cells = edit(desk, "top", edit_mode="insert", cell_type="markdown")
+    _, cells = edit(context, "top", edit_mode="insert", cell_type="markdown")
     assert cells[0] == {"cell_type": "markdown", "id": cells[0]["id"], "metadata": {}, "source": ["top"]}
     assert len({cell["id"] for cell in cells}) == 4
 
 
-def test_a_cell_is_deleted(desk: Desk) -> None:
-    words, cells = edit(desk, "", cell_id="c1", edit_mode="delete")
+def test_a_cell_is_deleted(context: ToolContext) -> None:
+    words, cells = edit(context, "", cell_id="c1", edit_mode="delete")
     assert words == "Deleted cell c1"
     assert [cell["id"] for cell in cells] == ["m1"]
 
 
-def test_a_cell_can_be_meant_by_its_place(desk: Desk) -> None:
-    assert edit(desk, "x", cell_id="cell-1")[0] == "Updated cell c1 with x"
-    assert edit(desk, "y", cell_number=0)[0] == "Updated cell m1 with y"
+def test_a_cell_can_be_meant_by_its_place(context: ToolContext) -> None:
+    assert edit(context, "x", cell_id="cell-1")[0] == "Updated cell c1 with x"
+    assert edit(context, "y", cell_number=0)[0] == "Updated cell m1 with y"
 
 
-def test_a_cell_of_code_can_become_one_of_words(desk: Desk) -> None:
-    _, cells = edit(desk, "words", cell_id="c1", cell_type="markdown")
+def test_a_cell_of_code_can_become_one_of_words(context: ToolContext) -> None:
+    _, cells = edit(context, "words", cell_id="c1", cell_type="markdown")
     assert cells[1] == {"cell_type": "markdown", "id": "c1", "metadata": {"tags": ["x"]}, "source": "words"}
 
 
-def test_cells_of_older_notebooks_have_no_ids(desk: Desk) -> None:
-    path = desk.place.root / "old.ipynb"
+def test_cells_of_older_notebooks_have_no_ids(context: ToolContext) -> None:
+    path = context.workspace.root / "old.ipynb"
     path.write_text(json.dumps({"cells": [{"cell_type": "code", "source": []}], "nbformat": 4, "nbformat_minor": 4}))
-    call(desk, "Read", file_path="old.ipynb")
+    call(context, "Read", file_path="old.ipynb")
     given = {"new_source": "x", "cell_id": "cell-0", "edit_mode": "insert", "cell_type": "code"}
-    assert text_of(call(desk, "NotebookEdit", notebook_path="old.ipynb", **given)) == "Inserted cell cell-1 with x"
+    assert text_of(call(context, "NotebookEdit", notebook_path="old.ipynb", **given)) == "Inserted cell cell-1 with x"
     assert "id" not in json.loads(path.read_text())["cells"][1]
 
 
@@ -118,14 +118,16 @@ def test_cells_of_older_notebooks_have_no_ids(desk: Desk) -> None:
         ),
     ],
 )
-def test_what_cannot_be_done_says_why_in_the_words_of_the_program(desk: Desk, given: Any, words: str) -> None:
-    before = (desk.place.root / "a.ipynb").read_bytes()
-    assert problem_of(call(desk, "NotebookEdit", **{"notebook_path": "a.ipynb", "new_source": "x", **given})) == words
-    assert (desk.place.root / "a.ipynb").read_bytes() == before
+def test_what_cannot_be_done_says_why_in_the_words_of_the_program(context: ToolContext, given: Any, words: str) -> None:
+    before = (context.workspace.root / "a.ipynb").read_bytes()
+    assert (
+        problem_of(call(context, "NotebookEdit", **{"notebook_path": "a.ipynb", "new_source": "x", **given})) == words
+    )
+    assert (context.workspace.root / "a.ipynb").read_bytes() == before
 
 
-def test_a_notebook_is_changed_only_by_who_has_read_it(desk: Desk) -> None:
-    path = desk.place.root / "a.ipynb"
+def test_a_notebook_is_changed_only_by_who_has_read_it(context: ToolContext) -> None:
+    path = context.workspace.root / "a.ipynb"
     path.write_text(path.read_text() + "\n")
-    outcome = call(desk, "NotebookEdit", notebook_path="a.ipynb", new_source="x", cell_id="c1")
+    outcome = call(context, "NotebookEdit", notebook_path="a.ipynb", new_source="x", cell_id="c1")
     assert "modified since read" in problem_of(outcome)

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.client.tools.calling import call, decoded, desk_in, problem_of, text_of
-from unspool.client.tool_context import Desk
-from unspool.client.tools.search.grep import Grep
-from unspool.client.tools.search.grep_engines import Search, program, scan
-from unspool.client.tools.search.walk import Stop
+from tests.client.tools.calling import call, context_in, decoded, problem_of, text_of
+from unspool.client.tool_context import ToolContext
+from unspool.client.tools.search.grep import GrepTool
+from unspool.client.tools.search.grep_engines import GrepQuery, find_ripgrep, search_files
+from unspool.client.tools.search.walk import StopSignal
 from unspool.format.tools.files import GrepResult
 
 FILES = {
@@ -69,31 +69,31 @@ ASKED: list[dict[str, Any]] = [
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Desk:
-    desk = desk_in(tmp_path)
+def context(tmp_path: Path) -> ToolContext:
+    context = context_in(tmp_path)
     for number, (name, text) in enumerate(FILES.items()):
-        path = desk.place.root / name
+        path = context.workspace.root / name
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(text.encode("utf-8", "surrogateescape"))
         os.utime(path, (1000 + number, 1000 + number))
-    (desk.place.root / "link.py").symlink_to("a.py")
-    desk.environment = {**desk.environment, "PATH": ""}
-    return desk
+    (context.workspace.root / "link.py").symlink_to("a.py")
+    context.environment = {**context.environment, "PATH": ""}
+    return context
 
 
-def grep(desk: Desk, pattern: str, **given: Any) -> str:
-    outcome = call(desk, "Grep", pattern=pattern, **given)
+def grep(context: ToolContext, pattern: str, **given: Any) -> str:
+    outcome = call(context, "Grep", pattern=pattern, **given)
     assert not outcome.is_error, outcome.content
     assert isinstance(decoded("Grep", outcome), GrepResult)
     return text_of(outcome)
 
 
-def test_files_come_with_those_changed_last_first(desk: Desk) -> None:
-    assert grep(desk, "needle") == "Found 6 files\nlatin.py\nlong.py\n.hidden/d.py\nsub/c.js\nsub/b.py\na.py"
+def test_files_come_with_those_changed_last_first(context: ToolContext) -> None:
+    assert grep(context, "needle") == "Found 6 files\nlatin.py\nlong.py\n.hidden/d.py\nsub/c.js\nsub/b.py\na.py"
 
 
-def test_lines_come_with_their_files_and_numbers(desk: Desk) -> None:
-    assert grep(desk, "needle", output_mode="content").split("\n") == [
+def test_lines_come_with_their_files_and_numbers(context: ToolContext) -> None:
+    assert grep(context, "needle", output_mode="content").split("\n") == [
         ".hidden/d.py:1:a needle in hay",
         "a.py:3:    return 'needle 0'",
         "latin.py:1:caf\ufffd needle",
@@ -102,11 +102,11 @@ def test_lines_come_with_their_files_and_numbers(desk: Desk) -> None:
         "sub/b.py:4:last needle",
         "sub/c.js:2:needle two",
     ]
-    assert grep(desk, "needle", output_mode="content", path="a.py") == "3:    return 'needle 0'"
+    assert grep(context, "needle", output_mode="content", path="a.py") == "3:    return 'needle 0'"
 
 
-def test_lines_around_are_shown_with_a_dash(desk: Desk) -> None:
-    words = grep(desk, "needle", output_mode="content", path="sub", **{"-C": 1})
+def test_lines_around_are_shown_with_a_dash(context: ToolContext) -> None:
+    words = grep(context, "needle", output_mode="content", path="sub", **{"-C": 1})
     assert words.split("\n") == [
         "sub/b.py:1:needle",
         "sub/b.py-2-",
@@ -118,44 +118,44 @@ def test_lines_around_are_shown_with_a_dash(desk: Desk) -> None:
     ]
 
 
-def test_lines_are_counted(desk: Desk) -> None:
-    words = grep(desk, "needle", output_mode="count", path="sub")
+def test_lines_are_counted(context: ToolContext) -> None:
+    words = grep(context, "needle", output_mode="count", path="sub")
     assert words == "sub/b.py:2\nsub/c.js:1\n\nFound 3 total occurrences across 2 files."
 
 
-def test_nothing_found_is_no_error(desk: Desk) -> None:
-    assert grep(desk, "nothing like it") == "No files found"
-    assert grep(desk, "nothing like it", output_mode="content") == "No matches found"
+def test_nothing_found_is_no_error(context: ToolContext) -> None:
+    assert grep(context, "nothing like it") == "No files found"
+    assert grep(context, "nothing like it", output_mode="content") == "No matches found"
 
 
-def test_a_part_can_be_asked_for_and_says_so(desk: Desk) -> None:
-    outcome = call(desk, "Grep", pattern="needle", output_mode="content", head_limit=1, offset=1)
+def test_a_part_can_be_asked_for_and_says_so(context: ToolContext) -> None:
+    outcome = call(context, "Grep", pattern="needle", output_mode="content", head_limit=1, offset=1)
     assert text_of(outcome) == (
         "a.py:3:    return 'needle 0'\n\n[Showing results with pagination = limit: 1, offset: 1]"
     )
     assert (outcome.result["appliedLimit"], outcome.result["appliedOffset"]) == (1, 1)
-    assert grep(desk, "needle", head_limit=2).startswith("Found 2 files limit: 2, offset: 0\n")
-    assert grep(desk, "needle", head_limit=0) == grep(desk, "needle")
+    assert grep(context, "needle", head_limit=2).startswith("Found 2 files limit: 2, offset: 0\n")
+    assert grep(context, "needle", head_limit=0) == grep(context, "needle")
 
 
-def test_too_much_is_cut_and_says_where_to_go_on(desk: Desk) -> None:
-    (desk.place.root / "many.txt").write_text("a line of some length\n" * 5000)
-    outcome = call(desk, "Grep", pattern="line", output_mode="content", path="many.txt")
+def test_too_much_is_cut_and_says_where_to_go_on(context: ToolContext) -> None:
+    (context.workspace.root / "many.txt").write_text("a line of some length\n" * 5000)
+    outcome = call(context, "Grep", pattern="line", output_mode="content", path="many.txt")
     shown = outcome.result["numLines"]
     assert len(text_of(outcome)) < 21_000
     assert text_of(outcome).endswith(f"[Showing results with pagination = limit: {shown}, offset: 0]")
-    more = grep(desk, "line", output_mode="content", path="many.txt", offset=shown)
+    more = grep(context, "line", output_mode="content", path="many.txt", offset=shown)
     assert more.startswith(f"{shown + 1}:a line")
 
 
-def test_what_cannot_be_searched_says_why(desk: Desk) -> None:
-    assert problem_of(call(desk, "Grep", pattern="x", path="none")) == "Path does not exist: none"
-    os.mkfifo(desk.place.root / "pipe")
-    assert problem_of(call(desk, "Grep", pattern="x", path="pipe")) == "Not a regular file: pipe"
-    assert "missing ): (a. It must be" in problem_of(call(desk, "Grep", pattern="(a"))
-    assert "invalid perl operator: (?=" in problem_of(call(desk, "Grep", pattern="a(?=b)"))
-    assert problem_of(call(desk, "Grep", pattern="x", type="nosuch")).startswith("Unknown file type: nosuch.")
-    assert "a `[` is not closed" in problem_of(call(desk, "Grep", pattern="x", glob="[a"))
+def test_what_cannot_be_searched_says_why(context: ToolContext) -> None:
+    assert problem_of(call(context, "Grep", pattern="x", path="none")) == "Path does not exist: none"
+    os.mkfifo(context.workspace.root / "pipe")
+    assert problem_of(call(context, "Grep", pattern="x", path="pipe")) == "Not a regular file: pipe"
+    assert "missing ): (a. It must be" in problem_of(call(context, "Grep", pattern="(a"))
+    assert "invalid perl operator: (?=" in problem_of(call(context, "Grep", pattern="a(?=b)"))
+    assert problem_of(call(context, "Grep", pattern="x", type="nosuch")).startswith("Unknown file type: nosuch.")
+    assert "a `[` is not closed" in problem_of(call(context, "Grep", pattern="x", glob="[a"))
 
 
 @settings(deadline=None)
@@ -170,75 +170,77 @@ def test_a_line_is_found_if_and_only_if_it_matches_by_itself(text: str, pattern:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "a.txt"
         path.write_text(text)
-        found = scan(Search(pattern, path, path.parent, "content"), Stop(10), lambda path: False)
+        found = search_files(GrepQuery(pattern, path, path.parent, "content"), StopSignal(10), lambda path: False)
     lines = text.split("\n")[:-1] if text.endswith("\n") or not text else text.split("\n")
     expected = [number for number, line in enumerate(lines, 1) if re.search(pattern, line)]
     assert [line.number for hits in found for line in hits.lines] == expected
 
 
-def test_a_search_ends_when_its_time_is_up(desk: Desk) -> None:
-    stop = Stop(-1)
+def test_a_search_ends_when_its_time_is_up(context: ToolContext) -> None:
+    stop = StopSignal(-1)
     with pytest.raises(Exception, match="The search took more than 20 seconds"):
-        scan(Search("x", desk.place.root, desk.place.root, "count"), stop, desk.hides)
+        search_files(GrepQuery("x", context.workspace.root, context.workspace.root, "count"), stop, context.is_hidden)
 
 
-def test_what_a_rule_hides_is_not_found(desk: Desk) -> None:
-    desk.hides = lambda path: path.name == "a.py"
-    assert "a.py" not in grep(desk, "needle")
-    assert grep(desk, "needle", path="a.py", output_mode="content") == "No matches found"
-    assert "a.py" not in text_of(call(desk, "Glob", pattern="*.py"))
+def test_what_a_rule_hides_is_not_found(context: ToolContext) -> None:
+    context.is_hidden = lambda path: path.name == "a.py"
+    assert "a.py" not in grep(context, "needle")
+    assert grep(context, "needle", path="a.py", output_mode="content") == "No matches found"
+    assert "a.py" not in text_of(call(context, "Glob", pattern="*.py"))
 
 
-def test_whatever_the_pattern_the_time_does_not_explode(desk: Desk) -> None:
-    (desk.place.root / "evil.txt").write_text("a" * 5000 + "\n")
+def test_whatever_the_pattern_the_time_does_not_explode(context: ToolContext) -> None:
+    (context.workspace.root / "evil.txt").write_text("a" * 5000 + "\n")
     began = time.monotonic()
-    assert grep(desk, "(a*)*(a*)*(a*)*b", path="evil.txt") == "No files found"
+    assert grep(context, "(a*)*(a*)*(a*)*b", path="evil.txt") == "No files found"
     assert time.monotonic() - began < 5
 
 
 @pytest.fixture
-def ripgrep(desk: Desk) -> Callable[[], Desk]:
-    """The same desk with ripgrep within reach."""
+def ripgrep(context: ToolContext) -> Callable[[], ToolContext]:
+    """The same context with ripgrep within reach."""
     where = shutil.which("rg")
 
-    def reach() -> Desk:
+    def reach() -> ToolContext:
         if where is None:
             pytest.skip("no ripgrep here")
-        desk.environment = {**desk.environment, "PATH": str(Path(where).parent)}
-        (desk.place.root / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
-        return desk
+        context.environment = {**context.environment, "PATH": str(Path(where).parent)}
+        (context.workspace.root / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
+        return context
 
     return reach
 
 
 @pytest.mark.parametrize("asked", ASKED, ids=lambda asked: " ".join(f"{key}={value}" for key, value in asked.items()))
-def test_ripgrep_finds_the_same(desk: Desk, ripgrep: Callable[[], Desk], asked: dict[str, Any]) -> None:
-    desk.hides = lambda path: path.name == "d.py"
-    own = call(desk, "Grep", **asked)
+def test_ripgrep_finds_the_same(
+    context: ToolContext, ripgrep: Callable[[], ToolContext], asked: dict[str, Any]
+) -> None:
+    context.is_hidden = lambda path: path.name == "d.py"
+    own = call(context, "Grep", **asked)
     theirs = call(ripgrep(), "Grep", **asked)
     assert theirs == own
 
 
-def test_a_ripgrep_of_the_project_is_not_run(desk: Desk) -> None:
-    fake = desk.place.root / "bin" / "rg"
+def test_a_ripgrep_of_the_project_is_not_run(context: ToolContext) -> None:
+    fake = context.workspace.root / "bin" / "rg"
     fake.parent.mkdir()
     fake.write_text("#!/bin/sh\ntouch was-run\n")
     fake.chmod(fake.stat().st_mode | stat.S_IXUSR)
-    desk.environment = {**desk.environment, "PATH": str(fake.parent)}
-    assert program(desk) is None
-    grep(desk, "needle")
-    assert not (desk.place.root / "was-run").exists()
+    context.environment = {**context.environment, "PATH": str(fake.parent)}
+    assert find_ripgrep(context) is None
+    grep(context, "needle")
+    assert not (context.workspace.root / "was-run").exists()
 
 
-def test_a_ripgrep_that_does_not_end_is_ended_with_the_call(desk: Desk, tmp_path: Path) -> None:
+def test_a_ripgrep_that_does_not_end_is_ended_with_the_call(context: ToolContext, tmp_path: Path) -> None:
     slow = tmp_path / "bin" / "rg"
     slow.parent.mkdir()
     slow.write_text(f"#!/bin/sh\necho $$ > {tmp_path}/pid\nexec /bin/sleep 60\n")
     slow.chmod(0o755)
-    desk.environment = {**desk.environment, "PATH": str(slow.parent)}
+    context.environment = {**context.environment, "PATH": str(slow.parent)}
 
     async def begin_and_cancel() -> int:
-        task = asyncio.ensure_future(Grep().run({"pattern": "x"}, desk, "toolu_1"))
+        task = asyncio.ensure_future(GrepTool().run({"pattern": "x"}, context, "toolu_1"))
         while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text():
             await asyncio.sleep(0.005)
         task.cancel()

@@ -1,1 +1,1 @@
-"""files."""
+"""The tools that read and change files."""

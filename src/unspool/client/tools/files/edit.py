@@ -1,72 +1,68 @@
-"""Edit: a piece of a file in, something else in its place out.
-
-Rules
-  1. The piece is found exactly, and once, unless all are meant. Every byte outside of it stays.
-  2. Nothing in place of nothing makes a file, or fills an empty one.
-
-[merged: change.py] Changing a file that was read: what all tools that do it share.
+"""The Edit tool, and what all tools share that change a file: the checks before, the backup, the record after.
 
 Rules
   1. A file that was not read, or is not as it was when it was read, is not changed.
-  2. It is kept (`desk.keep`) before it is changed, and seen as it is afterwards.
-  3. Nothing is waited for between the look and the change: no other call comes between, and no interrupt.
+  2. It is backed up (`context.back_up`) before it is changed, and known as it is afterwards.
+  3. There is no `await` between the check and the change: no other call comes between, and no interrupt.
+  4. The text to replace is found exactly, and once, unless all occurrences are meant. Every byte outside of it stays.
+  5. Nothing in place of nothing creates a file, or fills an empty one.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated
 
 from msgspec import Meta
 
-from unspool.client.permissions.paths import missing, resolved
-from unspool.client.tool_context import Desk
-from unspool.client.tools.base import Asked, BadCall, Outcome, aim, parse, schema
-from unspool.client.tools.files import text_file as disk
-from unspool.client.tools.files.diff import structured_patch
-from unspool.client.tools.files.text_file import Text, decoded, occurrences, replaced, rewritten
+from unspool.client.permissions.paths import file_not_found, resolve_path
+from unspool.client.tool_context import ToolContext
+from unspool.client.tool_result import InvalidToolCall, ToolOutcome
+from unspool.client.tools.base import BuiltInTool, ToolArguments
+from unspool.client.tools.content.diff import structured_patch
+from unspool.client.tools.content.file_text import FileText, decode_text
+from unspool.client.tools.files.safe_io import file_status, read_file, write_file
 
-UNREAD = "File has not been read yet. Read it first before writing to it."
-CHANGED = (
+_NOT_READ = "File has not been read yet. Read it first before writing to it."
+_CHANGED = (
     "File has been modified since read, either by the user or by a linter. Read it again before attempting to write it."
 )
+_MAX_ORIGINAL = 2_000_000
+"""Characters of the original file that the session keeps; newer versions of Claude Code leave long ones out, too."""
 
 
-def current(path: Path, desk: Desk) -> bytes:
-    """Return what is in a file, if it was read and is as it was then."""
-    earlier = desk.seen.text(path) if desk.seen.look(path) is None else None
-    if earlier is None and desk.seen.look(path) is None:
-        raise BadCall(UNREAD)
-    data = disk.load(path).data
-    if not (desk.seen.is_current(path, data) if earlier is None else decoded(data).shown == earlier):
-        raise BadCall(CHANGED)
+def read_unchanged(path: Path, context: ToolContext) -> bytes:
+    """Return the bytes of a file, if it was read before and is as it was then."""
+    known = context.known_files
+    is_known = known.version(path) is not None
+    earlier = None if is_known else known.earlier_text(path)
+    if not is_known and earlier is None:
+        raise InvalidToolCall(_NOT_READ)
+    data = read_file(path).data
+    if not (known.is_current(path, data) if earlier is None else decode_text(data).shown == earlier):
+        raise InvalidToolCall(_CHANGED)
     return data
 
 
-def change(path: Path, data: bytes, desk: Desk) -> None:
-    """Write a file."""
-    desk.keep(path)
-    modified = disk.store(path, data)
-    desk.seen.note(path, data, modified)
+def change_file(path: Path, data: bytes, context: ToolContext) -> None:
+    """Back up a file, write it, and record what it holds now."""
+    context.back_up(path)
+    modified = write_file(path, data)
+    context.known_files.record(path, data, modified)
 
 
-def checked(text: str, name: str) -> str:
+def check_encodable(text: str, name: str) -> str:
     """Return a text that a model wrote, if a file can hold it."""
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise BadCall(f"The parameter `{name}` has half of a surrogate pair in it, which no file can hold.") from None
+        message = f"The parameter `{name}` has half of a surrogate pair in it, which no file can hold."
+        raise InvalidToolCall(message) from None
     return text
 
 
-Json: TypeAlias = dict[str, Any]
-
-LONGEST = 2_000_000
-"""Characters of a file that the session has as it was before; newer versions leave long ones out, too."""
-
-
-class EditInput(Asked, frozen=True):
-    """Replace a piece of a file."""
+class EditArguments(ToolArguments, frozen=True):
+    """A file, the text to replace, and the text in its place."""
 
     file_path: Annotated[str, Meta(description="Absolute path")]
     old_string: Annotated[str, Meta(description="Exact text to replace, without line numbers")]
@@ -74,78 +70,67 @@ class EditInput(Asked, frozen=True):
     replace_all: bool | None = None
 
 
-class Edit:
-    """The tool."""
+class EditTool(BuiltInTool[EditArguments]):
+    """Replace text in a file."""
 
     name = "Edit"
     description = (
         "Replace text in a file that was read. old_string must be in the file exactly as given, and only once unless "
         "replace_all is set."
     )
-    is_concurrent = False
+    arguments = EditArguments
+    target_fields = ("file_path",)
 
-    def __init__(self) -> None:
-        self.input_schema = schema(EditInput)
-
-    def target(self, input: Json) -> str:
-        """Return the path."""
-        return aim(input, "file_path")
-
-    async def run(self, input: Json, desk: Desk, call_id: str) -> Outcome:
-        """Change it."""
-        asked = parse(self.name, input, EditInput)
-        checked(asked.old_string, "old_string")
-        checked(asked.new_string, "new_string")
-        if asked.old_string == asked.new_string:
-            raise BadCall("No changes to make: old_string and new_string are exactly the same.")
-        path = resolved(asked.file_path, desk)
+    async def execute(self, arguments: EditArguments, context: ToolContext, call_id: str) -> ToolOutcome:
+        """Change the file."""
+        check_encodable(arguments.old_string, "old_string")
+        check_encodable(arguments.new_string, "new_string")
+        if arguments.old_string == arguments.new_string:
+            raise InvalidToolCall("No changes to make: old_string and new_string are exactly the same.")
+        path = resolve_path(arguments.file_path, context)
         if path.suffix.lower() == ".ipynb":
-            raise BadCall("File is a Jupyter Notebook. Use the NotebookEdit to edit this file.")
-        old, found, new = _changed(asked, path, desk)
-        change(path, new.encoded(), desk)
-        return _told(asked, old, found, new)
+            raise InvalidToolCall("File is a Jupyter Notebook. Use the NotebookEdit to edit this file.")
+        old, replaced, new = _apply(arguments, path, context)
+        change_file(path, new.encode(), context)
+        content = f"The file {arguments.file_path} has been updated successfully."
+        if arguments.replace_all:
+            content = (
+                f"The file {arguments.file_path} has been updated. All occurrences of '{arguments.old_string}' were "
+                f"successfully replaced with '{arguments.new_string}'."
+            )
+        result = {
+            "filePath": arguments.file_path,
+            "oldString": replaced,
+            "newString": arguments.new_string,
+            "originalFile": old.shown if len(old.raw) <= _MAX_ORIGINAL else None,
+            "structuredPatch": structured_patch(old.shown, new.shown),
+            "userModified": False,
+            "replaceAll": bool(arguments.replace_all),
+        }
+        return ToolOutcome(content=content, result=result)
 
 
-def _changed(asked: EditInput, path: Path, desk: Desk) -> tuple[Text, str, Text]:
-    """Return a text before and after, and the piece of it that was replaced."""
-    if disk.status(path) is None:
-        if asked.old_string:
-            raise missing(path, desk)
-        return Text(""), "", Text(asked.new_string)
-    if not asked.old_string:
-        old = decoded(disk.load(path).data)
+def _apply(arguments: EditArguments, path: Path, context: ToolContext) -> tuple[FileText, str, FileText]:
+    """Return the text before the edit, the part of it that is replaced, and the text after."""
+    if file_status(path) is None:
+        if arguments.old_string:
+            raise file_not_found(path, context)
+        return FileText(""), "", FileText(arguments.new_string)
+    if not arguments.old_string:
+        old = decode_text(read_file(path).data)
         if old.raw.strip():
-            raise BadCall("Cannot create new file - file already exists.")
-        return old, "", rewritten(decoded(current(path, desk)), asked.new_string)
-    old = decoded(current(path, desk))
-    places = occurrences(old, asked.old_string)
-    if not places:
-        raise BadCall(f"String to replace not found in file.\nString: {asked.old_string}")
-    if len(places) > 1 and not asked.replace_all:
-        raise BadCall(
-            f"Found {len(places)} matches of the string to replace, but replace_all is false. To replace all "
+            raise InvalidToolCall("Cannot create new file - file already exists.")
+        return old, "", decode_text(read_unchanged(path, context)).with_content(arguments.new_string)
+    old = decode_text(read_unchanged(path, context))
+    ranges = old.find(arguments.old_string)
+    if not ranges:
+        raise InvalidToolCall(f"String to replace not found in file.\nString: {arguments.old_string}")
+    if len(ranges) > 1 and not arguments.replace_all:
+        raise InvalidToolCall(
+            f"Found {len(ranges)} matches of the string to replace, but replace_all is false. To replace all "
             "occurrences, set replace_all to true. To replace only one occurrence, please provide more context to "
-            f"uniquely identify the instance.\nString: {asked.old_string}"
+            f"uniquely identify the instance.\nString: {arguments.old_string}"
         )
-    start, end = places[0]
-    return old, Text(old.raw[start:end]).shown, replaced(old, places, asked.new_string)
-
-
-def _told(asked: EditInput, old: Text, found: str, new: Text) -> Outcome:
-    everywhere = bool(asked.replace_all)
-    content = f"The file {asked.file_path} has been updated successfully."
-    if everywhere:
-        content = (
-            f"The file {asked.file_path} has been updated. All occurrences of '{asked.old_string}' were successfully "
-            f"replaced with '{asked.new_string}'."
-        )
-    result = {
-        "filePath": asked.file_path,
-        "oldString": found,
-        "newString": asked.new_string,
-        "originalFile": old.shown if len(old.raw) <= LONGEST else None,
-        "structuredPatch": structured_patch(old.shown, new.shown),
-        "userModified": False,
-        "replaceAll": everywhere,
-    }
-    return Outcome(content=content, result=result)
+    start, end = ranges[0]
+    # What the file has, not what the model wrote: it may have curly quotes where the model has straight ones.
+    return old, FileText(old.raw[start:end]).shown, old.replace_ranges(ranges, arguments.new_string)

@@ -1,9 +1,9 @@
-"""Read: a file in, what a model is shown of it out. Texts with line numbers, pictures, PDFs, notebooks.
+"""The Read tool: shows a model a text with line numbers, an image, a PDF or a notebook.
 
 Rules
-  1. What was read is noted on the desk (`desk.seen`), so that it may be changed.
-  2. Nothing is cut off unseen: what is too much is refused, with the way to read less of it.
-  3. What is no text is known by its bytes, not by its name.
+  1. What was read is recorded (`context.known_files`), so that it may be changed.
+  2. Nothing is cut off silently: what is too long is refused, with the way to read less of it.
+  3. What is no text is recognised by its bytes, not by its name.
 """
 
 from __future__ import annotations
@@ -12,39 +12,42 @@ import asyncio
 import codecs
 import os
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated
 
 from msgspec import Meta
 
-from unspool.client.permissions.paths import missing, resolved
-from unspool.client.tool_context import Desk, Look
-from unspool.client.tools.base import Asked, BadCall, Outcome, ToolFailed, aim, parse, schema
-from unspool.client.tools.files import text_file
-from unspool.client.tools.files.media import shown_pdf, shown_picture, size_words
-from unspool.client.tools.files.notebook import blocks_of, cells_of
-from unspool.client.tools.files.text_file import Excerpt, excerpt, numbered
-from unspool.format.image_header import picture
+from unspool.client.permissions.paths import file_not_found, resolve_path
+from unspool.client.tool_context import FileVersion, ToolContext
+from unspool.client.tool_result import InvalidToolCall, ToolFailed, ToolOutcome
+from unspool.client.tools.base import BuiltInTool, ToolArguments
+from unspool.client.tools.content.file_text import TextExcerpt, number_lines, read_excerpt
+from unspool.client.tools.content.media import format_size, make_image_block, make_pdf_block
+from unspool.client.tools.content.notebook_cells import decode_cells, make_cell_blocks
+from unspool.client.tools.files.safe_io import LoadedFile, file_status, open_file, read_chunks, read_file
+from unspool.format import parse_image_header
 
-Json: TypeAlias = dict[str, Any]
+_MAX_BYTES = 256 * 1024
+_MAX_TOKENS = 25_000
+_CHARACTERS_PER_TOKEN = 3.5
+"""The estimate used everywhere that no endpoint counts tokens."""
+_IMAGE_SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".gif", ".webp"})
+_SNIFFED_BYTES = 8192
+_READ_LESS = (
+    "Please use offset and limit parameters to read specific portions of the file, "
+    "or use the GrepTool to search for specific content."
+)
 
-MAX_BYTES = 256 * 1024
-MAX_TOKENS = 25_000
-_CHARACTERS = 3.5
-"""Of a token, as everywhere where nobody counts."""
-_PICTURES = frozenset({".png", ".jpg", ".jpeg", ".gif", ".webp"})
-_SNIFFED = 8192
 
-
-class ReadInput(Asked, frozen=True):
-    """Read a file."""
+class ReadArguments(ToolArguments, frozen=True):
+    """A file, and the lines of it that are wanted."""
 
     file_path: Annotated[str, Meta(description="Absolute path")]
     offset: Annotated[int | None, Meta(description="First line to read, from 1")] = None
     limit: Annotated[int | None, Meta(description="Number of lines to read")] = None
 
 
-class Read:
-    """The tool."""
+class ReadTool(BuiltInTool[ReadArguments]):
+    """Read a file."""
 
     name = "Read"
     description = (
@@ -52,117 +55,108 @@ class Read:
         "A file must be read before it is changed."
     )
     is_concurrent = True
+    arguments = ReadArguments
+    target_fields = ("file_path",)
 
-    def __init__(self) -> None:
-        self.input_schema = schema(ReadInput)
-
-    def target(self, input: Json) -> str:
-        """Return the path."""
-        return aim(input, "file_path")
-
-    async def run(self, input: Json, desk: Desk, call_id: str) -> Outcome:
-        """Read it."""
-        asked = parse(self.name, input, ReadInput)
-        path = resolved(asked.file_path, desk)
-        return await asyncio.to_thread(_read, asked, path, desk)
+    async def execute(self, arguments: ReadArguments, context: ToolContext, call_id: str) -> ToolOutcome:
+        """Read the file in another thread."""
+        path = resolve_path(arguments.file_path, context)
+        return await asyncio.to_thread(_read, arguments, path, context)
 
 
-def _read(asked: ReadInput, path: Path, desk: Desk) -> Outcome:
-    found = text_file.status(path)
-    if found is None:
-        raise missing(path, desk)
-    with text_file.opened(path) as file:
-        head = os.pread(file, _SNIFFED, 0)
+def _read(arguments: ReadArguments, path: Path, context: ToolContext) -> ToolOutcome:
+    name = arguments.file_path
+    if file_status(path) is None:
+        raise file_not_found(path, context)
+    with open_file(path) as file:
+        head = os.pread(file, _SNIFFED_BYTES, 0)
     suffix = path.suffix.lower()
-    if suffix in _PICTURES or picture(head):
-        return _picture(path, desk)
-    if suffix == ".pdf":
-        return _pdf(asked.file_path, path, desk)
-    if suffix == ".ipynb":
-        return _notebook(asked.file_path, path, desk)
-    if b"\0" in head and not head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        raise BadCall(
+    if suffix in _IMAGE_SUFFIXES or parse_image_header(head):
+        content = read_file(path)
+        outcome = _image_outcome(content)
+    elif suffix == ".pdf":
+        content = read_file(path)
+        outcome = _pdf_outcome(name, content)
+    elif suffix == ".ipynb":
+        content = read_file(path)
+        outcome = _notebook_outcome(name, content)
+    elif b"\0" in head and not head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        raise InvalidToolCall(
             f"This tool cannot read binary files. The file appears to be a {f'binary {suffix}'.strip()} file. "
             "Please use appropriate tools for binary file analysis."
         )
-    return _text(asked, path, desk)
+    else:
+        return _read_text(arguments, path, context)
+    # Only now: a file that was refused has not been shown, and must not be changed.
+    context.known_files.record(path, content.data, content.modified)
+    return outcome
 
 
-def _text(asked: ReadInput, path: Path, desk: Desk) -> Outcome:
-    first = max(asked.offset or 1, 1)
-    with text_file.opened(path) as file:
+def _read_text(arguments: ReadArguments, path: Path, context: ToolContext) -> ToolOutcome:
+    first = max(arguments.offset or 1, 1)
+    with open_file(path) as file:
         status = os.fstat(file)
-        if asked.limit is None and asked.offset is None and status.st_size > MAX_BYTES:
-            size, most = size_words(status.st_size), size_words(MAX_BYTES)
-            raise BadCall(f"File content ({size}) exceeds maximum allowed size ({most}). {_LESS}")
-        part = excerpt(text_file.chunks(file), first, asked.limit)
-    content = "\n".join(part.lines)
-    _check_length(content, _LESS)
-    desk.seen.keep(path, Look(status.st_mtime_ns, part.size, part.digest, len(part.lines) == part.total))
-    file_shown = {
-        "filePath": asked.file_path,
+        if arguments.limit is None and arguments.offset is None and status.st_size > _MAX_BYTES:
+            size, limit = format_size(status.st_size), format_size(_MAX_BYTES)
+            raise InvalidToolCall(f"File content ({size}) exceeds maximum allowed size ({limit}). {_READ_LESS}")
+        excerpt = read_excerpt(read_chunks(file), first, arguments.limit)
+    content = "\n".join(excerpt.lines)
+    _check_length(content, _READ_LESS)
+    is_whole = len(excerpt.lines) == excerpt.total
+    version = FileVersion(status.st_mtime_ns, excerpt.size, excerpt.digest, is_whole)
+    context.known_files.record_version(path, version)
+    shown = {
+        "filePath": arguments.file_path,
         "content": content,
-        "numLines": len(part.lines),
+        "numLines": len(excerpt.lines),
         "startLine": first,
-        "totalLines": part.total,
+        "totalLines": excerpt.total,
     }
-    return Outcome(content=_numbered(part, first), result={"type": "text", "file": file_shown})
+    return ToolOutcome(content=_format_excerpt(excerpt, first), result={"type": "text", "file": shown})
 
 
-def _numbered(part: Excerpt, first: int) -> str:
-    if not part.size:
+def _format_excerpt(excerpt: TextExcerpt, first: int) -> str:
+    if not excerpt.size:
         return "<system-reminder>Warning: the file exists but the contents are empty.</system-reminder>"
-    if part.lines:
-        return numbered(part.lines, first)
+    if excerpt.lines:
+        return number_lines(excerpt.lines, first)
     return (
         f"<system-reminder>Warning: the file exists but is shorter than the provided offset ({first}). "
-        f"The file has {part.total} lines.</system-reminder>"
+        f"The file has {excerpt.total} lines.</system-reminder>"
     )
 
 
-def _picture(path: Path, desk: Desk) -> Outcome:
-    found = text_file.load(path)
-    shown = shown_picture(found.data)
-    desk.seen.note(path, found.data, found.modified)
-    edges = {"Width": shown.width, "Height": shown.height}
+def _image_outcome(content: LoadedFile) -> ToolOutcome:
+    image = make_image_block(content.data)
+    edges = {"Width": image.width, "Height": image.height}
     file = {
-        "base64": shown.base64,
-        "type": shown.media_type,
-        "originalSize": len(found.data),
+        "base64": image.base64,
+        "type": image.media_type,
+        "originalSize": len(content.data),
         "dimensions": {f"{kind}{edge}": size for kind in ("original", "display") for edge, size in edges.items()},
     }
-    return Outcome(content=[shown.block], result={"type": "image", "file": file})
+    return ToolOutcome(content=[image.block], result={"type": "image", "file": file})
 
 
-def _pdf(name: str, path: Path, desk: Desk) -> Outcome:
-    found = text_file.load(path)
-    block = shown_pdf(found.data, name)
-    desk.seen.note(path, found.data, found.modified)
-    file = {"filePath": name, "base64": block["source"]["data"], "originalSize": len(found.data)}
-    return Outcome(
-        content=f"PDF file read: {name} ({size_words(len(found.data))})",
+def _pdf_outcome(name: str, content: LoadedFile) -> ToolOutcome:
+    block = make_pdf_block(content.data, name)
+    file = {"filePath": name, "base64": block["source"]["data"], "originalSize": len(content.data)}
+    return ToolOutcome(
+        content=f"PDF file read: {name} ({format_size(len(content.data))})",
         result={"type": "pdf", "file": file},
         extra=(block,),
     )
 
 
-def _notebook(name: str, path: Path, desk: Desk) -> Outcome:
-    found = text_file.load(path)
-    cells = cells_of(found.data)
-    content = blocks_of(cells)
-    _check_length("".join(block.get("text", "") for block in content), f"Use Bash with: cat {name} | jq '.cells[0:10]'")
-    desk.seen.note(path, found.data, found.modified)
-    return Outcome(content=content, result={"type": "notebook", "file": {"filePath": name, "cells": cells}})
+def _notebook_outcome(name: str, content: LoadedFile) -> ToolOutcome:
+    cells = decode_cells(content.data)
+    blocks = make_cell_blocks(cells)
+    _check_length("".join(block.get("text", "") for block in blocks), f"Use Bash with: cat {name} | jq '.cells[0:10]'")
+    return ToolOutcome(content=blocks, result={"type": "notebook", "file": {"filePath": name, "cells": cells}})
 
 
 def _check_length(text: str, hint: str) -> None:
     """Refuse what is too long to show."""
-    tokens = round(len(text) / _CHARACTERS)
-    if tokens > MAX_TOKENS:
-        raise ToolFailed(f"File content ({tokens} tokens) exceeds maximum allowed tokens ({MAX_TOKENS}). {hint}")
-
-
-_LESS = (
-    "Please use offset and limit parameters to read specific portions of the file, "
-    "or use the GrepTool to search for specific content."
-)
+    tokens = round(len(text) / _CHARACTERS_PER_TOKEN)
+    if tokens > _MAX_TOKENS:
+        raise ToolFailed(f"File content ({tokens} tokens) exceeds maximum allowed tokens ({_MAX_TOKENS}). {hint}")

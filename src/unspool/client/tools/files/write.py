@@ -1,73 +1,63 @@
-"""Write: a path and all that is to be in the file in, the file out.
+"""The Write tool: creates a file, or replaces all of its content.
 
 Rules
-  1. A file that is there keeps its mode, its encoding, its mark and its line ends.
+  1. A file that exists keeps its mode, its encoding, its byte order mark and its line ends.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated
 
 from msgspec import Meta
 
-from unspool.client.permissions.paths import resolved
-from unspool.client.tool_context import Desk
-from unspool.client.tools.base import Asked, Outcome, aim, parse, schema
-from unspool.client.tools.files import text_file
-from unspool.client.tools.files.diff import structured_patch
-from unspool.client.tools.files.edit import change, checked, current
-from unspool.client.tools.files.text_file import decoded, numbered, rewritten
+from unspool.client.permissions.paths import resolve_path
+from unspool.client.tool_context import ToolContext
+from unspool.client.tool_result import Json, ToolOutcome
+from unspool.client.tools.base import BuiltInTool, ToolArguments
+from unspool.client.tools.content.diff import structured_patch
+from unspool.client.tools.content.file_text import decode_text, number_lines
+from unspool.client.tools.files.edit import change_file, check_encodable, read_unchanged
+from unspool.client.tools.files.safe_io import file_status
 
-Json: TypeAlias = dict[str, Any]
-
-_SNIPPET = 4_000
-"""Characters of what was written that the model is shown again."""
+_MAX_SNIPPET = 4_000
+"""Characters of the new content that the model is shown again."""
 
 
-class WriteInput(Asked, frozen=True):
-    """Write a file."""
+class WriteArguments(ToolArguments, frozen=True):
+    """A file and its content."""
 
     file_path: Annotated[str, Meta(description="Absolute path")]
     content: str
 
 
-class Write:
-    """The tool."""
+class WriteTool(BuiltInTool[WriteArguments]):
+    """Write a whole file."""
 
     name = "Write"
     description = "Write a whole file. One that exists must have been read. Prefer Edit for changes."
-    is_concurrent = False
+    arguments = WriteArguments
+    target_fields = ("file_path",)
 
-    def __init__(self) -> None:
-        self.input_schema = schema(WriteInput)
-
-    def target(self, input: Json) -> str:
-        """Return the path."""
-        return aim(input, "file_path")
-
-    async def run(self, input: Json, desk: Desk, call_id: str) -> Outcome:
-        """Write it."""
-        asked = parse(self.name, input, WriteInput)
-        content = checked(asked.content, "content")
-        path = resolved(asked.file_path, desk)
-        told: Json = {"filePath": asked.file_path, "content": content}
-        if text_file.status(path) is None:
-            change(path, content.encode(), desk)
-            return Outcome(
-                content=f"File created successfully at: {asked.file_path}",
-                result={"type": "create", **told, "structuredPatch": [], "originalFile": None},
+    async def execute(self, arguments: WriteArguments, context: ToolContext, call_id: str) -> ToolOutcome:
+        """Write the file."""
+        name, content = arguments.file_path, check_encodable(arguments.content, "content")
+        path = resolve_path(name, context)
+        result: Json = {"filePath": name, "content": content}
+        if file_status(path) is None:
+            change_file(path, content.encode(), context)
+            return ToolOutcome(
+                content=f"File created successfully at: {name}",
+                result={"type": "create", **result, "structuredPatch": [], "originalFile": None},
             )
-        old = decoded(current(path, desk))
-        new = rewritten(old, content)
-        change(path, new.encoded(), desk)
+        old = decode_text(read_unchanged(path, context))
+        new = old.with_content(content)
+        change_file(path, new.encode(), context)
         patch = structured_patch(old.shown, new.shown)
-        return Outcome(
-            content=f"The file {asked.file_path} has been updated. Here's the result of running `cat -n` on a snippet "
-            f"of the edited file:\n{_snippet(new.shown)}",
-            result={"type": "update", **told, "structuredPatch": patch, "originalFile": old.shown},
+        snippet = number_lines(new.shown.split("\n"), 1)
+        if len(snippet) > _MAX_SNIPPET:
+            snippet = snippet[:_MAX_SNIPPET] + "\n... [truncated]"
+        return ToolOutcome(
+            content=f"The file {name} has been updated. Here's the result of running `cat -n` on a snippet of the "
+            f"edited file:\n{snippet}",
+            result={"type": "update", **result, "structuredPatch": patch, "originalFile": old.shown},
         )
-
-
-def _snippet(text: str) -> str:
-    whole = numbered(text.split("\n"), 1)
-    return whole if len(whole) <= _SNIPPET else whole[:_SNIPPET] + "\n... [truncated]"

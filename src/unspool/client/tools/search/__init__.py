@@ -1,1 +1,1 @@
-"""search."""
+"""The tools that find files and search in them."""

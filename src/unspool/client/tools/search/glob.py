@@ -1,8 +1,8 @@
-"""Glob: a pattern of names in, the files that fit it out.
+"""The Glob tool: finds files by a pattern of their names.
 
 Rules
   1. A hundred files at most: the ones changed last, and of them the one changed first comes first.
-  2. What a rule hides is not found.
+  2. A file that a rule denies to read is not found.
   3. What git ignores is found too. What is in `.git` is not, unless the pattern names it.
 """
 
@@ -13,79 +13,72 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated
 
 from msgspec import Meta
 
-from unspool.client.permissions.paths import searched
-from unspool.client.tool_context import Desk
-from unspool.client.tools.base import Asked, BadCall, Outcome, aim, parse, schema
-from unspool.client.tools.files import text_file
-from unspool.client.tools.search.walk import OWN_FOLDERS, BadPattern, Late, Stop, fits, walk
+from unspool.client.permissions.paths import resolve_search
+from unspool.client.tool_context import ToolContext
+from unspool.client.tool_result import InvalidToolCall, ToolOutcome
+from unspool.client.tools.base import BuiltInTool, ToolArguments
+from unspool.client.tools.content.glob_patterns import InvalidPattern, compile_globs
+from unspool.client.tools.files.safe_io import file_status
+from unspool.client.tools.search.walk import VERSION_CONTROL_FOLDERS, SearchTimedOut, StopSignal, walk_files
 
-Json: TypeAlias = dict[str, Any]
-
-MOST = 100
-_SECONDS = 20.0
+_MAX_FILES = 100
+_MAX_SECONDS = 20.0
 
 
-class GlobInput(Asked, frozen=True):
-    """Find files by name."""
+class GlobArguments(ToolArguments, frozen=True):
+    """A pattern, and the folder it is searched in."""
 
     pattern: Annotated[str, Meta(description='As "**/*.py"')]
     path: Annotated[str | None, Meta(description="Folder; default: the current one")] = None
 
 
-class Glob:
-    """The tool."""
+class GlobTool(BuiltInTool[GlobArguments]):
+    """Find files by name."""
 
     name = "Glob"
     description = "Find files by name pattern, sorted by time of change."
     is_concurrent = True
+    arguments = GlobArguments
+    target_fields = ("pattern",)
 
-    def __init__(self) -> None:
-        self.input_schema = schema(GlobInput)
-
-    def target(self, input: Json) -> str:
-        """Return the pattern."""
-        return aim(input, "pattern")
-
-    async def run(self, input: Json, desk: Desk, call_id: str) -> Outcome:
-        """Look for files."""
-        asked = parse(self.name, input, GlobInput)
-        root, pattern = searched(asked.path, asked.pattern, desk)
-        named = asked.path or str(root)
-        found = text_file.status(root)
-        if found is None:
-            raise BadCall(f"Directory does not exist: {named}")
+    async def execute(self, arguments: GlobArguments, context: ToolContext, call_id: str) -> ToolOutcome:
+        """Search in another thread."""
+        root, pattern = resolve_search(arguments.path, arguments.pattern, context)
+        shown = arguments.path or str(root)
+        if file_status(root) is None:
+            raise InvalidToolCall(f"Directory does not exist: {shown}")
         if not root.is_dir():
-            raise BadCall(f"Path is not a directory: {named}")
-        stop = Stop(_SECONDS)
+            raise InvalidToolCall(f"Path is not a directory: {shown}")
+        stop = StopSignal(_MAX_SECONDS)
         try:
-            return await asyncio.to_thread(_found, root, pattern, desk.hides, stop)
+            return await asyncio.to_thread(_find_files, root, pattern, context.is_hidden, stop)
         finally:
-            stop.tell()  # nothing is left running if the call is cancelled
+            stop.stop()  # a thread cannot be cancelled: it would go on after the call
 
 
-def _found(root: Path, pattern: str, hides: Callable[[Path], bool], stop: Stop) -> Outcome:
+def _find_files(root: Path, pattern: str, is_hidden: Callable[[Path], bool], stop: StopSignal) -> ToolOutcome:
     began = time.monotonic()
     try:
-        fit = fits(pattern)
-    except BadPattern as problem:
-        raise BadCall(f"The pattern cannot be read: {problem}.") from None
-    named = OWN_FOLDERS & set(pattern.split("/"))
+        matches = compile_globs([pattern])
+    except InvalidPattern as problem:
+        raise InvalidToolCall(f"The pattern cannot be read: {problem}.") from None
+    skipped = VERSION_CONTROL_FOLDERS - set(pattern.split("/"))
     files: list[tuple[int, str]] = []
     is_late = False
     try:
-        for listed in walk(root, stop, None, _foreign(named)):
-            if fit(listed.path) and not hides(root / listed.path):
+        for file in walk_files(root, stop, None, lambda path: path.rpartition("/")[2] in skipped):
+            if matches(file.path) and not is_hidden(root / file.path):
                 with suppress(FileNotFoundError):
-                    files.append((listed.entry.stat(follow_symlinks=False).st_mtime_ns, str(root / listed.path)))
-    except Late:
+                    files.append((file.entry.stat(follow_symlinks=False).st_mtime_ns, str(root / file.path)))
+    except SearchTimedOut:
         is_late = True
-    files.sort()
-    filenames = [name for _, name in files[-MOST:]]
-    truncated = is_late or len(files) > MOST
+    files.sort()  # by time, then by name: files of the same moment keep an order
+    filenames = [name for _, name in files[-_MAX_FILES:]]
+    truncated = is_late or len(files) > _MAX_FILES
     note = ["(Results are truncated. Consider using a more specific path or pattern.)"] if truncated else []
     result = {
         "filenames": filenames,
@@ -93,8 +86,4 @@ def _found(root: Path, pattern: str, hides: Callable[[Path], bool], stop: Stop) 
         "numFiles": len(filenames),
         "truncated": truncated,
     }
-    return Outcome(content="\n".join(filenames + note) or "No files found", result=result)
-
-
-def _foreign(named: frozenset[str]) -> Callable[[str], bool]:
-    return lambda path: (name := path.rpartition("/")[2]) in OWN_FOLDERS and name not in named
+    return ToolOutcome(content="\n".join(filenames + note) or "No files found", result=result)

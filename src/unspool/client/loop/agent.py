@@ -1,0 +1,182 @@
+"""Builds one agent with all its parts: the session's own agent, or a subagent.
+
+Agent
+  transcript       lines on disk, messages in memory
+  context          what its tools share
+  queue, input     events of the turn, text typed meanwhile
+  compaction       keeps requests within the window
+  loop             runs turns: model calls and tool calls
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol, TypeAlias
+
+from unspool.client import events
+from unspool.client.compaction.token_window import TokenWindow
+from unspool.client.config import ChatRuntime, ChatSettings, TurnLimits
+from unspool.client.loop.compaction_policy import CompactionPolicy
+from unspool.client.loop.inbox import EventQueue, InputQueue
+from unspool.client.loop.loop import AgentLoop
+from unspool.client.loop.model_calls import ModelCalls
+from unspool.client.loop.request import EndpointKnowledge, build_request
+from unspool.client.loop.tool_calls import PermissionCheck, RunTool, ToolRunner, ToolSideEffects
+from unspool.client.loop.usage_totals import TurnUsage, UsageSums
+from unspool.client.prompt.agent_definitions import AgentDefinition, select_tools
+from unspool.client.session.file_backups import FileBackups
+from unspool.client.session.transcript import Transcript
+from unspool.client.tool import Tool
+from unspool.client.tool_context import AgentTask, ToolBackends, ToolContext, WebAccess
+from unspool.client.tool_result import ToolOutcome
+from unspool.client.tools.registry import tool_definitions, with_former_names
+
+Json: TypeAlias = dict[str, Any]
+
+
+class Services(NamedTuple):
+    """What a chat is given from outside: tools, permissions, system prompt."""
+
+    tools: tuple[Tool, ...]
+    permissions: PermissionCheck
+    run_tool: RunTool
+    system_prompt: Callable[[ToolContext, str, str | None], list[Json]]
+    """Returns the system prompt as blocks, for a context, a model, and the prompt of a subagent's definition."""
+    agents: Mapping[str, AgentDefinition] = {}
+    """The kinds of subagents, by name."""
+    resolve_model_name: Callable[[str], str] = str
+    """Returns the model that a short name means."""
+    make_web_access: Callable[[Callable[[], str], Callable[[str | None, Json], object]], WebAccess] | None = None
+    """Called with a function that names the current model, and one that counts usage."""
+    is_hidden: Callable[[Path], bool] = lambda path: False
+    """Tells whether a rule denies reading a file: searches leave it out."""
+    make_window: Callable[[str, int | None], TokenWindow] = TokenWindow
+    """Called with a model and the size of the context window that the user has set."""
+
+
+class ChatDependencies(NamedTuple):
+    """What all agents of one session share."""
+
+    runtime: ChatRuntime
+    settings: ChatSettings
+    services: Services
+    endpoint: EndpointKnowledge
+    model: str
+    """The model that the session was opened with."""
+    transcript: Transcript
+    """Of the session."""
+    backups: FileBackups
+    background_usage: list[UsageSums]
+    """What background agents have used and no turn has counted yet."""
+    run_subagent: Callable[[ChatAgent, AgentTask, str], Awaitable[ToolOutcome]]
+    take_background_events: Callable[[], Iterator[events.AnyEvent]]
+    """Writes and yields what has happened in the background; for the session's own agent."""
+    after_boundary: Callable[[], None]
+    """Called when the session's own conversation was compacted."""
+
+
+class MakeContext(Protocol):
+    """Makes a tool context: `ToolContext` with its other arguments bound, or `for_subagent` of the parent's context."""
+
+    def __call__(self, *, backends: ToolBackends) -> ToolContext:
+        """Return a context that uses these backends."""
+
+
+class ChatAgent:
+    """One agent: the session's own, or a subagent."""
+
+    def __init__(
+        self,
+        shared: ChatDependencies,
+        transcript: Transcript,
+        make_context: MakeContext,
+        *,
+        model: str,
+        parent: ChatAgent | None = None,
+        definition: AgentDefinition | None = None,
+    ) -> None:
+        runtime, services, settings = shared.runtime, shared.services, shared.settings
+        self.shared = shared
+        self.transcript = transcript
+        self.model = model
+        self.depth: int = parent.depth + 1 if parent else 0
+        self.queue = EventQueue()
+        self.input = InputQueue(transcript)
+        subagent_limits = TurnLimits(tokens=settings.max_total_tokens, cost_micros=settings.max_cost_micros)
+        self.usage = TurnUsage(subagent_limits if parent else settings.limits, runtime.clock)
+        self.tools: tuple[Tool, ...] = services.tools
+        if parent and definition:
+            self.tools = select_tools(definition, parent.tools)
+        self._definition = definition
+        self.context = make_context(backends=self._make_backends(parent))
+        self.side_effects = ToolSideEffects(self.context, transcript, shared.transcript, shared.backups)
+        self.compaction = CompactionPolicy(
+            services.make_window(model, settings.window),
+            transcript=transcript,
+            queue=self.queue,
+            model=runtime.model,
+            build_request=self._build_request,
+            add_usage=self.usage.add,
+            after_boundary=(lambda: None) if parent else shared.after_boundary,
+        )
+        self.tool_runner = ToolRunner(
+            {tool.name: tool for tool in with_former_names(self.tools, [*services.agents.values()])},
+            self.context,
+            transcript,
+            self.queue,
+            permissions=services.permissions,
+            run_tool=services.run_tool,
+            side_effects=self.side_effects,
+            agent=definition.name if definition else None,
+        )
+        self.loop = AgentLoop(
+            transcript,
+            self.queue,
+            take_input=self.input.take_steering if parent else self._take_session_input,
+            compaction=self.compaction,
+            model_calls=ModelCalls(
+                runtime,
+                transcript,
+                self.queue,
+                compaction=self.compaction,
+                usage=self.usage,
+                build_request=self._build_request,
+                endpoint=shared.endpoint,
+            ),
+            tools=self.tool_runner,
+            usage=self.usage,
+        )
+
+    def set_model(self, model: str) -> None:
+        """Continue with another model."""
+        self.model = model
+        self.compaction.window.change_model(model)
+
+    def _make_backends(self, parent: ChatAgent | None) -> ToolBackends:
+        services, web = self.shared.services, parent.context.web if parent else None
+        if parent is None and services.make_web_access is not None:
+            web = services.make_web_access(lambda: self.model, self.usage.add)
+        return ToolBackends(
+            web=web,
+            run_subagent=lambda task, call_id: self.shared.run_subagent(self, task, call_id),
+            back_up=self.shared.backups.back_up,
+            is_hidden=services.is_hidden,
+            report_progress=lambda call_id, data: self.queue.put(events.CallProgressed(id=call_id, data=data)),
+        )
+
+    def _take_session_input(self) -> Iterator[events.AnyEvent]:
+        yield from self.shared.take_background_events()
+        yield from self.input.take_steering()
+
+    def _build_request(self) -> tuple[Json, tuple[str, ...]]:
+        """Return the next request, whatever its length, and its betas."""
+        shared, prompt = self.shared, self._definition.prompt if self._definition else None
+        return build_request(
+            shared.settings.request_options(self.model),
+            shared.endpoint.features,
+            # It names the model that the session was opened with, also after a change: so it stays in the cache.
+            shared.services.system_prompt(self.context, shared.model, prompt),
+            tool_definitions(self.tools),
+            self.transcript.conversation.messages,
+        )

@@ -1,0 +1,171 @@
+"""Decides when a conversation is compacted: before a request that is too long, and when the user asks for it.
+
+How it is compacted is in the package `compaction`. This class runs it beside the turn and writes the result.
+
+Rules
+  1. First the lines (boundary and summary, both or neither), then the messages in memory.
+  2. An interrupt ends a summary that is being written, and leaves everything as it was.
+  3. A request that was refused for its length is sent again a few times at most, each time shorter.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Coroutine
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
+
+import msgspec
+
+from unspool.api import ApiResponse, ResponseAccumulator, RetryWait
+from unspool.client import events
+from unspool.client.compaction.token_window import TokenWindow
+from unspool.client.loop.inbox import EventQueue, JobEnded
+from unspool.client.loop.request import MIN_THINKING_BUDGET
+from unspool.client.protocols import Model
+from unspool.client.session.transcript import Transcript, to_blocks
+from unspool.errors import ApiFailed
+
+if TYPE_CHECKING:
+    from unspool.client.compaction.compact import CompactedMessages
+
+Json: TypeAlias = dict[str, Any]
+Stream: TypeAlias = AsyncGenerator[events.AnyEvent, None]
+Trigger: TypeAlias = Literal["auto", "manual"]
+
+_MAX_REFUSALS = 5
+"""How often in a row a request that was refused for its length is shortened further."""
+
+
+class CompactionPolicy:
+    """Keeps the requests of one agent within the context window."""
+
+    def __init__(
+        self,
+        window: TokenWindow,
+        *,
+        transcript: Transcript,
+        queue: EventQueue,
+        model: Model,
+        build_request: Callable[[], tuple[Json, tuple[str, ...]]],
+        add_usage: Callable[[str | None, Json], object],
+        after_boundary: Callable[[], None],
+    ) -> None:
+        self.window = window
+        self.tokens = 0
+        """About how many tokens the next request has."""
+        self._transcript = transcript
+        self._queue = queue
+        self._model = model
+        self._build_request = build_request
+        self._add_usage = add_usage
+        self._after_boundary = after_boundary
+        self._refusals = 0
+
+    async def before_prompt(self, content: list[Json]) -> Stream:
+        """Compact, if a prompt would not fit, before it is written: so it stands whole after the boundary."""
+        body = self._request_body()
+        coming = [{"role": "user", "content": to_blocks(content)}]
+        tokens = self.window.tokens({**body, "messages": [*body["messages"], *coming]})
+        # A prompt that alone is too long is not helped by a compaction: it is cut when it is sent.
+        if self.window.must_shorten(tokens) and body["messages"]:
+            async for event in self._compact("auto", body, coming=coming):
+                yield event
+
+    async def before_request(self) -> Stream:
+        """Compact if the next request is too long."""
+        body = self._request_body()
+        self.tokens = self.window.tokens(body)
+        if self.window.must_shorten(self.tokens):
+            async for event in self._compact("auto", body):
+                yield event
+
+    async def summarize(self, hint: str = "") -> Stream:
+        """Replace the conversation by a summary, because the user asks for it; `ApiFailed` if there is none."""
+        body = self._request_body()
+        if body["messages"]:
+            async for event in self._compact("manual", body, hint=hint):
+                yield event
+
+    def learn_refusal(self, failed: ApiFailed) -> bool:
+        """Learn the size of the window from a refusal; tell whether a shorter request may be accepted."""
+        self._refusals += 1
+        return self._refusals <= _MAX_REFUSALS and self.window.learn_refusal(failed.message, failed.status)
+
+    def learn_usage(self, usage: Json, stop_reason: str | None) -> None:
+        """Learn from the usage of a response, and from why it ended."""
+        self._refusals = 0
+        self.window.learn_usage(usage)
+        if stop_reason == "model_context_window_exceeded":
+            self.window.learn_full()
+
+    def fit_answer(self, body: Json) -> Json:
+        """Return a request whose answer fits the window too; without thinking where that would not fit."""
+        self.tokens = self.window.tokens(body)
+        max_tokens = self.window.answer_tokens(self.tokens, body["max_tokens"])
+        fitted = {**body, "max_tokens": max_tokens}
+        thinking = body.get("thinking")
+        if isinstance(thinking, dict) and thinking.get("type") == "enabled":
+            budget = min(int(thinking["budget_tokens"]), max_tokens - 1)
+            if budget < MIN_THINKING_BUDGET:
+                del fitted["thinking"]
+            else:
+                fitted["thinking"] = {**thinking, "budget_tokens": budget}
+        return fitted
+
+    def _request_body(self) -> Json:
+        """Return the next request with the messages as they are stored: without cache marks."""
+        body, _ = self._build_request()
+        return {**body, "messages": self._transcript.conversation.messages}
+
+    async def _compact(
+        self, trigger: Trigger, body: Json, *, coming: list[Json] | None = None, hint: str = ""
+    ) -> Stream:
+        """Compact in a job, so that it can be interrupted, and yield what happens meanwhile."""
+        # Most conversations are never compacted: the modules that do it are loaded when the first one is.
+        from unspool.client.compaction import compact
+
+        work: Coroutine[Any, Any, CompactedMessages | None]
+        if trigger == "manual":
+            work = compact.summarize(body, self.window, self._ask, hint)
+        else:
+            work = compact.compact_if_needed(body, self.window, self._ask, coming=coming or ())
+        job = self._queue.start("room", work)
+        try:
+            while True:
+                item = await self._queue.take()
+                if isinstance(item, JobEnded) and item.job is job:
+                    break
+                if isinstance(item, events.ChatEvent):
+                    yield cast("events.AnyEvent", item)
+        finally:
+            job.cancel()
+            await asyncio.wait({job})
+        result: CompactedMessages | None = job.result()
+        if result is not None:
+            yield self._apply(result, trigger)
+
+    def _apply(self, result: CompactedMessages, trigger: Trigger) -> events.ContextCompacted:
+        if not result.fits:
+            words = f"prompt is too long: {result.after} tokens > {self.window.size} maximum"
+            raise ApiFailed(words, hint="system prompt, tools and CLAUDE.md alone fill the window", status=400)
+        # Pruned or truncated messages are not written: the file has all of it, and a resumed session is pruned again.
+        if result.summary is None:
+            self._transcript.conversation.replace(result.messages)
+        else:
+            self._transcript.write_boundary(result.summary, {"trigger": trigger, "preTokens": result.before})
+            self._after_boundary()
+        self.tokens = self.window.used = result.after
+        return events.ContextCompacted(trigger=trigger, how=result.how, before=result.before, after=result.after)
+
+    async def _ask(self, body: Json) -> ApiResponse:
+        """Request a summary; it is no part of the conversation, but its usage counts."""
+        accumulator = ResponseAccumulator()
+        async with aclosing(self._model.events(body)) as stream:
+            async for event in stream:
+                accumulator.add(event)
+                if isinstance(event, RetryWait):
+                    self._queue.put(events.RetryScheduled(**msgspec.structs.asdict(event)))
+        response = accumulator.response()
+        self._add_usage(response.model, response.usage)
+        return response

@@ -1,0 +1,128 @@
+"""Loads the definitions of subagents: those built in, and `.claude/agents/*.md` of the user and of the project.
+
+Rules
+  1. The project's go before the user's, and both before those built in. The project's act only in a trusted folder.
+  2. A file that is broken, or leads out of its folder, is reported. The others are loaded all the same.
+  3. A subagent has no tool that asks the user or leaves plan mode: nobody talks to it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple, TypeVar
+
+from unspool.client.prompt.definition_files import DefinitionFile, find_definition_files
+from unspool.client.prompt.text.markdown import parse_list
+from unspool.client.tool import Tool
+from unspool.errors import Unreadable
+
+_NAME = re.compile(r"[A-Za-z0-9][\w.:-]{0,63}", re.ASCII)
+_NEEDS_USER = frozenset({"AskUserQuestion", "EnterPlanMode", "ExitPlanMode"})
+_CHANGING_TOOLS = ("Write", "Edit", "NotebookEdit", "Task", "Agent", "TodoWrite")
+_AnyTool = TypeVar("_AnyTool", bound=Tool)
+
+_COMMON_PROMPT = (
+    "Nobody can answer you: decide, and say what you assumed. Your last message is all that whoever sent you gets to "
+    "see: put into it what was asked for, with absolute paths and line numbers, and nothing else."
+)
+
+
+class AgentDefinition(NamedTuple):
+    """A kind of subagent."""
+
+    name: str
+    description: str
+    """When to start it; for the model."""
+    prompt: str
+    """Its system prompt."""
+    source: str = "built in"
+    """Or user, or project."""
+    path: Path | None = None
+    tools: tuple[str, ...] | None = None
+    """The tools it has; None: all."""
+    disallowed: tuple[str, ...] = ()
+    model: str | None = None
+    """None: that of its parent."""
+
+
+class AgentDefinitions(NamedTuple):
+    """The definitions by name, and the problems of files that define none."""
+
+    agents: dict[str, AgentDefinition]
+    problems: tuple[str, ...] = ()
+
+
+BUILT_IN_AGENTS = (
+    AgentDefinition(
+        "general-purpose",
+        "Researches, and does work of several steps.",
+        f"You are an agent that was sent to do one thing. Do all of it, and no more. {_COMMON_PROMPT}",
+    ),
+    AgentDefinition(
+        "Explore",
+        "Finds out how something works or where it is; changes nothing.",
+        "You are an agent that was sent to find something out about a code base. Change nothing: no file, no "
+        "repository, nothing that is running. Search widely, several things at once, then read what matters. "
+        f"{_COMMON_PROMPT}",
+        disallowed=_CHANGING_TOOLS,
+    ),
+    AgentDefinition(
+        "Plan",
+        "Designs how to do something; changes nothing.",
+        "You are an agent that was sent to design a change. Change nothing. Read what is there, find what can be "
+        "used again, weigh the ways there are, and give a plan in steps, with the files that matter most to it. "
+        f"{_COMMON_PROMPT}",
+        disallowed=_CHANGING_TOOLS,
+    ),
+)
+
+
+def load_agent_definitions(config: Path, root: Path, *, trusted: bool) -> AgentDefinitions:
+    """Load the definitions of all subagents."""
+    agents = {agent.name: agent for agent in BUILT_IN_AGENTS}
+    problems: list[str] = []
+    for file in find_definition_files(config, root, "agents", trusted=trusted):
+        try:
+            agent = _read_definition(file)
+        except Unreadable as error:
+            problems.append(error.message)
+        else:
+            agents[agent.name] = agent
+    return AgentDefinitions(agents, tuple(problems))
+
+
+def select_tools(agent: AgentDefinition, tools: Iterable[_AnyTool]) -> tuple[_AnyTool, ...]:
+    """Return the tools that an agent may use, of those there are."""
+    allows_all = agent.tools is None or "*" in agent.tools
+    excluded = _NEEDS_USER | {*agent.disallowed}
+    return tuple(
+        tool
+        for tool in tools
+        if tool.name not in excluded and (allows_all or (agent.tools is not None and tool.name in agent.tools))
+    )
+
+
+def _read_definition(file: DefinitionFile) -> AgentDefinition:
+    """Read the agent that a file defines; `Unreadable` says what is wrong with it."""
+    fields, body = file.read("agent")
+    name, model, path = fields.get("name", ""), fields.get("model", "inherit"), file.path
+    if not name:
+        raise Unreadable(f"the agent `{path}` has no `name`")
+    if not _NAME.fullmatch(name):
+        raise Unreadable(f"no name for an agent: `{name}` in `{path}`")
+    if not fields.get("description"):
+        raise Unreadable(f"the agent `{path}` has no `description`")
+    if not body:
+        raise Unreadable(f"the agent `{path}` has no text: what should it do?")
+    return AgentDefinition(
+        name=name,
+        description=fields["description"],
+        prompt=body,
+        source=file.source,
+        path=path,
+        tools=parse_list(fields["tools"]) if fields.get("tools") else None,
+        disallowed=parse_list(fields.get("disallowedTools", "")),
+        model=None if model == "inherit" else model,
+    )

@@ -1,0 +1,153 @@
+"""Keeps backups of files as they were before the client changed them, in `file-history/`, as Claude Code does.
+
+Rules
+  1. A backup is named `sha256(path)[:16]@v<n>`; a file that did not exist has none, and a snapshot says null.
+  2. At each prompt, what has changed since its last backup is backed up again; the snapshot of the prompt names the
+     backup of each tracked file.
+  3. Before a file is changed for the first time it is backed up. After each change the snapshot is written again.
+  4. An existing backup is never written again: a resumed session keeps the backups it had.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias
+
+from unspool.client.session.writer import make_folder
+from unspool.errors import Unwritable
+
+Json: TypeAlias = dict[str, Any]
+# A path may have become a named pipe: without O_NONBLOCK, opening it would wait for a writer for ever.
+_READ = os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NONBLOCK", 0)
+_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0)
+
+
+class FileBackup(NamedTuple):
+    """One version of a file: the name of its backup, None if the file did not exist."""
+
+    name: str | None
+    version: int
+    time: str
+    digest: bytes | None = None
+    """Of the content; None if it is not known."""
+
+    def snapshot_fields(self) -> Json:
+        """Return the backup as a snapshot has it."""
+        return {"backupFileName": self.name, "version": self.version, "backupTime": self.time}
+
+
+class FileBackups:
+    """The tracked files of one session."""
+
+    def __init__(
+        self, folder: Path, root: Path, next_timestamp: Callable[[], str], files: Mapping[str, FileBackup] | None = None
+    ) -> None:
+        self._folder = folder
+        """`file-history/<session>`."""
+        self._root = root
+        self._next_timestamp = next_timestamp
+        self._files: dict[str, FileBackup] = {**(files or {})}
+        """By the path as snapshots have it: relative, if it is below the root."""
+        self._backup_digests: dict[str, bytes | None] = {}
+        self.changed = False
+        """Whether a file may have changed since the last snapshot."""
+
+    def back_up(self, path: Path) -> None:
+        """Back up a file that is about to be changed."""
+        name = self._tracked_name(path)
+        if name not in self._files:
+            self._files[name] = self._create(path, 1)
+        self.changed = True
+
+    def back_up_changes(self) -> Json:
+        """Back up the files that have changed since their last backup; return the files of a snapshot."""
+        for name, backup in [*self._files.items()]:
+            if self.differs(name, backup):
+                self._files[name] = self._create(self._root / name, backup.version + 1)
+        self.changed = False
+        return self.snapshot_files()
+
+    def snapshot_files(self) -> Json:
+        """Return the tracked files as a snapshot has them."""
+        return {name: backup.snapshot_fields() for name, backup in self._files.items()}
+
+    def differs(self, name: str, backup: FileBackup, digests: dict[str, bytes | None] | None = None) -> bool:
+        """Tell whether a file is not as it was backed up; `digests` holds those of current files, and is filled."""
+        known = {} if digests is None else digests
+        if name not in known:
+            known[name] = _digest_file(self._root / name)
+        return known[name] != self._digest_backup(backup)
+
+    def read_backup(self, name: str) -> tuple[bytes, int] | None:
+        """Return the content and mode of a backup; None if it is gone."""
+        try:
+            descriptor = os.open(self._folder / name, _READ | getattr(os, "O_NOFOLLOW", 0))
+            with os.fdopen(descriptor, "rb") as file:
+                return file.read(), stat.S_IMODE(os.fstat(file.fileno()).st_mode)
+        except OSError:
+            return None
+
+    def _tracked_name(self, path: Path) -> str:
+        return str(path.relative_to(self._root)) if path.is_relative_to(self._root) else str(path)
+
+    def _digest_backup(self, backup: FileBackup) -> bytes | None:
+        if backup.name is None or backup.digest is not None:
+            return backup.digest
+        if backup.name not in self._backup_digests:
+            held = self.read_backup(backup.name)
+            self._backup_digests[backup.name] = None if held is None else hashlib.sha256(held[0]).digest()
+        return self._backup_digests[backup.name]
+
+    def _create(self, path: Path, version: int) -> FileBackup:
+        time = self._next_timestamp()
+        try:
+            descriptor = os.open(path, _READ)
+        except OSError:
+            return FileBackup(None, version, time)
+        with os.fdopen(descriptor, "rb") as file:
+            status = os.fstat(file.fileno())
+            if not stat.S_ISREG(status.st_mode):
+                return FileBackup(None, version, time)
+            data = file.read()
+        name = hashlib.sha256(str(path).encode(errors="surrogateescape")).hexdigest()[:16]
+        while True:  # a session that was rewound may have had this version before, with other content
+            full = f"{name}@v{version}"
+            if self._write(full, data, stat.S_IMODE(status.st_mode)):
+                return FileBackup(full, version, time, hashlib.sha256(data).digest())
+            version += 1
+
+    def _write(self, name: str, data: bytes, mode: int) -> bool:
+        """Write a backup; tell whether it exists now, with this content."""
+        path = self._folder / name
+        try:
+            make_folder(self._folder)
+            try:
+                descriptor = os.open(path, _CREATE, 0o600)
+            except FileExistsError:
+                held = self.read_backup(name)
+                return held is not None and held[0] == data
+            try:
+                with os.fdopen(descriptor, "wb") as file:
+                    file.write(data)
+                    # The bits of group and others go: a backup is for its owner alone.
+                    os.fchmod(file.fileno(), mode & 0o700)
+            except OSError:
+                with suppress(OSError):
+                    path.unlink()
+                raise
+        except OSError as error:
+            words = (error.strerror or type(error).__name__).lower()
+            raise Unwritable(f"cannot keep a backup as `{path}`: {words}") from None
+        return True
+
+
+def _digest_file(path: Path) -> bytes | None:
+    try:
+        return hashlib.sha256(path.read_bytes()).digest() if path.is_file() else None
+    except OSError:
+        return None

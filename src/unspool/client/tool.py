@@ -1,0 +1,30 @@
+"""The `Tool` protocol: what the agent loop and the permission check need of a tool.
+
+Rules
+  1. A tool never asks for permission and never writes a line: the loop does, before and after.
+  2. A tool that is cancelled (`asyncio.CancelledError`) ends what it started, and lets the cancellation pass.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from unspool.client.tool_context import ToolContext
+from unspool.client.tool_result import Json, ToolOutcome
+
+
+class Tool(Protocol):
+    """One tool. Tools hold no state: what they share is in the context of the call."""
+
+    name: str
+    description: str
+    """For the model; short."""
+    input_schema: Json
+    is_concurrent: bool
+    """Whether it may run beside other calls, because it only reads."""
+
+    def target(self, input: Json) -> str:
+        """Return what a call is aimed at, in a few words; never fails."""
+
+    async def run(self, input: Json, context: ToolContext, call_id: str) -> ToolOutcome:
+        """Make the call. The input may be anything; what does not fit is a `ToolFailed`."""

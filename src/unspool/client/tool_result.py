@@ -1,0 +1,39 @@
+"""The result of a tool call, and the two exceptions with which a tool reports that it failed.
+
+This module sits below everything in `client` that handles tool calls, and imports nothing of it.
+
+Rules
+  1. A failure is a `ToolOutcome` with `is_error`, worded so that a model can act on it; the tool runner makes one of
+     each `ToolFailed`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import msgspec
+
+Json: TypeAlias = dict[str, Any]
+
+
+class ToolOutcome(msgspec.Struct, frozen=True, kw_only=True):
+    """What a tool call returns to the model, and what it leaves in the session file."""
+
+    content: str | list[Json]
+    """What the model gets: a text, or blocks (texts, images, documents)."""
+    result: Any = None
+    """`toolUseResult`, in Claude Code's own shape for this tool. None: the line has none."""
+    is_error: bool = False
+    extra: tuple[Json, ...] = ()
+    """Blocks that follow in a meta line of the user's, as Claude Code does with a PDF."""
+
+
+class ToolFailed(Exception):
+    """A call that failed. The text goes to the model; `toolUseResult` becomes `Error: <text>`."""
+
+
+class InvalidToolCall(ToolFailed):
+    """A call that was not begun, because of its input: the model gets the text as `<tool_use_error>`."""
+
+    result_prefix = "Error: "
+    """What stands before the text in `toolUseResult`."""

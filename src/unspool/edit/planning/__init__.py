@@ -1,0 +1,24 @@
+"""Plans edits: a session and an operation in, the bytes of the edited session out; nothing is read or written."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from unspool._lazy import lazy_door
+
+# fmt: off
+if TYPE_CHECKING:
+    from unspool.edit.planning.compress import SUMMARY_BEGINNING
+    from unspool.edit.planning.plan import Clone, Compress, Fork, Move, Operation, Payback, Trim, TrimTo
+    from unspool.edit.planning.stubs import STUB_PREFIX, describe_call, format_stub, shorten_structured_result
+
+__all__ = [
+    "STUB_PREFIX", "SUMMARY_BEGINNING", "Clone", "Compress", "Fork", "Move", "Operation", "Payback", "Trim", "TrimTo",
+    "describe_call", "format_stub", "shorten_structured_result",
+]
+
+__getattr__ = lazy_door(__name__, {
+    "compress": "SUMMARY_BEGINNING",
+    "plan": "Clone Compress Fork Move Operation Payback Trim TrimTo",
+    "stubs": "STUB_PREFIX describe_call format_stub shorten_structured_result",
+})

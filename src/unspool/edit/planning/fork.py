@@ -1,0 +1,119 @@
+"""Plans a fork: keeps a session up to a turn or line, on any of its branches.
+
+Rules
+  1. A point is a turn (up to its end) or a line (up to it, with the rest of its message and the results of its calls).
+  2. What leads there stays, from the root on, compactions included; other branches and all that came later are removed.
+  3. Notes before the point stay; of later ones only the titles.
+"""
+
+from __future__ import annotations
+
+from unspool.edit.planning.draft import EditDraft
+from unspool.edit.planning.session_view import content_blocks, tool_use_ids
+from unspool.errors import NotFound, Refused
+from unspool.format import AiTitle, Assistant, CustomTitle, Entry, Tag, ToolResult, User
+from unspool.graph import SessionGraph, build_main_graph, find_path_with_siblings, is_boundary, is_message, split_turns
+
+
+def plan_fork(draft: EditDraft, point: str) -> None:
+    """Record that every line is removed that does not lead to a point."""
+    entries = draft.text.entries
+    graph = build_main_graph(entries)
+    tip = _find_tip(graph, _message_at(graph, _find_point(entries, graph, point)))
+    kept = set(find_path_with_siblings(graph, tip))
+    cut = max(graph.nodes[number].entry.offset for number in kept)
+    if not any(is_message(graph.nodes[number].entry) for number in _descendants(graph, tip)):
+        # No message follows the point: notes after it, to the end of the file, belong to it.
+        cut = max((entry.offset for entry in entries), default=cut)
+    for number, node in enumerate(graph.nodes):  # what hangs beside: progress, attachments, local commands
+        if node.parent in kept and not is_message(node.entry) and node.entry.offset <= cut:
+            kept.add(number)
+    staying = {graph.nodes[number].entry.offset for number in kept}
+    for entry in entries:
+        if entry.offset not in staying and not _is_kept_note(entry, cut):
+            draft.remove_line(entry, "line", "it does not lead to the point of the fork")
+    draft.end = cut
+    draft.new_leaf = graph.nodes[tip].entry.record.uuid
+
+
+def _find_point(entries: tuple[Entry, ...], graph: SessionGraph, point: str) -> int:
+    """Return the node that a person names: the end of a turn by number, or a line by the beginning of its id."""
+    # Fewer than eight digits are a turn's number: so many digits in a row may begin a uuid.
+    if point.lstrip("-").isdigit() and len(point) < 8:
+        session_turns = split_turns(entries)
+        number = int(point) if int(point) > 0 else len(session_turns) + 1 + int(point)
+        if not 1 <= number <= len(session_turns):
+            raise NotFound(f"no such turn: `{point}`", hint=f"the session has {len(session_turns):,}")
+        turn = session_turns[number - 1]
+        nodes = [graph.numbers.get(entry.record.uuid or "") for entry in (turn.prompt, *turn.entries)]
+        found = [number for number in nodes if number is not None and is_message(graph.nodes[number].entry)]
+        if not found:
+            raise Refused(f"turn {point} has no line to go on from", hint="name a line by its uuid")
+        return found[-1]
+    found = [number for uuid, number in graph.numbers.items() if uuid == point] or [
+        number for uuid, number in graph.numbers.items() if uuid.startswith(point)
+    ]
+    if len(found) != 1:
+        words = f"no line begins with `{point}`" if not found else f"`{point}` fits {len(found)} lines"
+        raise NotFound(words, hint="give a turn's number, or more of a line's uuid")
+    return found[0]
+
+
+def _find_tip(graph: SessionGraph, number: int) -> int:
+    """Return the last line that belongs to a point: the end of its message, the last result of its calls, a summary."""
+    entry = graph.nodes[number].entry
+    if is_boundary(entry):
+        return next((child for child in graph.children.get(number, []) if _is_summary(graph, child)), number)
+    calls_of: dict[str, set[str]] = {}
+    for node in graph.nodes:
+        record = node.entry.record
+        if isinstance(record, Assistant) and record.message.id:
+            calls_of.setdefault(record.message.id, set()).update(tool_use_ids(node.entry))
+    message_id = entry.record.message.id if isinstance(entry.record, Assistant) else None
+    if results := _result_ids(entry):
+        message_id = next((id for id, calls in calls_of.items() if calls & results), None)
+    if message_id is None:
+        return number
+    calls = calls_of.get(message_id, set())
+    last = number
+    for other, node in enumerate(graph.nodes):
+        record = node.entry.record
+        if (isinstance(record, Assistant) and record.message.id == message_id) or _result_ids(node.entry) & calls:
+            last = max(last, other)
+    return last
+
+
+def _result_ids(entry: Entry) -> set[str]:
+    if not isinstance(entry.record, User):
+        return set()
+    return {block.tool_use_id for block in content_blocks(entry) if isinstance(block, ToolResult)}
+
+
+def _is_summary(graph: SessionGraph, number: int) -> bool:
+    record = graph.nodes[number].entry.record
+    return isinstance(record, User) and record.is_compact_summary
+
+
+def _message_at(graph: SessionGraph, number: int) -> int:
+    """Return the message or compaction at a node, or the nearest above it: no session continues from a reminder."""
+    at: int | None = number
+    while at is not None and not (is_message(graph.nodes[at].entry) or is_boundary(graph.nodes[at].entry)):
+        at = graph.nodes[at].parent
+    return number if at is None else at
+
+
+def _descendants(graph: SessionGraph, number: int) -> set[int]:
+    found: set[int] = set()
+    pending = [number]
+    while pending:
+        for child in graph.children.get(pending.pop(), []):
+            if child not in found and child != number:
+                found.add(child)
+                pending.append(child)
+    return found
+
+
+def _is_kept_note(entry: Entry, cut: int) -> bool:
+    if entry.record.uuid is not None and not entry.record.is_sidechain:
+        return False
+    return entry.offset <= cut or isinstance(entry.record, CustomTitle | AiTitle | Tag)

@@ -1,0 +1,324 @@
+"""Gives a copied session new ids, in its lines and in its side files: its own, those of its lines, agents and plans.
+
+| side file                      | becomes                                                                     |
+|--------------------------------|-----------------------------------------------------------------------------|
+| an agent's lines, a journal    | the same under the new session's id, new ids for its lines, same call ids   |
+| an agent beside the session    | the same under a new agent id: those of all sessions lie in one folder      |
+| a todo list                    | the same under a new name                                                   |
+| a plan                         | a copy under a new name, so that each session has its own                   |
+| an entry of the index          | one more entry                                                              |
+| anything else                  | a copy                                                                      |
+
+Rules
+  1. Every pointer in every kind of line is changed with what it points to; one that leads out of the session stays.
+     Ids of API messages, requests, prompts and tool calls stay: by them a copy is recognised, and billed once.
+  2. New ids are derived from a seed and the old id. The same seed gives the same ids: no state, no randomness.
+  3. Only values of pointers are changed, all other bytes stay. The text of a conversation is never searched for ids,
+     but for the paths of the session's own side files.
+  4. A copied line says where it came from (`forkedFrom`), the first time it is copied.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from typing import Any, TypeAlias
+
+import msgspec
+
+from unspool.edit.session_text import SessionText
+from unspool.errors import Refused
+from unspool.format import (
+    CompactMetadata,
+    Entry,
+    FileHistoryDelta,
+    FileHistorySnapshot,
+    JsonPath,
+    LastPrompt,
+    Summary,
+    System,
+    User,
+    encode_json,
+    patch,
+)
+from unspool.graph import Speaker, classify_user_record
+
+
+class IdMap(msgspec.Struct, frozen=True):
+    """Maps old ids to new ones."""
+
+    source: str
+    session: str
+    uuids: dict[str, str]
+    agents: dict[str, str] = {}
+    """Agents that need another id, because their files lie beside those of other sessions."""
+    paths: tuple[tuple[bytes, bytes], ...] = ()
+    """Parts of paths of the session's own files, as they stand in JSON: old and new."""
+    slugs: dict[str, str] = {}
+    """Names of plans."""
+    keeps_ids: bool = False
+    """Whether session and lines keep their ids: only paths change."""
+
+
+def map_ids(source: str, session: str, seed: bytes, uuids: Iterable[str]) -> IdMap:
+    """Return new ids for the lines of a session."""
+    return IdMap(source, session, {uuid: derive_uuid(seed, uuid) for uuid in uuids})
+
+
+def source_subject(id_map: IdMap) -> Callable[[str], str]:
+    """Return a function that translates the subject of a violation in the copy into the source's ids."""
+    back = {value: key for key, value in id_map.uuids.items()}
+    return lambda subject: " ".join(back.get(word, word) for word in subject.split(" "))
+
+
+def derive_uuid(seed: bytes, old: str) -> str:
+    """Return the new id for an old one: a UUID that looks random.
+
+    >>> derive_uuid(b"seed", "a") == derive_uuid(b"seed", "a") != derive_uuid(b"seed", "b")
+    True
+    """
+    digits = hashlib.blake2b(old.encode("utf-8", "surrogatepass"), digest_size=16, key=seed[:64]).hexdigest()
+    variant = "89ab"[int(digits[16], 16) & 3]
+    return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:]}"
+
+
+def derive_agent_id(seed: bytes, old: str) -> str:
+    """Return the new id of an agent: of the same form and length, so that Claude Code recognises it."""
+    head = old.rstrip("0123456789abcdef") or "a" * old.startswith("a")
+    digits = hashlib.blake2b(old.encode(errors="replace"), digest_size=32, key=seed[:64]).hexdigest()
+    return head + digits[: max(len(old) - len(head), 6)]
+
+
+def rewrite_line(entry: Entry, id_map: IdMap) -> bytes:
+    """Return a copied line under the new ids."""
+    line = bytes(entry.raw)
+    if not id_map.keeps_ids:
+        uuid = entry.record.uuid
+        is_first_copy = uuid is not None and entry.record.forked_from is None
+        line = _rewrite_ids(line, entry, id_map, uuid if is_first_copy else None)
+    for old, new in id_map.paths:
+        # What a person typed is never changed, not even a path in it.
+        if old in line and not (isinstance(entry.record, User) and classify_user_record(entry.record) is Speaker.HUMAN):
+            line = line.replace(old, new)
+    return line
+
+
+def overwrite_ids(buffer: bytearray, entry: Entry, id_map: IdMap) -> bytes | None:
+    """Change the pointers of a line inside a copy of the whole file; return what is to be added before the line's end.
+
+    None: it cannot be done that way (a value of another length, or one that is there twice), but `rewrite_line` can.
+    Nearly all lines can: one id is as long as another, and no line has to be copied to change it.
+    """
+    start, record = entry.offset, entry.record
+    end = start + entry.length
+    if (
+        id_map.keeps_ids
+        or record.forked_from is not None
+        or (record.uuid is not None and buffer[end - 2 : end] != b"}\n")
+    ):
+        return None
+    find = buffer.find
+    for path, old, value in _find_pointers(entry, id_map):
+        if len(path) > 1 or type(old) is not str or type(value) is not str or len(old) != len(value):
+            return None
+        key = _KEYS[path[0]]
+        needle = key + old.encode("utf-8", "replace") + b'"'
+        at = find(needle, start, end)
+        if at < 0 or find(needle, at + 1, end) >= 0:
+            return None
+        at += len(key)
+        buffer[at : at + len(value)] = value.encode()
+    if any(find(part, start, end) >= 0 for part, _ in id_map.paths):
+        return None
+    return _encode_origin(id_map, record.uuid) if record.uuid is not None else b""
+
+
+def rewrite_inserted_line(entry: Entry, id_map: IdMap) -> bytes:
+    """Return a line that the edit itself adds, under the new ids: it is no copy and has no origin."""
+    return bytes(entry.raw) if id_map.keeps_ids else _rewrite_ids(bytes(entry.raw), entry, id_map, None)
+
+
+def rewrite_agent_lines(agent: SessionText, id_map: IdMap, seed: bytes) -> bytes:
+    """Return the lines of an agent's file, or of a journal, under the new ids."""
+    own = {entry.record.uuid: derive_uuid(seed, entry.record.uuid) for entry in agent.entries if entry.record.uuid}
+    agent_map = msgspec.structs.replace(id_map, uuids={**id_map.uuids, **own})
+    pieces: list[bytes | memoryview] = []
+    whole = memoryview(agent.data)
+    for item in agent.items:
+        if isinstance(item, Entry):
+            pieces.append(rewrite_line(item, agent_map))
+        elif item is not agent.unfinished_line:
+            pieces.append(whole[item.offset : item.offset + item.length])
+    if pieces and bytes(pieces[-1][-1:]) != b"\n":
+        pieces.append(b"\n")
+    return b"".join(pieces)
+
+
+def new_todo_name(name: str, id_map: IdMap) -> str:
+    """Return the new name of a todo list: `<session>-agent-<agent>.json`."""
+    session, _, rest = name.partition("-agent-")
+    agent = rest.removesuffix(".json")
+    # The list of the main conversation has the session's id in the place of the agent's.
+    new_agent = id_map.session if agent == session else id_map.agents.get(agent, agent)
+    return f"{id_map.session}-agent-{new_agent}.json"
+
+
+def add_index_entry(document: bytes, id_map: IdMap, path: str, modified: int) -> bytes | None:
+    """Return an index of sessions with one more entry, like that of the source; None if the source has none."""
+    try:
+        value = msgspec.json.decode(document)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+    entries: Any = value.get("entries") if isinstance(value, dict) else None
+    if not isinstance(entries, list):
+        return None
+    own = next((one for one in entries if isinstance(one, dict) and one.get("sessionId") == id_map.source), None)
+    if own is None:
+        return None
+    entry = {**own, "sessionId": id_map.session, "fullPath": path, "fileMtime": modified}
+    try:
+        return patch(document, {("entries", len(entries)): entry})
+    except Refused:
+        return None
+
+
+def _encode_origin(id_map: IdMap, uuid: str) -> bytes:
+    return b',"forkedFrom":' + encode_json({"sessionId": id_map.source, "messageUuid": uuid})
+
+
+_Pointer: TypeAlias = tuple[JsonPath, str | list[str], str | list[str]]
+"""The path of a pointer, its value, and its new value."""
+
+
+def _rewrite_ids(line: bytes, entry: Entry, id_map: IdMap, origin: str | None) -> bytes:
+    """Change the pointers of a line, and add where it came from.
+
+    A pointer whose key and value are on the line once is replaced as text: there are many lines, and a patch looks at
+    every byte of them.
+    """
+    patches: list[tuple[JsonPath, object]] = []
+    for path, old, value in _find_pointers(entry, id_map):
+        if len(path) == 1 and type(old) is str and type(value) is str:
+            key = _KEYS[path[0]]
+            needle = key + old.encode("utf-8", "replace") + b'"'
+            if line.count(needle) == 1:
+                line = line.replace(needle, key + value.encode() + b'"')
+                continue
+        patches.append((path, value))
+    if origin is not None:
+        if line.endswith(b"}\n") and not line.endswith(b"{}\n"):
+            line = b"".join([line[:-2], _encode_origin(id_map, origin), b"}\n"])
+        else:
+            patches.append((("forkedFrom",), {"sessionId": id_map.source, "messageUuid": origin}))
+    for path, new in patches:
+        with suppress(Refused):  # a line that had to be repaired to be read; it is kept as it is
+            line = patch(line, {path: new})
+    return line
+
+
+_KEYS: dict[str | int, bytes] = {
+    name: encode_json(name) + b':"'
+    for name in (
+        "sessionId", "session_id", "agentId", "slug", "uuid", "parentUuid", "sourceToolAssistantUUID",
+        "interruptedMessageId", "logicalParentUuid", "refusedUserMessageUuid", "leafUuid", "messageId",
+        "snapshotMessageId",
+    )
+}  # fmt: skip
+# Built once: a path is looked at for every line of the file.
+_SESSION, _SESSION_AGAIN, _AGENT, _SLUG = ("sessionId",), ("session_id",), ("agentId",), ("slug",)
+_UUID, _PARENT, _CALL = ("uuid",), ("parentUuid",), ("sourceToolAssistantUUID",)
+
+
+def _find_pointers(entry: Entry, id_map: IdMap) -> list[_Pointer]:
+    """Return the pointers of a line that change. Most lines have three or four, and there are many lines."""
+    record, uuids = entry.record, id_map.uuids
+    pointers: list[_Pointer] = []
+    if record.session_id is not None:
+        pointers.append((_SESSION, record.session_id, id_map.session))
+    if record.session_id_again is not None:
+        pointers.append((_SESSION_AGAIN, record.session_id_again, id_map.session))
+    for path, old, new in (
+        (_AGENT, record.agent_id, id_map.agents),
+        (_SLUG, record.slug, id_map.slugs),
+        (_UUID, record.uuid, uuids),
+        (_PARENT, record.parent_uuid, uuids),
+    ):
+        if old is not None and old in new:
+            pointers.append((path, old, new[old]))
+    if type(record) in _WITH_MORE:
+        pointers += [
+            (path, old, uuids[old]) for path, old in _single_pointers(entry) if old is not None and old in uuids
+        ]
+        pointers += _nested_pointers(entry, id_map)
+    return pointers
+
+
+_WITH_MORE = frozenset({User, System, LastPrompt, Summary, FileHistorySnapshot, FileHistoryDelta})
+
+
+def _nested_pointers(entry: Entry, id_map: IdMap) -> Iterator[_Pointer]:
+    match entry.record:
+        case User() as record:
+            yield from _list_pointers(("summarizedTurnPromptUuids",), record.summarized_turn_prompt_uuids, id_map)
+            yield from _agent_result_pointer(record, id_map)
+        case System() as record:
+            yield from _list_pointers(("retractedMessageUuids",), record.retracted_message_uuids, id_map)
+            if record.compact_metadata is not None:
+                yield from _preserved_pointers(record.compact_metadata, id_map)
+        case _:
+            pass
+
+
+def _single_pointers(entry: Entry) -> tuple[tuple[JsonPath, str | None], ...]:
+    """Return the pointers to one line each, besides the parent."""
+    record = entry.record
+    if isinstance(record, User):
+        return (_CALL, record.source_tool_assistant_uuid), (("interruptedMessageId",), record.interrupted_message_id)
+    match record:
+        case System(logical_parent_uuid=logical, refused_user_message_uuid=refused):
+            return (("logicalParentUuid",), logical), (("refusedUserMessageUuid",), refused)
+        case LastPrompt(leaf_uuid=target) | Summary(leaf_uuid=target):
+            return ((("leafUuid",), target),)
+        case FileHistorySnapshot(message_id=message, snapshot=snapshot):
+            # The inner one first: both have the same name, and may have the same value.
+            return (("snapshot", "messageId"), snapshot.message_id), (("messageId",), message)
+        case FileHistoryDelta(message_id=message, snapshot_message_id=of):
+            return (("messageId",), message), (("snapshotMessageId",), of)
+        case _:
+            return ()
+
+
+def _list_pointers(path: JsonPath, old: tuple[str, ...], id_map: IdMap) -> Iterator[_Pointer]:
+    if any(uuid in id_map.uuids for uuid in old):
+        yield path, [*old], [id_map.uuids.get(uuid, uuid) for uuid in old]
+
+
+def _preserved_pointers(metadata: CompactMetadata, id_map: IdMap) -> Iterator[_Pointer]:
+    segment, kept = metadata.preserved_segment, metadata.preserved_messages
+    if segment is not None:
+        ends = (("headUuid", segment.head_uuid), ("anchorUuid", segment.anchor_uuid), ("tailUuid", segment.tail_uuid))
+        for name, old in ends:
+            if old is not None and old in id_map.uuids:
+                yield ("compactMetadata", "preservedSegment", name), old, id_map.uuids[old]
+    if kept is not None:
+        path = ("compactMetadata", "preservedMessages")
+        if kept.anchor_uuid is not None and kept.anchor_uuid in id_map.uuids:
+            yield (*path, "anchorUuid"), "", id_map.uuids[kept.anchor_uuid]
+        yield from _list_pointers((*path, "uuids"), kept.uuids, id_map)
+        yield from _list_pointers((*path, "allUuids"), kept.all_uuids, id_map)
+
+
+def _agent_result_pointer(record: User, id_map: IdMap) -> Iterator[_Pointer]:
+    if not id_map.agents:
+        return
+    try:
+        result = msgspec.json.decode(record.tool_use_result, type=_AgentResult)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return
+    if result.agentId is not None and result.agentId in id_map.agents:
+        yield ("toolUseResult", "agentId"), "", id_map.agents[result.agentId]
+
+
+class _AgentResult(msgspec.Struct):
+    agentId: str | None = None  # noqa: N815 - the file's own name

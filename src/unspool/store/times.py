@@ -1,0 +1,105 @@
+"""Converts times between ISO 8601 text, milliseconds since 1970 and the days of a time zone.
+
+Rules
+  1. A time in the store is whole milliseconds since 1970 (UTC). What is no time is None and never raises.
+  2. A zone of None is the machine's own.
+  3. Nothing heavy is imported at the top: every command that reads the store loads this module.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from itertools import pairwise
+
+from unspool.errors import UsageError
+from unspool.format import parse_timestamp
+
+DAY = 24 * 60 * 60 * 1000
+"""Milliseconds."""
+QUARTER = 15 * 60 * 1000
+"""Milliseconds. Every time zone begins its days and hours at a quarter of an hour."""
+DAYS_FROM, DAYS_TO = 2020, 2040
+"""The years whose days are known in advance; there was no Claude Code before."""
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND, _STEP = timedelta(milliseconds=1), timedelta(milliseconds=QUARTER)
+_OFFSET = re.compile(r"([+-])(\d{1,2})(?::?(\d{2}))?", re.ASCII)
+
+
+def milliseconds(timestamp: str | None) -> int | None:
+    """Return an ISO 8601 time as milliseconds since 1970; None for what is no time. Without an offset it is UTC."""
+    time = parse_timestamp(timestamp)
+    return None if time is None else milliseconds_of(time)
+
+
+def milliseconds_of(time: datetime) -> int:
+    """Return a time as milliseconds since 1970."""
+    return (time - _EPOCH) // _MILLISECOND
+
+
+def local_time(time: int | None, zone: tzinfo | None) -> datetime | None:
+    """Return milliseconds since 1970 as a time in a zone; None if there is none, or the calendar has no such day.
+
+    >>> str(local_time(0, UTC))
+    '1970-01-01 00:00:00+00:00'
+    """
+    try:
+        return None if time is None else (_EPOCH + timedelta(milliseconds=time)).astimezone(zone)
+    except (ValueError, OverflowError):
+        return None
+
+
+def format_time(time: int | None, zone: tzinfo | None, timespec: str = "milliseconds") -> str | None:
+    """Return milliseconds since 1970 as ISO 8601 with the zone's offset."""
+    at = local_time(time, zone)
+    return at.isoformat(timespec=timespec) if at else None
+
+
+def parse_zone(text: str) -> tzinfo | None:
+    """Return the zone that a text names: `Europe/Berlin`, `UTC`, `+05:30`; None for `local`, the machine's own.
+
+    >>> parse_zone("+05:30")
+    datetime.timezone(datetime.timedelta(seconds=19800))
+    """
+    if text.lower() == "local":
+        return None
+    if text.upper() in {"UTC", "Z"}:
+        return UTC
+    match = _OFFSET.fullmatch(text)
+    hours, minutes = (int(match[2]), int(match[3] or 0)) if match else (0, 0)
+    if match and hours <= 14 and minutes in {0, 15, 30, 45}:
+        offset = timedelta(hours=hours, minutes=minutes)
+        return timezone(-offset if match[1] == "-" else offset)
+    from zoneinfo import ZoneInfo  # a report in the machine's own zone does without it
+
+    try:
+        return ZoneInfo(text)
+    except (KeyError, ValueError, OSError):
+        hint = "a name as Europe/Berlin, `UTC`, an offset as +05:30, or `local`"
+        raise UsageError(f"no such time zone: `{text}`", hint=hint) from None
+
+
+def zone_offsets(zone: tzinfo | None) -> tuple[tuple[int, int], ...]:
+    """Return until when a zone is how far ahead of UTC, both in milliseconds: where its days begin.
+
+    >>> zone_offsets(UTC)
+    ((2208988800000, 0),)
+    """
+    moments = [datetime(year, month, 1, tzinfo=UTC) for year in range(DAYS_FROM, DAYS_TO) for month in range(1, 13)]
+    moments.append(datetime(DAYS_TO, 1, 1, tzinfo=UTC))
+    offsets: list[tuple[int, int]] = []
+    for earlier, later in pairwise(moments):
+        before, after = _offset(earlier, zone), _offset(later, zone)
+        while before != after:  # the clocks are set at least once in that month
+            low, high = earlier, later
+            while high - low > _STEP:
+                middle = low + (high - low) // 2 // _STEP * _STEP
+                low, high = (middle, high) if _offset(middle, zone) == before else (low, middle)
+            offsets.append((milliseconds_of(high), before))
+            earlier, before = high, _offset(high, zone)
+    return (*offsets, (milliseconds_of(moments[-1]), _offset(moments[-1], zone)))
+
+
+def _offset(moment: datetime, zone: tzinfo | None) -> int:
+    return (moment.astimezone(zone).utcoffset() or timedelta(0)) // _MILLISECOND

@@ -1,0 +1,17 @@
+"""What every page of the server uses: the folder it shows, answers, events, open sessions, background tasks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from unspool._lazy import lazy_door
+
+# fmt: off
+if TYPE_CHECKING:
+    from unspool.web.common.site import Site
+
+__all__ = ["Site"]
+
+__getattr__ = lazy_door(__name__, {
+    "site": "Site",
+})

@@ -1,0 +1,106 @@
+"""Responses: a page as HTML, or as JSON at the same address with `.json`.
+
+Rules
+  1. The JSON is what the page is made of: a page shows nothing that is not in its data, but for how it looks.
+  2. Everything is escaped. Markup comes only from our own templates and from functions that return `Markup`.
+  3. An address is the state: it is made of the path and the query, and nothing else is remembered.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+from urllib.parse import quote, urlencode
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+from starlette.routing import Route
+
+from unspool.display import units
+from unspool.errors import UsageError
+from unspool.web.common.services import services_of
+
+Json: TypeAlias = dict[str, Any]
+Endpoint: TypeAlias = Callable[[Request], Response]
+
+JSON_SUFFIX = ".json"
+
+
+def page_routes(path: str, endpoint: Endpoint) -> list[Route]:
+    """Return the routes of a page and of its JSON. The endpoint is called in a thread."""
+    # The JSON first: a path parameter would match its suffix too.
+    return [Route(path + JSON_SUFFIX if path != "/" else "/board" + JSON_SUFFIX, endpoint), Route(path, endpoint)]
+
+
+def wants_json(request: Request) -> bool:
+    """Tell whether a request is for the JSON of a page."""
+    return request.url.path.endswith(JSON_SUFFIX)
+
+
+def respond(request: Request, template: str, data: Json, **more: Any) -> Response:
+    """Return data as JSON if that is requested, else as a page. `more` is for the page alone: how the data looks."""
+    if wants_json(request):
+        return json_response(data)
+    return HTMLResponse(render_template(request, template, data=data, **more))
+
+
+def render_template(request: Request, template: str, **more: Any) -> str:
+    """Return a template with its values and those of the frame around every page."""
+    services = services_of(request)
+    site = services.site
+    frame = {
+        "path": request.url.path,
+        "query": request.query_params,
+        "root": str(site.root),
+        "note": site.describe_progress(),
+        "needing": services.watcher.count_needing(site.now()),
+    }
+    return services.templates.get_template(template).render(frame=frame, **more)
+
+
+def json_response(data: Any) -> Response:
+    """Return data as JSON."""
+    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), default=str)
+    # Nothing in it can be taken for markup, even by a browser that guesses the type.
+    safe = text.replace("<", "\\u003c").encode("utf-8", "replace")
+    return Response(safe, media_type="application/json")
+
+
+def link(path: str, query: Mapping[str, Any] | None = None, **changes: Any) -> str:
+    """Return an address: a query with some values changed; None takes one out.
+
+    >>> link("/sessions", {"project": "a&b", "sort": "cost"}, sort=None, page=2)
+    '/sessions?project=a%26b&page=2'
+    """
+    values = {key: value for key, value in {**(query or {}), **changes}.items() if value not in (None, "")}
+    return f"{path}?{urlencode(values, doseq=True)}" if values else path
+
+
+def session_link(id: str, **query: Any) -> str:
+    """Return the address of a session, whatever its id looks like."""
+    return link(f"/session/{quote(id, safe='')}", query)
+
+
+def parse_number(text: str, name: str, example: int, *, max_digits: int = 9) -> int:
+    """Return a number of a query; raise `UsageError` for anything else."""
+    # `isdigit` alone would let digits of other scripts pass.
+    if not (text.isascii() and text.isdigit() and len(text) <= max_digits):
+        raise UsageError(f"not a number: `{text}`", hint=f"as in `{name}={example}`")
+    return int(text)
+
+
+def create_environment() -> Environment:
+    """Return the environment of the templates, with their filters."""
+    environment = Environment(
+        loader=PackageLoader("unspool.web"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    for name in ("amount", "size", "dollars", "tokens", "duration"):
+        environment.filters[name] = getattr(units, name)
+    environment.globals |= {"link": link, "session_link": session_link}
+    return environment

@@ -1,0 +1,33 @@
+"""The objects that all requests share, and how a request gets them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import anyio
+from jinja2 import Environment
+from starlette.requests import Request
+
+from unspool.store.catalog import CatalogCache
+from unspool.web.common.background import BoardWatcher, StoreRefresher
+from unspool.web.common.open_sessions import OpenSessions
+from unspool.web.common.site import Site
+
+
+class WebServices(NamedTuple):
+    """What the server sets up once for all requests."""
+
+    site: Site
+    templates: Environment
+    refresher: StoreRefresher
+    watcher: BoardWatcher
+    open_sessions: OpenSessions
+    catalog: CatalogCache
+    sql_slots: anyio.Semaphore
+    """Limits how many SQL queries run at once."""
+
+
+def services_of(request: Request) -> WebServices:
+    """Return the services of the application that a request was sent to."""
+    services: WebServices = request.app.state.services
+    return services

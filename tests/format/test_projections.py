@@ -1,0 +1,105 @@
+"""Narrow decoders say the same as the full codec."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.strategies import objects, written
+from unspool.format.base import DECODE_ERRORS, Usage
+from unspool.format.blocks import Message, Text
+from unspool.format.codec import decode
+from unspool.format.plain_lines import decode_plain, decode_spoken_fields
+from unspool.format.projections import FileChangeResult, Glance, GlanceMessage, decode_file_change, decode_glance
+from unspool.format.records import BadLine, Blank, Entry
+from unspool.format.tools.files import EditResult, Hunk, WriteResult
+
+PLACES = {"message", "origin", "attachment", "data"}
+"""Fields of a glance that are structs of their own."""
+
+counts = st.integers(0, 10**9)
+usages = st.fixed_dictionaries(
+    {"input_tokens": counts, "output_tokens": counts},
+    optional={"cache_creation": st.fixed_dictionaries({"ephemeral_5m_input_tokens": counts}), "speed": st.text()},
+)
+messages = st.fixed_dictionaries(
+    {"content": st.text() | st.lists(st.fixed_dictionaries({"type": st.just("text"), "text": st.text()}))},
+    optional={"id": st.text(), "model": st.text(), "stop_reason": st.none() | st.text(), "usage": usages},
+)
+spoken = st.fixed_dictionaries(
+    {"type": st.sampled_from(["user", "assistant"]), "message": messages},
+    optional={"uuid": st.text(), "timestamp": st.text(), "session_id": st.text(), "isSidechain": st.booleans()},
+)
+lines = (spoken | objects).map(written)
+torn = st.builds(lambda line, junk, at: line[: at % (len(line) + 1)] + junk + line, lines, st.binary(), st.integers(0))
+
+
+def glance_at(line: bytes) -> Glance | None:
+    try:
+        return decode_glance(line)
+    except DECODE_ERRORS:
+        return None
+
+
+def assert_same_message(glance: GlanceMessage, message: Message) -> None:
+    assert (glance.id, glance.model, glance.stop_reason) == (message.id, message.model, message.stop_reason)
+    usage = message.usage or Usage()
+    for name in glance.usage.__struct_fields__ if glance.usage else ():
+        assert getattr(glance.usage, name) == getattr(usage, name)
+    if isinstance(message.content, str):
+        assert glance.content == message.content
+    else:
+        texts = [block.text for block in message.content if isinstance(block, Text)]
+        assert [block.text for block in glance.content if not isinstance(block, str) and block.type == "text"] == texts
+
+
+@given(lines)
+def test_a_glance_has_the_values_of_the_record(line: bytes) -> None:
+    glance = glance_at(line)
+    (entry,) = decode(line)
+    assert isinstance(entry, Entry)
+    if glance is None:
+        return
+    for name in set(Glance.__struct_fields__) - PLACES - {"type"}:
+        if hasattr(entry.record, name):
+            assert getattr(glance, name) == getattr(entry.record, name), name
+    if isinstance(message := getattr(entry.record, "message", None), Message):
+        assert_same_message(glance.message, message)
+
+
+@given(st.binary() | lines | torn, st.integers(0, 1000))
+def test_plain_lines_are_the_items_of_the_codec(line: bytes, offset: int) -> None:
+    items = [item for item in decode(line, offset) if not isinstance(item, Blank)]
+    plain = list(decode_plain(line, offset))
+    assert [(item.offset, isinstance(item, BadLine)) for item in items] == [
+        (at, isinstance(value, BadLine)) for at, value in plain
+    ]
+
+
+@given(lines | torn)
+def test_spoken_fields_are_those_of_the_whole_object(line: bytes) -> None:
+    whole = [(at, value) for at, value in decode_plain(line) if isinstance(value, dict)]
+    fields = list(decode_spoken_fields(line))
+    assert [at for at, _ in fields] == [at for at, _ in whole]
+    for (_, some), (_, every) in zip(fields, whole, strict=True):
+        assert some == {key: every[key] for key in some}
+
+
+patches = st.lists(st.builds(Hunk, lines=st.lists(st.text(max_size=5)).map(tuple)), max_size=3).map(tuple)
+results = st.builds(EditResult, structured_patch=patches) | st.builds(
+    WriteResult, type=st.sampled_from([None, "create", "update"]), content=st.text(), structured_patch=patches
+)
+
+
+@given(results)
+def test_lines_that_a_tool_changed_are_counted_as_in_its_whole_result(result: EditResult | WriteResult) -> None:
+    changed = [line for hunk in result.structured_patch for line in hunk.lines]
+    counted: Any = tuple(sum(line.startswith(sign) for line in changed) for sign in "+-") if changed else None
+    if not changed and isinstance(result, WriteResult) and result.type == "create":
+        counted = len(result.content.splitlines()), 0
+    narrow = decode_file_change(msgspec.json.encode(result))
+    assert isinstance(narrow, FileChangeResult)
+    assert narrow.count_changed_lines() == counted
