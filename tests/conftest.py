@@ -12,6 +12,16 @@ from tests.profiles import load_profile
 
 load_profile()
 
+SLOW = ("tests/claude/", "tests/faults/")
+"""Folders whose tests are all slow: they run the real Claude Code, or kill processes again and again."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests of slow folders."""
+    for item in items:
+        if item.nodeid.startswith(SLOW):
+            item.add_marker(pytest.mark.slow)
+
 
 @pytest.fixture(scope="session", autouse=True)
 def nobody(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:

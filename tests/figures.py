@@ -170,6 +170,7 @@ def modules_run(words: list[str], source: Path = SOURCE) -> int:
         return int(out.read_text())
 
 
+SESSION = "5e551075-0000-4000-8000-000000000000"
 FIVE_LINES = "\n".join(
     [
         '{"type":"user","uuid":"a1","parentUuid":null,"sessionId":"5e551075-0000-4000-8000-000000000000",'

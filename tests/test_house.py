@@ -6,7 +6,6 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
-from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -67,8 +66,8 @@ def test_every_package_has_a_door_and_nobody_goes_past_it() -> None:
 def test_every_door_opens() -> None:
     for module in figures.modules().values():
         if module.is_door and module.name != "unspool":
-            door = import_module(module.name)
-            assert [public for public in getattr(door, "__all__", ()) if getattr(door, public, None) is None] == []
+            door = __import__(module.name, fromlist=module.offers)  # as `from … import` does: also modules
+            assert [public for public in module.offers if getattr(door, public, None) is None] == []
 
 
 def test_no_file_or_folder_has_a_vague_name() -> None:
@@ -87,6 +86,18 @@ def test_starting_loads_no_heavy_library(code: str) -> None:
     assert "unspool" in loaded
     assert loaded & HEAVY == set()
     assert loaded - sys.stdlib_module_names <= {"unspool", "click", "colorama"}
+
+
+@pytest.mark.parametrize("command", ["ls", "usage", "stats", "doctor"])
+def test_everyday_commands_load_neither_the_demo_nor_the_tools_for_tests(command: str, tmp_path: Path) -> None:
+    folder = tmp_path / "projects" / "-work"
+    folder.mkdir(parents=True)
+    (folder / f"{figures.SESSION}.jsonl").write_text(figures.FIVE_LINES)
+    words = ["unspool", command, "--config-dir", str(tmp_path)]
+    code = f"import os; os.environ['UNSPOOL_HOME'] = {str(tmp_path / 'own')!r}; sys.argv = {words!r}; "
+    loaded = imported(code + "from unspool.cli.main import unspool; unspool.main(standalone_mode=False)")
+    assert {module for module in loaded if module.startswith(("unspool.demo", "unspool.testing"))} == set()
+    assert "unspool.cli.main" in loaded
 
 
 def test_every_public_name_can_be_imported() -> None:

@@ -13,22 +13,45 @@ Names are loaded when first used, so that `import unspool` costs nothing.
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+from typing import Any
 
 if TYPE_CHECKING:
-    from unspool.edit.api import Edited, Planned, apply_edit, edit_log, plan_edit, undo_edit
-    from unspool.edit.planning.plan import Clone, Compress, Fork, Move, Trim, TrimTo
+    from unspool.edit.api import Edited
+    from unspool.edit.api import Planned
+    from unspool.edit.api import apply_edit
+    from unspool.edit.api import edit_log
+    from unspool.edit.api import plan_edit
+    from unspool.edit.api import undo_edit
+    from unspool.edit.planning.plan import Clone
+    from unspool.edit.planning.plan import Compress
+    from unspool.edit.planning.plan import Fork
+    from unspool.edit.planning.plan import Move
+    from unspool.edit.planning.plan import Trim
+    from unspool.edit.planning.plan import TrimTo
     from unspool.edit.verify.check_session import violations
     from unspool.errors import UnspoolError
-    from unspool.format.codec import decode, patched
-    from unspool.format.json_edit import REMOVE, patch
-    from unspool.format.records import BadLine, Blank, Entry
-    from unspool.home import Home, Session, open
+    from unspool.format.codec import decode
+    from unspool.format.codec import patched
+    from unspool.format.json_edit import REMOVE
+    from unspool.format.json_edit import patch
+    from unspool.format.records import BadLine
+    from unspool.format.records import Blank
+    from unspool.format.records import Entry
+    from unspool.home import Home
+    from unspool.home import Session
+    from unspool.home import open
     from unspool.paths import project_key
-    from unspool.read.chunks import Change, Position
-    from unspool.read.data_report import Report, survey
-    from unspool.read.source_tree import Kind, Source, Tree, scan
-    from unspool.read.tail import Piece, pieces
+    from unspool.read.chunks import Change
+    from unspool.read.chunks import Position
+    from unspool.read.data_report import Report
+    from unspool.read.data_report import survey
+    from unspool.read.source_tree import Kind
+    from unspool.read.source_tree import Source
+    from unspool.read.source_tree import Tree
+    from unspool.read.source_tree import scan
+    from unspool.read.tail import Piece
+    from unspool.read.tail import pieces
     from unspool.store.sql.export import register
 
 __version__ = "0.1.0"

@@ -25,7 +25,7 @@ def main(step_hook: StepHook | None = None) -> NoReturn:
     """Run the command line and end the process. The hook is for tests (`unspool.testing.faults`)."""
     gc.set_threshold(100_000)
     _open_streams()
-    from unspool.cli.main import main as run
+    from unspool.cli import run_command_line as run
 
     try:
         run(step_hook)

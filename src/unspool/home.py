@@ -247,7 +247,7 @@ class Home:
             folder = next((above.parent for above in source.path.parents if above.name == "subagents"), None)
             if folder:
                 inside.setdefault(folder, []).append(source)
-            else:
+            else:  # until 2.0.76 agents lay beside the session, and only their lines tell whose they are
                 for owner in _find_owners(source, self.reader):
                     beside.setdefault((source.path.parent, owner), []).append(source)
         return inside, beside
@@ -313,7 +313,7 @@ def _read_title(session: Session) -> str:
 
 
 def _find_owners(source: Source, reader: Reader) -> list[str]:
-    """Return the ids of the sessions that the file of an agent belongs to: an id may be used again, in the same file."""
+    """Return the ids of the sessions that an agent's file belongs to: an id may be used again, in the same file."""
     try:
         ids = [item.record.session_id for item in reader.items(source.path) if isinstance(item, Entry)]
     except UnspoolError:  # an unreadable file belongs to no session and must not hide the other agents

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.client.talk import Session, fitted, opened, place, sound
+from tests.profiles import examples
 from unspool.client import events
 from unspool.client.chat import Chat
 from unspool.client.config import SessionStart
@@ -79,7 +80,7 @@ turns = st.lists(
 )
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(turns)
 def test_any_conversation_leaves_a_sound_session(story: list[Turn]) -> None:
     with tempfile.TemporaryDirectory() as folder:

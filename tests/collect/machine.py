@@ -1,7 +1,4 @@
-"""A machine that collects, in this process; and what a store holds in the end, row by row.
-
-In: a data folder, a config folder, a place. Out: reports, and the lines of all segments.
-"""
+"""A machine that collects in this process, and helpers that read all segments of an object store row by row."""
 
 from __future__ import annotations
 
@@ -51,7 +48,7 @@ class Machine:
 
     @contextmanager
     def planned(self) -> Iterator[CollectionPlan]:
-        """Open all that is needed."""
+        """Open the databases and return the plan of a collector."""
         with (
             closing(open_store(self.folder)) as store,
             closing(open_archive(self.folder)) as archive,
@@ -135,7 +132,7 @@ def expected(world: World) -> dict[str, list[list[Row]]]:
 
 
 def folder_place(path: Path) -> SegmentStore:
-    """Return a folder as a place."""
+    """Open a folder as an object store."""
     return open_object_store(f"file://{path}", {})
 
 

@@ -35,7 +35,7 @@ def test_the_environment_may_say_it_all(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "wish",
+    "enrolment_request",
     [
         EnrolmentRequest(org="a/b"),
         EnrolmentRequest(device="../x"),
@@ -44,9 +44,11 @@ def test_the_environment_may_say_it_all(tmp_path: Path) -> None:
         EnrolmentRequest(org="."),
     ],
 )
-def test_names_that_cannot_be_part_of_an_objects_name_are_refused(tmp_path: Path, wish: EnrolmentRequest) -> None:
+def test_names_that_cannot_be_part_of_an_objects_name_are_refused(
+    tmp_path: Path, enrolment_request: EnrolmentRequest
+) -> None:
     with pytest.raises(UsageError):
-        enrol_device(tmp_path, wish, {})
+        enrol_device(tmp_path, enrolment_request, {})
     assert not (tmp_path / NAME).exists()
 
 

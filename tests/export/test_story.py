@@ -45,8 +45,10 @@ def _told(step: PromptStep | AnswerStep | ThinkingStep | ToolCallStep | EventSte
             return kind.value, text
         case PromptStep(queued=True, text=text):
             return "queued", text
+        case ThinkingStep(text=text):
+            return "thought", text
         case _:
-            return type(step).__name__.lower(), step.text
+            return type(step).__name__.removesuffix("Step").lower(), step.text
 
 
 def test_a_result_is_told_with_its_call() -> None:

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.profiles import examples
 from unspool.format.base import DECODE_ERRORS
 from unspool.format.codec import decode
 from unspool.format.projections import decode_glance
@@ -136,7 +137,7 @@ texts = st.lists(st.builds(written, records, styles), max_size=6).map(
 
 
 @given(texts)
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 def test_glances_gather_what_entries_do(text: bytes) -> None:
     glanced, whole = FactsCollector(), FactsCollector()
     offset = 0
@@ -159,7 +160,7 @@ def test_glances_gather_what_entries_do(text: bytes) -> None:
 
 
 @given(texts, st.sampled_from(["session", "agent"]))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 def test_a_batch_has_what_the_entries_of_its_lines_say(text: bytes, kind: str) -> None:
     with TemporaryDirectory() as place:
         path = Path(place) / "s1.jsonl"

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.profiles import examples
 from unspool.live.followed_file import FollowedFile
 from unspool.live.session_files import SessionFileName, read_stamp
 from unspool.live.state.events import LiveEvent
@@ -137,7 +138,7 @@ def test_only_what_was_appended_is_told(file: File) -> None:
         assert b'"b"' in lines.readline()
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(st.lists(st.integers(1, 400), max_size=12))
 def test_where_a_write_ends_does_not_matter(tmp_path_factory: pytest.TempPathFactory, sizes: list[int]) -> None:
     data = session(user("a"), assistant(thinking("hm"), "I look.", tool_use("Bash", command="make")), user("b")).data

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import unspool
 from tests.page.made_up import made, steps, versions
 from tests.page.scene import ID, built, viewed
+from tests.profiles import examples
 from tests.real_files import corpus
 from unspool.errors import NotFound
 from unspool.export import outline
@@ -45,7 +46,7 @@ def state(view: PageView) -> bytes:
     return msgspec.json.encode(shown)
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=examples(100))
 @given(some=steps, version=versions, cuts=CUTS, chunk=st.sampled_from([3, 150]))
 def test_in_however_many_goes_a_file_is_read_the_page_is_the_same(
     some: list[Step], version: str, cuts: list[int], chunk: int, tmp_path_factory: pytest.TempPathFactory
@@ -67,7 +68,7 @@ def test_in_however_many_goes_a_file_is_read_the_page_is_the_same(
         assert state(view) == state(whole)
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=examples(100))
 @given(some=steps, version=versions, cut=st.integers(0, 20_000))
 def test_what_a_growth_tells_makes_the_old_page_the_new_one(
     some: list[Step], version: str, cut: int, tmp_path_factory: pytest.TempPathFactory
@@ -89,7 +90,7 @@ def test_what_a_growth_tells_makes_the_old_page_the_new_one(
     assert {**kept, **told} == after
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=examples(100))
 @given(some=steps, version=versions)
 def test_a_page_tells_what_the_story_of_all_lines_tells(
     some: list[Step], version: str, tmp_path_factory: pytest.TempPathFactory
@@ -118,7 +119,7 @@ def _known(step: PromptStep | AnswerStep | ThinkingStep | ToolCallStep | EventSt
     return KINDS[type(step)], str(step.entry.offset)
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=examples(100))
 @given(some=steps, version=versions)
 def test_branches_are_those_of_the_outline(
     some: list[Step], version: str, tmp_path_factory: pytest.TempPathFactory
@@ -131,7 +132,7 @@ def test_branches_are_those_of_the_outline(
     assert [(turn.number, turn.left, turn.starts_branch) for turn in turns if turn.number] == wanted
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=examples(100))
 @given(some=steps, version=versions)
 def test_every_row_opens(some: list[Step], version: str, tmp_path_factory: pytest.TempPathFactory) -> None:
     config = tmp_path_factory.mktemp("c")
@@ -315,7 +316,7 @@ def test_damaged_real_files_never_crash_a_page() -> None:
                 assert read_detail(view, key).raw
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=examples(100))
 @given(some=steps, version=versions, cut=st.integers(0, 20_000))
 def test_what_was_kept_goes_on_as_if_it_had_never_been_away(
     some: list[Step], version: str, cut: int, tmp_path_factory: pytest.TempPathFactory

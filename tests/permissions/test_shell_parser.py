@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
 from tests.client.permissions.test_decide import context, permissions
+from tests.profiles import examples
 from unspool.client.permissions.shell_decide import _flatten
 from unspool.permissions.shell_parser import parse_command
 from unspool.permissions.shell_wrappers import find_nested_commands
@@ -194,7 +195,7 @@ def test_what_a_shell_runs_is_among_the_parts_or_doubted(place: Path, world: Pat
     assert "q" not in ran or denying.behaviour != "allow"
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.text(max_size=200))
 def test_any_text_can_be_taken_apart(text: str) -> None:
     command = parse_command(text)

@@ -2,7 +2,7 @@
 
 Rules
   1. Nothing that only a terminal needs is imported without one.
-  2. Flags are those of the program, with their names and meaning.
+  2. Flags have the names and the meaning that they have in Claude Code, so that scripts and SDKs work with both.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from unspool.cli import output
+from unspool.cli.main import print_error
 from unspool.display import clean, clean_line
 from unspool.errors import UsageError
 from unspool.paths import config_folder
@@ -27,15 +28,16 @@ _LISTS = ("--allowedTools", "--allowed-tools", "--disallowedTools", "--disallowe
 
 
 class Variadic(click.Command):
-    """A command whose lists may be several words: `--allowedTools Read Edit`, as the program takes them."""
+    """A command whose list options take several words, as Claude Code's do: `--allowedTools Read Edit`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Repeat an option before each word that is clearly one more of its list."""
+        """Repeat a list option before each further word of its list."""
         from unspool.format.tools import INPUT_TYPES
 
         repeated: list[str] = []
         for place, word in enumerate(args):
             option = next((args[at] for at in range(place - 1, -1, -1) if args[at].startswith("-")), "")
+            # Any other word is the prompt: `--allowedTools Read Edit "fix the test"`.
             is_rule = word.partition("(")[0] in INPUT_TYPES or word.startswith("mcp__")
             if option in _LISTS and is_rule and args[place - 1] != option:
                 repeated.append(option)
@@ -58,7 +60,7 @@ class Variadic(click.Command):
 @click.option("--include-partial-messages", "partial", is_flag=True, help="With stream-json: words as they come.")
 @click.option("--replay-user-messages", "replay", is_flag=True, help="With stream-json: say back what was said.")
 @click.option("--verbose", is_flag=True, help="Taken, as the program wants it with stream-json.")
-@click.option("-c", "--continue", "goes_on", is_flag=True, help="Go on with the newest session of this folder.")
+@click.option("-c", "--continue", "continue_newest", is_flag=True, help="Go on with the newest session of this folder.")
 @click.option(
     "-r",
     "--resume",
@@ -72,7 +74,9 @@ class Variadic(click.Command):
 @click.option("--force", is_flag=True, help="Go on though another process seems to run the session.")
 @click.option("--session-id", metavar="UUID", help="The id of the new session.")
 @click.option("--model", metavar="NAME", help="A model; opus, sonnet or haiku; script:FILE for a scripted one.")
-@click.option("--set", "given", multiple=True, metavar="NAME=VALUE", help="What `${NAME}` stands for in a script.")
+@click.option(
+    "--set", "assignments", multiple=True, metavar="NAME=VALUE", help="What `${NAME}` stands for in a script."
+)
 @click.option(
     "--allowedTools", "--allowed-tools", "allowed", multiple=True, metavar="RULES", help="What needs no asking."
 )
@@ -117,44 +121,42 @@ def chat(**flags: Any) -> None:
     1 a limit was reached, 2 usage or no key, 3 no such session, 4 not writable, 5 refused, 6 the API said no,
     130 interrupted.
     """
-    import asyncio
+    import asyncio  # start-up: it costs five times what Python itself does, also for `--help`
 
     ctx = click.get_current_context()
     ctx.exit(asyncio.run(_run(flags)))
 
 
 async def _run(flags: dict[str, Any]) -> int:
-    from unspool.client import ChatRuntime
-    from unspool.client import start as leading
-    from unspool.client.ui import DEFAULT_MODEL, resolve_model
-    from unspool.client.ui import open_chat as fitting
+    from unspool.client import ChatRuntime, start
+    from unspool.client.ui import DEFAULT_MODEL, open_chat, resolve_model
 
-    values = dict(_pair(words) for words in flags["given"])
-    asked = _asked(flags)
-    environment = fitting.load_environment(asked.config, os.environ)
-    if flags["explain"]:
-        here = fitting.FolderContext(asked.config, asked.cwd, environment)
-        click.echo(clean(fitting.explain_call(flags["explain"], asked.settings, here)))
+    values = output.parse_assignments(flags["assignments"])
+    options = _parse_options(flags)
+    environment = open_chat.load_environment(options.config, os.environ)
+    if flags["explain"]:  # before a model is opened: it needs neither a key nor a connection
+        context = open_chat.FolderContext(options.config, options.cwd, environment)
+        click.echo(clean(open_chat.explain_call(flags["explain"], options.settings, context)))
         return 0
-    async with leading.open_model(flags["model"] or "", environment, values) as model:
-        world = ChatRuntime(model, asked.config, asked.cwd, environment)
+    async with start.open_model(flags["model"] or "", environment, values) as model:
+        runtime = ChatRuntime(model, options.config, options.cwd, environment)
         if flags["probe"]:
-            return await _probe(model, resolve_model(asked.settings.model or DEFAULT_MODEL))
+            return await _probe(model, resolve_model(options.settings.model or DEFAULT_MODEL))
         if _is_headless(flags):
-            return await leading.run_headless(asked, world, _complain)
-        return await leading.run_in_terminal(asked, world)
+            return await start.run_headless(options, runtime, print_error)
+        return await start.run_in_terminal(options, runtime)
 
 
 async def _probe(model: Model, name: str) -> int:
     from unspool.client.ui import probe_endpoint
 
     click.echo(f"model: {clean_line(name)}")
-    async for feature, went in probe_endpoint(model, name):
-        click.echo(f"{feature:<32}{clean_line(went)}")
+    async for feature, outcome in probe_endpoint(model, name):
+        click.echo(f"{feature:<32}{clean_line(outcome)}")
     return 0
 
 
-def _asked(flags: dict[str, Any]) -> ChatOptions:
+def _parse_options(flags: dict[str, Any]) -> ChatOptions:
     from unspool.client import ChatOptions
 
     streams_in = flags["input_format"] == "stream-json"
@@ -164,11 +166,11 @@ def _asked(flags: dict[str, Any]) -> ChatOptions:
         raise UsageError(f"`--permission-prompt-tool {flags['asks']}` is not known", hint="`stdio` asks the other end")
     config, cwd = config_folder(flags["config_dir"], os.environ), Path.cwd()
     return ChatOptions(
-        start=_start(flags, config, cwd),
-        settings=_settings(flags),
+        start=_parse_start(flags, config, cwd),
+        settings=_parse_settings(flags),
         config=config,
         cwd=cwd,
-        prompt=_prompt(flags, streams_in=streams_in),
+        prompt=_read_prompt(flags, streams_in=streams_in),
         output=flags["output_format"],
         streams_in=streams_in,
         partial=flags["partial"],
@@ -177,7 +179,7 @@ def _asked(flags: dict[str, Any]) -> ChatOptions:
     )
 
 
-def _settings(flags: dict[str, Any]) -> ChatSettings:
+def _parse_settings(flags: dict[str, Any]) -> ChatSettings:
     from unspool.client import ChatSettings
     from unspool.permissions import split_rules
 
@@ -187,7 +189,7 @@ def _settings(flags: dict[str, Any]) -> ChatSettings:
             raise UsageError(f"no such folder: `{folder}`", hint="`--add-dir` names a folder that is there")
     cost = flags["max_cost"]
     return ChatSettings(
-        model=_model(flags["model"]),
+        model=_model_name(flags["model"]),
         mode="bypassPermissions" if flags["skips"] else flags["permission_mode"],
         max_steps=flags["max_turns"],
         max_total_tokens=flags["max_tokens"],
@@ -195,76 +197,65 @@ def _settings(flags: dict[str, Any]) -> ChatSettings:
         max_seconds=flags["max_seconds"],
         system_prompt=flags["system_prompt"],
         append_system_prompt=flags["append_system_prompt"],
-        allowed=tuple(rule for words in flags["allowed"] for rule in split_rules(words)),
-        disallowed=tuple(rule for words in flags["disallowed"] for rule in split_rules(words)),
+        allowed=tuple(rule for rules in flags["allowed"] for rule in split_rules(rules)),
+        disallowed=tuple(rule for rules in flags["disallowed"] for rule in split_rules(rules)),
         added=tuple(folder.resolve() for folder in added),
         window=flags["context_window"],
         thinking=flags["thinking"],
         trusted=flags["trust"],
-        tools=_tools(flags["tools"]),
+        tools=_parse_tool_names(flags["tools"]),
         interactive=not _is_headless(flags),
     )
 
 
-def _model(name: str | None) -> str:
-    """Return the model that a flag or the environment names; a script answers for any."""
-    given = name if name and not name.startswith("script:") else None
-    return given or os.environ.get("ANTHROPIC_MODEL") or ""
+def _model_name(flag: str | None) -> str:
+    """Return the model that the flag or the environment names."""
+    # A script answers for any model: what it is asked for stays that of the environment.
+    name = flag if flag and not flag.startswith("script:") else None
+    return name or os.environ.get("ANTHROPIC_MODEL") or ""
 
 
-def _tools(names: str | None) -> tuple[str, ...] | None:
+def _parse_tool_names(names: str | None) -> tuple[str, ...] | None:
     if names is None or names == "default":
         return None
     return tuple(name for name in names.replace(",", " ").split() if name)
 
 
-def _start(flags: dict[str, Any], config: Path, cwd: Path) -> SessionStart:
+def _parse_start(flags: dict[str, Any], config: Path, cwd: Path) -> SessionStart:
     from unspool.client import SessionStart
-    from unspool.client.ui import find_session as sessions
+    from unspool.client.ui import find_session
 
-    resume, goes_on = flags["resume"], flags["goes_on"]
-    if resume is not None and goes_on:
+    resume, continue_newest = flags["resume"], flags["continue_newest"]
+    if resume is not None and continue_newest:
         raise UsageError("`--resume` and `--continue` name two sessions")
-    if (flags["fork"] or flags["leaf"]) and resume is None and not goes_on:
+    if (flags["fork"] or flags["leaf"]) and resume is None and not continue_newest:
         raise UsageError("`--fork-session` needs a session", hint="`--resume` or `--continue`")
     if resume == "" and _is_headless(flags):
         raise UsageError("`--resume` names no session", hint="`unspool ls` lists what there is")
-    path: Path | None = sessions.find_newest_session(config, cwd) if goes_on else None
+    path: Path | None = find_session.find_newest_session(config, cwd) if continue_newest else None
     if resume:
-        path = sessions.find_session_file(resume, config, cwd)
+        path = find_session.find_session_file(resume, config, cwd)
     return SessionStart(
         session_id=flags["session_id"], resume=path, leaf=flags["leaf"], fork=flags["fork"], force=flags["force"]
     )
 
 
 def _is_headless(flags: dict[str, Any]) -> bool:
-    """Tell whether nobody sits there: it was asked for so, or is no terminal."""
-    asked = flags["headless"] or flags["input_format"] == "stream-json" or flags["output_format"] != "text"
-    return bool(asked) or not (sys.stdin and sys.stdin.isatty() and sys.stdout.isatty())
+    """Tell whether the chat runs without a user at a terminal: a flag says so, or there is no terminal."""
+    is_chosen = flags["headless"] or flags["input_format"] == "stream-json" or flags["output_format"] != "text"
+    return bool(is_chosen) or not (sys.stdin and sys.stdin.isatty() and sys.stdout.isatty())
 
 
-def _prompt(flags: dict[str, Any], *, streams_in: bool) -> str | None:
-    """Return what is said first: what is piped in, and the argument after it."""
-    given: str | None = flags["prompt"]
+def _read_prompt(flags: dict[str, Any], *, streams_in: bool) -> str | None:
+    """Return the first prompt: what is piped in, followed by the argument."""
+    argument: str | None = flags["prompt"]
     if flags["resume"] == "" and not _is_headless(flags):
-        return "/resume"
+        return "/resume"  # lists the sessions to choose from
+    # With stream-json the prompts are lines of stdin, which the run reads itself.
     if streams_in or not _is_headless(flags) or flags["probe"] or flags["explain"]:
-        return given
+        return argument
     piped = "" if sys.stdin is None or sys.stdin.isatty() else sys.stdin.buffer.read().decode(errors="replace")
-    prompt = "\n".join(part for part in (piped.rstrip("\n"), given or "") if part.strip())
+    prompt = "\n".join(part for part in (piped.rstrip("\n"), argument or "") if part.strip())
     if not prompt:
         raise UsageError("nothing was asked", hint="give a prompt: `unspool chat -p PROMPT`, or pipe one in")
     return prompt
-
-
-def _pair(words: str) -> tuple[str, str]:
-    name, sign, value = words.partition("=")
-    if not sign or not name:
-        raise UsageError(f"`--set {words}` names no value", hint="`--set NAME=VALUE`")
-    return name, value
-
-
-def _complain(message: str, hint: str | None) -> None:
-    click.echo(f"unspool: {clean_line(message)}", err=True)
-    if hint:
-        click.echo(f"hint: {clean(hint)}", err=True)

@@ -43,14 +43,14 @@ def config(key: str | None, value: str | None, unset: str | None, as_json: bool)
     if unset is not None:
         preferences.change_preference(folder, unset, None)
     elif key is None:
-        _list(folder, as_json)
+        _print_all(folder, as_json)
     elif value is None:
-        _show(folder, key, as_json)
+        _print_one(folder, key, as_json)
     else:
         preferences.change_preference(folder, key, value)
 
 
-def _list(folder: Path, as_json: bool) -> None:
+def _print_all(folder: Path, as_json: bool) -> None:
     unknown = preferences.read_preferences(folder).unknown
     rows, path = _rows(preferences.load_file(folder)), folder / preferences.FILE_NAME
     if as_json:
@@ -58,27 +58,27 @@ def _list(folder: Path, as_json: bool) -> None:
         return
     if not any(row["key"].startswith(preferences.PRICE_PREFIX) for row in rows):
         rows.append({"key": _ANY_PRICE, "value": None, "default": None, "meaning": preferences.MEANINGS[_ANY_PRICE]})
-    cells = [[row["key"], _text(row["value"]), _text(row["default"]), row["meaning"]] for row in rows]
+    cells = [[row["key"], _format_value(row["value"]), _format_value(row["default"]), row["meaning"]] for row in rows]
     table.write_table(_COLUMNS, cells, output.terminal_width())
     output.print_line(f"in {path}" if path.exists() else f"nothing is set; {path} will hold what is")
     if unknown:
         output.print_line(f"not known to this version, and kept: {', '.join(unknown)}")
 
 
-def _show(folder: Path, key: str, as_json: bool) -> None:
+def _print_one(folder: Path, key: str, as_json: bool) -> None:
     preferences.check_key(key)
-    preferences.read_preferences(folder)
+    preferences.read_preferences(folder)  # validates the whole file: a damaged one is an error, also for a sound key
     row = next((row for row in _rows(preferences.load_file(folder)) if row["key"] == key), None)
     if row is None:
         raise NothingFound(f"not set: `{key}`", hint="the built-in table has the price, if the model is in it")
     if as_json:
         output.write_json(row)
     else:
-        output.print_line(_text(row["value"]))
+        output.print_line(_format_value(row["value"]))
 
 
 def _rows(values: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return each setting with its value, and each price that is set."""
+    """Return a row for each setting, and one for each price that is set."""
     defaults, rows = preferences.Preferences()._asdict() | {"timezone": "local"}, []
     for key, meaning in preferences.MEANINGS.items():
         if not key.startswith(preferences.PRICE_PREFIX):
@@ -93,8 +93,8 @@ def _rows(values: Mapping[str, Any]) -> list[dict[str, Any]]:
     return rows
 
 
-def _text(value: object) -> str:
-    """Return a value as it is written on the command line."""
+def _format_value(value: object) -> str:
+    """Return a value as `unspool config KEY VALUE` takes it."""
     match value:
         case None:
             return ""
@@ -103,6 +103,6 @@ def _text(value: object) -> str:
         case str():
             return value
         case _:
-            import json
+            import json  # start-up: only prices need it
 
             return json.dumps(value)

@@ -11,27 +11,26 @@ from typing import Any
 import click
 import msgspec
 
-from unspool.cli import doctor_report as doctor_store
-from unspool.cli import output
-from unspool.cli import session_argument as sessions
-from unspool.cli import store_access as reading
-from unspool.edit.rules import RULES, Violation
+from unspool.cli import doctor_report, output, session_argument, store_access
+from unspool.edit.rules import RULES
 from unspool.edit.verify import violations
 from unspool.errors import UnspoolError
 from unspool.format import Entry
 from unspool.graph import AgentClass, find_flaws
-from unspool.home import Home, Session
+from unspool.home import Home
 from unspool.read import Finding, Kind, Report, Tree, read_items, scan, survey
 
 _VERSION = re.compile(r"\d+(\.\d+)*")
-_SHOWN = 10
-"""How many findings of a sort are shown; `--json` has them all."""
+_MAX_LINKED_BYTES = 64 * 1024 * 1024
+"""Bytes of a session and its agents: linking them holds all in memory."""
+
+_CLASSES = {AgentClass.TASK: "unlinked", AgentClass.ORPHAN: "unlinked", AgentClass.WARMUP: "warmup"}
 
 
 @click.command()
 @click.argument("path", required=False)
 @click.option("--session", metavar="SESSION", help="Whether one session keeps the rules that resuming it rests on.")
-@reading.store_options
+@store_access.store_options
 @output.output_options
 def doctor(
     path: str | None, *, session: str | None, no_sync: bool, no_store: bool, as_json: bool, config_dir: str | None
@@ -44,62 +43,59 @@ def doctor(
 
     With `--session` one session is looked at closely: every rule it breaks, with file and offset.
     """
+    access = store_access.AccessOptions(path or config_dir, no_sync, no_store)
     if session is not None:
-        report_session(session, reading.AccessOptions(path or config_dir, no_sync, no_store), as_json=as_json)
+        _report_session(session, access, as_json=as_json)
         return
-    how = reading.AccessOptions(path or config_dir, no_sync, no_store)
-    with doctor_store.open_for_doctor(how) as (opened, complaint):
+    with doctor_report.open_for_doctor(access) as (opened, problem):
+        # A config folder that was deleted as a whole is still known to store and archive.
         home = Home(scan(opened.root) if opened.root.exists() else Tree(opened.root, ()))
-        stored = doctor_store.report_on_store(opened, home.tree, how, complaint)
+        stored = doctor_report.report_on_store(opened, home.tree, access, problem)
         with output.progress_bar(sum(source.size for source in home.tree.sources), "reading") as advance:
             report = survey(home.tree, advance)
-        agents = _structure(home, report)
+        agents = _check_structure(home, report)
     if as_json:
-        output.write_json({**report_as_json(report), "agents": agents, **stored.as_data()})
+        output.write_json({**_report_as_json(report), "agents": agents, **stored.as_data()})
     else:
-        _show(report, agents)
-        doctor_store.print_store_report(stored, _listing)
+        _print_report(report, agents)
+        doctor_report.print_store_report(stored)
 
 
-def _structure(home: Home, report: Report) -> dict[str, int]:
-    """Look at how lines and agents hang together: add what does not to the report, count the agents."""
+def _check_structure(home: Home, report: Report) -> dict[str, int]:
+    """Add to the report how lines and agents are linked wrongly; return the number of agents by class."""
     agents = dict.fromkeys(("linked", "unlinked", "warmup", "special"), 0)
     for source in home.tree.of(Kind.SESSION, Kind.AGENT):
         _add_flaws(source.path, report)
     for session in home.sessions():
         if not session.agent_sources:
             continue
-        if sum(source.size for source in (session.source, *session.agent_sources)) > _LINKED_UP_TO:
+        if sum(source.size for source in (session.source, *session.agent_sources)) > _MAX_LINKED_BYTES:
             report.warnings.append(Finding("not linked", session.path, "too large to link its agents in memory"))
             continue
-        with suppress(UnspoolError):  # the survey has said so
+        with suppress(UnspoolError):  # the survey has already reported the file
             for agent in session.agents:
                 agents[_CLASSES.get(agent.kind, "special") if not agent.call else "linked"] += 1
+    # Those of sessions that are too large, unreadable or gone.
     agents["unlinked"] += sum(1 for _ in home.tree.of(Kind.AGENT)) - sum(agents.values())
     return agents
 
 
-_LINKED_UP_TO = 64 * 1024 * 1024
-"""Bytes of a session and its agents: linking holds them all."""
-
-_CLASSES = {AgentClass.TASK: "unlinked", AgentClass.ORPHAN: "unlinked", AgentClass.WARMUP: "warmup"}
-
-
 def _add_flaws(path: Path, report: Report) -> None:
-    seen: dict[tuple[str, str], Finding] = {}
+    findings: dict[tuple[str, str], Finding] = {}
     try:
-        found = find_flaws(item for item in read_items(path) if isinstance(item, Entry))
-    except UnspoolError:  # the survey has said so
+        flaws = find_flaws(item for item in read_items(path) if isinstance(item, Entry))
+    except UnspoolError:  # the survey has already reported the file
         return
-    for flaw in found:
-        first = seen.get((flaw.kind, flaw.message))
+    # Counted: a damaged file may have the same flaw on every line.
+    for flaw in flaws:
+        first = findings.get((flaw.kind, flaw.message))
         count = first.count + 1 if first else 1
         offset = first.offset if first else flaw.offset
-        seen[flaw.kind, flaw.message] = Finding(flaw.kind, path, flaw.message, offset, count)
-    report.warnings += seen.values()
+        findings[flaw.kind, flaw.message] = Finding(flaw.kind, path, flaw.message, offset, count)
+    report.warnings += findings.values()
 
 
-def report_as_json(report: Report) -> dict[str, Any]:
+def _report_as_json(report: Report) -> dict[str, Any]:
     """Return the report as plain data, counts in order of size."""
     data = msgspec.to_builtins(report, builtin_types=(), enc_hook=str)
     assert isinstance(data, dict)
@@ -108,22 +104,23 @@ def report_as_json(report: Report) -> dict[str, Any]:
     return data
 
 
-def _show(report: Report, agents: dict[str, int]) -> None:
+def _print_report(report: Report, agents: dict[str, int]) -> None:
     output.print_heading(f"{report.root}")
     if not report.files and not report.side_files:
         output.print_line("  nothing of Claude Code's here")
         output.print_line("  `unspool demo DIR` writes data to try with")
         return
-    read = "every byte accounted for"
+    coverage = "every byte accounted for"
     if report.accounted_bytes != report.bytes:
-        read = f"{report.bytes - report.accounted_bytes:,} bytes not accounted for"
+        coverage = f"{report.bytes - report.accounted_bytes:,} bytes not accounted for"
+    sessions = f"{output.amount(report.sessions, 'session')}, {output.amount(report.agent_files, 'sub-agent')}"
     output.print_pairs(
         [
-            ("files", f"{report.files:,} ({_sessions(report)})"),
+            ("files", f"{report.files:,} ({sessions})"),
             ("lines", f"{report.lines:,}"),
-            ("bytes", f"{output.size(report.bytes)}, {read}"),
+            ("bytes", f"{output.size(report.bytes)}, {coverage}"),
             ("side files", f"{sum(report.side_files.values()):,} ({output.size(report.side_bytes)})"),
-            ("versions", _versions(report)),
+            ("versions", _version_span(report)),
             *(
                 [("agents", ", ".join(f"{count:,} {name}" for name, count in agents.items()))]
                 if any(agents.values())
@@ -131,47 +128,35 @@ def _show(report: Report, agents: dict[str, int]) -> None:
             ),
         ]
     )
-    _counts("records", report.records)
-    _counts("side files", report.side_files)
-    _counts("unknown, kept as they are", report.unknown)
+    _print_counts("records", report.records)
+    _print_counts("side files", report.side_files)
+    _print_counts("unknown, kept as they are", report.unknown)
     places = [(_place(bad.file, bad.offset, report.root), bad) for bad in report.bad_lines]
-    _listing("bad lines, kept by place", [(place, f"{bad.length:,} bytes, {bad.reason}") for place, bad in places])
-    for kind, found in _by_kind(report.warnings).items():
-        _listing(kind, [(message, _extent(same, report.root)) for message, same in found.items()])
+    doctor_report.print_findings(
+        "bad lines, kept by place", [(place, f"{bad.length:,} bytes, {bad.reason}") for place, bad in places]
+    )
+    for kind, by_message in _group_warnings(report.warnings).items():
+        findings = [(message, _extent(warnings, report.root)) for message, warnings in by_message.items()]
+        doctor_report.print_findings(kind, findings)
     if not report.bad_lines and not report.unknown and not report.warnings:
         output.print_line()
         output.print_line("nothing unknown, nothing damaged")
 
 
-def _sessions(report: Report) -> str:
-    return f"{output.amount(report.sessions, 'session')}, {output.amount(report.agent_files, 'sub-agent')}"
-
-
-def _versions(report: Report) -> str:
+def _version_span(report: Report) -> str:
+    # A line may give any text as its version.
     numbers = sorted([int(part) for part in name.split(".")] for name in report.versions if _VERSION.fullmatch(name))
     names = [".".join(map(str, number)) for number in numbers]
     return f"{names[0]} to {names[-1]}" if len(names) > 1 else "".join(names) or "none written"
 
 
-def _counts(title: str, counts: Counter[str]) -> None:
+def _print_counts(title: str, counts: Counter[str]) -> None:
     if counts:
-        output.print_line()
-        output.print_heading(title)
-        output.print_pairs((name, f"{count:,}") for name, count in counts.most_common())
+        output.print_section(title, ((name, f"{count:,}") for name, count in counts.most_common()))
 
 
-def _listing(title: str, found: list[tuple[str, str]]) -> None:
-    if not found:
-        return
-    output.print_line()
-    output.print_heading(f"{title}: {len(found):,}")
-    output.print_pairs(found[:_SHOWN])
-    if len(found) > _SHOWN:
-        output.print_line(f"  … and {len(found) - _SHOWN:,} more; `--json` lists all")
-
-
-def _by_kind(warnings: list[Finding]) -> dict[str, dict[str, list[Finding]]]:
-    """Return the warnings by kind and message: what is alike is told once."""
+def _group_warnings(warnings: list[Finding]) -> dict[str, dict[str, list[Finding]]]:
+    """Return the warnings by kind and message."""
     kinds: dict[str, dict[str, list[Finding]]] = {}
     for warning in sorted(warnings, key=lambda warning: warning.kind):
         kinds.setdefault(warning.kind, {}).setdefault(warning.message, []).append(warning)
@@ -179,7 +164,7 @@ def _by_kind(warnings: list[Finding]) -> dict[str, dict[str, list[Finding]]]:
 
 
 def _extent(warnings: list[Finding], root: Path) -> str:
-    """Say where something was found: the place, or how often and where first."""
+    """Return where something was found: the place, or how often and where first."""
     first, count = warnings[0], sum(warning.count for warning in warnings)
     place = _place(first.file, first.offset, root)
     if count == 1:
@@ -193,30 +178,23 @@ def _place(path: Path, offset: int | None, root: Path) -> str:
     return short if offset is None else f"{short}:{offset}"
 
 
-def report_session(name: str, how: reading.AccessOptions, *, as_json: bool) -> None:
-    """Say which rules a session breaks."""
-    with sessions.open_session(name, how) as session:
-        found = violations(session)
+def _report_session(name: str, access: store_access.AccessOptions, *, as_json: bool) -> None:
+    """Print which rules a session breaks."""
+    with session_argument.open_session(name, access) as session:
+        broken = violations(session)
     if as_json:
-        output.write_json({"session": session.id, "path": str(session.path), "violations": violations_as_json(found)})
-    else:
-        _show_doctor_session(session, found)
-
-
-def violations_as_json(found: list[Violation]) -> list[dict[str, str | int]]:
-    """Return violations as plain data."""
-    return [{"rule": one.rule, "file": one.file, "offset": one.offset, "message": one.message} for one in found]
-
-
-def _show_doctor_session(session: Session, found: list[Violation]) -> None:
-    output.print_heading(str(session.path))
-    if not found:
-        output.print_line("  keeps every rule: it can be resumed as it is")
+        rows = [
+            {"rule": violation.rule, "file": violation.file, "offset": violation.offset, "message": violation.message}
+            for violation in broken
+        ]
+        output.write_json({"session": session.id, "path": str(session.path), "violations": rows})
         return
-    for rule, count in sorted(Counter(one.rule for one in found).items()):
-        output.print_line()
-        output.print_heading(f"{rule}: {RULES[rule]}")
-        same = [one for one in found if one.rule == rule]
-        output.print_pairs((f"{Path(one.file).name}:{one.offset}", one.message) for one in same[:_SHOWN])
-        if count > _SHOWN:
-            output.print_line(f"  … and {count - _SHOWN:,} more; `--json` lists all")
+    output.print_heading(str(session.path))
+    if not broken:
+        output.print_line("  keeps every rule: it can be resumed as it is")
+    by_rule: dict[str, list[tuple[str, str]]] = {}
+    for violation in broken:
+        place = f"{Path(violation.file).name}:{violation.offset}"
+        by_rule.setdefault(violation.rule, []).append((place, violation.message))
+    for rule, places in sorted(by_rule.items()):
+        output.print_section(f"{rule}: {RULES[rule]}", places, doctor_report.MAX_FINDINGS)

@@ -9,7 +9,6 @@ import sys
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -22,6 +21,7 @@ from unspool.paths import config_folder, data_folder, resolve_existing
 
 BACKUP = ".unspool-backup"
 _TAIL = 256 * 1024
+"""Bytes at the end of a session file in which the version of Claude Code is searched."""
 _VERSION = re.compile(rb'"version":"([0-9]+(?:\.[0-9]+)+)"')
 
 
@@ -46,72 +46,71 @@ def hooks(action: str, yes: bool, as_json: bool, config_dir: str | None) -> None
     folder = data_folder(os.environ) / SIGNALS_FOLDER
     before = atomic.read_current(root / "settings.json", within=root)
     if action == "status":
-        _show(before, folder, as_json)
+        _print_status(before, folder, as_json)
     elif action == "install":
-        _install(before, folder, _newest_version(root), _Consent(yes, as_json))
+        _install(before, folder, _newest_version(root), yes=yes, as_json=as_json)
     else:
-        _remove(before, _Consent(yes, as_json))
+        _remove(before, yes=yes, as_json=as_json)
 
 
-class _Consent:
-    """How a person agrees to a change."""
-
-    def __init__(self, yes: bool, as_json: bool) -> None:
-        self.yes, self.as_json = yes, as_json
-
-    def ask(self, before: FileSnapshot, after: bytes | None) -> None:
-        """Show what changes and ask; without a terminal there is nobody to ask."""
-        if not self.as_json:
-            _show_difference(before, after)
-        if self.yes:
-            return
-        if not (sys.stdin.isatty() and sys.stdout.isatty()):
-            raise Refused("nobody is there to agree", hint="`--yes` changes the settings without asking")
-        click.confirm("Change the settings?", abort=True)
-
-    def tell(self, words: str, value: dict[str, Any]) -> None:
-        """Say what was done."""
-        output.write_json(value) if self.as_json else output.print_line(words)
+def _confirm(before: FileSnapshot, after: bytes | None, *, yes: bool, as_json: bool) -> None:
+    """Show what changes and ask; without a terminal there is nobody to ask."""
+    if not as_json:
+        _print_difference(before, after)
+    if yes:
+        return
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise Refused("nobody is there to agree", hint="`--yes` changes the settings without asking")
+    click.confirm("Change the settings?", abort=True)
 
 
-def _install(before: FileSnapshot, folder: Path, version: str | None, consent: _Consent) -> None:
+def _install(before: FileSnapshot, folder: Path, version: str | None, *, yes: bool, as_json: bool) -> None:
     after = settings.add_hooks(before.data or b"", folder, version)
     events = list(settings.supported_events(version))
-    if after == before.data:
-        consent.tell("the hooks are there already", {"changed": False, "events": events})
-        return
-    consent.ask(before, after)
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    left = atomic.read_current(_backup(before), within=before.path.parent)
-    if left.data is not None and before.data is not None and not settings.installed_events(before.data):
-        atomic.remove_file(left)  # of an installation that was undone by hand
-    atomic.replace_file(before, after, backup=_backup(before))
-    consent.tell("the hooks are installed; sessions that start now use them", {"changed": True, "events": events})
+    message = "the hooks are there already"
+    if after != before.data:
+        _confirm(before, after, yes=yes, as_json=as_json)
+        # Before the hooks: without the folder they write nothing.
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        left = atomic.read_current(_backup(before), within=before.path.parent)
+        if left.data is not None and before.data is not None and not settings.installed_events(before.data):
+            atomic.remove_file(left)  # the backup of an installation that was undone by hand
+        atomic.replace_file(before, after, backup=_backup(before))
+        message = "the hooks are installed; sessions that start now use them"
+    if as_json:
+        output.write_json({"changed": after != before.data, "events": events})
+    else:
+        output.print_line(message)
 
 
-def _remove(before: FileSnapshot, consent: _Consent) -> None:
+def _remove(before: FileSnapshot, *, yes: bool, as_json: bool) -> None:
     if before.data is None or not settings.installed_events(before.data):
         raise NothingFound("there are no hooks of unspool in the settings")
     after: bytes | None = settings.remove_hooks(before.data)
     backup = atomic.read_current(_backup(before), within=before.path.parent)
     assert after is not None
-    if backup.data is not None and _says_the_same(backup.data, after):
+    # The user's own file comes back byte for byte, unless something else in it was changed since.
+    if backup.data is not None and _is_same_without_hooks(backup.data, after):
         after = backup.data
     elif backup.data is None and after.strip() == b"{}":
         after = None  # there was no file before
-    consent.ask(before, after)
+    _confirm(before, after, yes=yes, as_json=as_json)
     if after is None:
         atomic.remove_file(before)
     else:
         atomic.replace_file(before, after)
     if backup.data is not None:
         atomic.remove_file(backup)
-    consent.tell("the hooks are removed", {"changed": True, "events": []})
+    if as_json:
+        output.write_json({"changed": True, "events": []})
+    else:
+        output.print_line("the hooks are removed")
 
 
-def _says_the_same(backup: bytes, after: bytes) -> bool:
-    """Tell whether a file without our hooks is what it was before them; what was empty then is gone."""
+def _is_same_without_hooks(backup: bytes, after: bytes) -> bool:
+    """Tell whether a file without our hooks says what it said before they were installed."""
     with suppress(Refused):
+        # Removing takes empty lists of hooks out too: the backup is treated alike before both are compared.
         emptied = settings.remove_hooks(settings.add_hooks(backup, Path("/")))
         return settings.is_same_settings(emptied, after)
     return False
@@ -121,10 +120,10 @@ def _backup(before: FileSnapshot) -> Path:
     return before.path.with_name(before.path.name + BACKUP)
 
 
-def _show(before: FileSnapshot, folder: Path, as_json: bool) -> None:
+def _print_status(before: FileSnapshot, folder: Path, as_json: bool) -> None:
     events = settings.installed_events(before.data) if before.data is not None else frozenset()
     signals = HookSignals(folder).by_session()
-    times = [signal.at for one in signals.values() for signal in one.values()]
+    times = [signal.at for by_event in signals.values() for signal in by_event.values()]
     newest: datetime | None = max(times, default=None)
     if as_json:
         output.write_json(
@@ -142,11 +141,13 @@ def _show(before: FileSnapshot, folder: Path, as_json: bool) -> None:
         f"hooks: {', '.join(sorted(events))}" if events else "hooks: none; `unspool hooks install` adds them"
     )
     output.print_line(f"settings: {before.path}")
-    heard = f"{output.amount(len(signals), 'session')}, last {newest:%Y-%m-%d %H:%M:%S} UTC" if newest else "none yet"
-    output.print_line(f"signals: {heard}, in {folder}")
+    received = (
+        f"{output.amount(len(signals), 'session')}, last {newest:%Y-%m-%d %H:%M:%S} UTC" if newest else "none yet"
+    )
+    output.print_line(f"signals: {received}, in {folder}")
 
 
-def _show_difference(before: FileSnapshot, after: bytes | None) -> None:
+def _print_difference(before: FileSnapshot, after: bytes | None) -> None:
     if before.is_link:
         output.print_line(f"settings.json is a link to {before.path}, which is what would change")
     old = (before.data or b"").decode(errors="replace").splitlines()
@@ -159,11 +160,12 @@ def _show_difference(before: FileSnapshot, after: bytes | None) -> None:
 
 
 def _newest_version(root: Path) -> str | None:
-    """Return the version of the program that wrote last, as the newest sessions tell."""
-    files = sorted(find_session_files(projects_folder(root)), key=lambda one: -one[1].modified)[:5]
+    """Return the version of Claude Code that wrote the newest session."""
+    # A version that does not know an event ignores the whole settings file (seen in 2.1.29).
+    files = sorted(find_session_files(projects_folder(root)), key=lambda file: -file[1].modified)[:5]
     for path, stamp in files:
         with suppress(OSError), Path(path).open("rb") as file:
             file.seek(max(0, stamp.size - _TAIL))
-            if found := _VERSION.findall(file.read(_TAIL)):
-                return str(found[-1].decode())
+            if versions := _VERSION.findall(file.read(_TAIL)):
+                return str(versions[-1].decode())
     return None

@@ -46,12 +46,12 @@ _COMMANDS = {
 }
 """Each command's module and its line in `unspool --help`."""
 
-
 StepHook: TypeAlias = Callable[[Mapping[str, str]], Callable[[str], None]]
+"""Takes the environment and returns a callback that receives the name of each step of a write."""
 
 
 class Invocation(NamedTuple):
-    """What this run of the command line was started with."""
+    """The options before the command, and the hook of the tests."""
 
     config_dir: str | None
     step_hook: StepHook | None
@@ -61,11 +61,11 @@ class LazyGroup(click.Group):
     """A group that knows its commands by name and imports one only to run it."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the names in order."""
+        """Return the names of the commands in the order of the help."""
         return list(_COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import a command."""
+        """Import the module of a command and return the command."""
         if cmd_name not in _COMMANDS:
             return None
         command = getattr(import_module(f"unspool.cli.{_COMMANDS[cmd_name][0]}"), cmd_name)
@@ -74,8 +74,9 @@ class LazyGroup(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands without importing them."""
+        # click's own listing imports every command for its help line.
         with formatter.section("Commands"):
-            formatter.write_dl([(name, words) for name, (_, words) in _COMMANDS.items()])
+            formatter.write_dl([(name, summary) for name, (_, summary) in _COMMANDS.items()])
 
 
 @click.group(
@@ -96,35 +97,36 @@ def unspool(ctx: click.Context, config_dir: str | None) -> None:
     ctx.obj = Invocation(config_dir, ctx.obj)
 
 
-def main(step_hook: StepHook | None = None) -> NoReturn:
-    """Run the command line and exit.
-
-    The hook is for tests: it is given the environment and returns a callback that is told each step of a write.
-    """
+def run_command_line(step_hook: StepHook | None = None) -> NoReturn:
+    """Run the command line and exit. The hook is for tests (`unspool.testing.faults`)."""
     stream = sys.stdout
     try:
         code = unspool.main(prog_name="unspool", standalone_mode=False, obj=step_hook)
     except UnspoolError as error:
-        code = _complain(error.message, error.hint, error.exit_code)
-    except click.exceptions.NoArgsIsHelpError as error:
+        print_error(error.message, error.hint)
+        code = error.exit_code
+    except click.exceptions.NoArgsIsHelpError as error:  # a kind of UsageError, but its message is the help
         print(error.format_message(), file=sys.stderr)
         code = 2
-    except click.UsageError as error:
-        where = f"{error.ctx.command_path} --help" if error.ctx else "unspool --help"
-        code = _complain(_in_our_words(error.format_message()), f"see `{where}`", 2)
     except click.ClickException as error:
-        code = _complain(_in_our_words(error.format_message()), None, error.exit_code)
+        hint = None
+        if isinstance(error, click.UsageError):
+            hint = f"see `{error.ctx.command_path if error.ctx else 'unspool'} --help`"
+        print_error(_reword_click_message(error.format_message()), hint)
+        code = error.exit_code
     except (click.Abort, KeyboardInterrupt):
         code = 130
     except SystemExit as end:
-        if sys.stdout is stream:  # else click has put something else there, since nobody reads on
+        # If the reader of a pipe has gone (`| head`), click replaces stdout and exits with 1. That is no error.
+        if sys.stdout is stream:
             raise
         code = 0 if end.code == 1 else end.code
-    except BrokenPipeError:
+    except BrokenPipeError:  # an OSError too, so it comes first
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else Python complains while it exits
         code = 0
     except OSError as error:
-        code = _complain(f"{(error.strerror or str(error)).lower()}: `{error.filename}`", None, 4)
+        print_error(f"{(error.strerror or str(error)).lower()}: `{error.filename}`", None)
+        code = 4
     sys.exit(code or 0)
 
 
@@ -135,18 +137,20 @@ def step_hook() -> StepHook | None:
 
 
 def on_step() -> Callable[[str], None]:
-    """Return the callback that is told each step of a write by its name."""
+    """Return the callback that receives the name of each step of a write; it does nothing outside tests."""
     hook = step_hook()
     return hook(os.environ) if hook else lambda _: None
 
 
-def _complain(message: str, hint: str | None, code: int) -> int:
+def print_error(message: str, hint: str | None) -> None:
+    """Print an error and its hint to stderr."""
+    # Messages quote file names and titles, which may hold escape sequences.
     print(f"unspool: {clean_line(message)}", file=sys.stderr)
     if hint:
         print(f"hint: {clean(hint)}", file=sys.stderr)
-    return code
 
 
-def _in_our_words(message: str) -> str:
-    words = message[:1].lower() + message[1:].removesuffix(".").replace(". Did you", "; did you")
-    return words.replace("'", "`")
+def _reword_click_message(message: str) -> str:
+    """Return a message of click as ours are written: lower case, back quotes, no full stop."""
+    reworded = message[:1].lower() + message[1:].removesuffix(".").replace(". Did you", "; did you")
+    return reworded.replace("'", "`")

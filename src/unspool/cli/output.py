@@ -25,7 +25,7 @@ size = units.size
 
 
 def output_options(command: F) -> F:
-    """Add what every reading command takes: `--json` and `--config-dir`."""
+    """Add the options of every reading command: `--json` and `--config-dir`."""
     return json_option(config_option(command))
 
 
@@ -36,44 +36,52 @@ def json_option(command: F) -> F:
 
 def config_option(command: F) -> F:
     """Add `--config-dir`, which may also stand before the command."""
-    words = "What to read; may also stand before the command."
-    return click.option("--config-dir", metavar="PATH", callback=_config_dir, help=words)(command)
+    help_text = "What to read; may also stand before the command."
+    return click.option("--config-dir", metavar="PATH", callback=_config_dir, help=help_text)(command)
 
 
 def folders_option(command: F) -> F:
     """Add `--config-dir` as `config_dirs`: once, several times, or before the command."""
-    words = "What to read; several times for several folders. May also stand before the command."
-    option = click.option(
-        "--config-dir", "config_dirs", metavar="PATH", multiple=True, callback=_config_dirs, help=words
-    )
-    return option(command)
+    help_text = "What to read; several times for several folders. May also stand before the command."
+    return click.option(
+        "--config-dir", "config_dirs", metavar="PATH", multiple=True, callback=_config_dirs, help=help_text
+    )(command)
+
+
+def parse_assignments(assignments: Iterable[str]) -> dict[str, str]:
+    """Return the values of `--set NAME=VALUE`, by name."""
+    values = {}
+    for assignment in assignments:
+        name, equals, value = assignment.partition("=")
+        if not equals or not name:
+            raise UsageError(f"`--set {assignment}` names no value", hint="`--set NAME=VALUE`")
+        values[name] = value
+    return values
 
 
 def write_json(value: Any) -> None:
-    """Write a value as JSON that people can read too."""
+    """Write a value to stdout as indented JSON."""
     click.echo(json_text(value))
 
 
 def json_text(value: Any) -> str:
-    """Return a value as JSON that is safe to show: the outer two levels by the line, what is inside them on one.
+    """Return a value as JSON that is safe to show: the two outer levels are indented, deeper ones are on one line."""
+    import json  # start-up: only `--json` needs it
 
-    Python's own indenting is written in Python, and took longer than all else that a warm report does.
-    """
-    import json
-
-    plain = json.JSONEncoder(ensure_ascii=False, separators=(", ", ": ")).encode
-    return clean_json(_indented(value, plain, 2, ""))
+    # `json.dumps(indent=2)` is written in Python and took longer than all else that a warm report does.
+    encode = json.JSONEncoder(ensure_ascii=False, separators=(", ", ": ")).encode
+    return clean_json(_indent(value, encode, 2, ""))
 
 
-def _indented(value: Any, plain: Callable[[Any], str], levels: int, margin: str) -> str:
+def _indent(value: Any, encode: Callable[[Any], str], levels: int, margin: str) -> str:
     if not levels or not value or not isinstance(value, dict | list | tuple):
-        return plain(value)
+        return encode(value)
     inner = margin + "  "
     if isinstance(value, dict):
-        parts = [f"{plain(str(key))}: {_indented(one, plain, levels - 1, inner)}" for key, one in value.items()]
+        parts = [f"{encode(str(key))}: {_indent(item, encode, levels - 1, inner)}" for key, item in value.items()]
         opening, closing = "{", "}"
     else:
-        parts = [_indented(one, plain, levels - 1, inner) for one in value]
+        parts = [_indent(item, encode, levels - 1, inner) for item in value]
         opening, closing = "[", "]"
     return f"{opening}\n{inner}" + f",\n{inner}".join(parts) + f"\n{margin}{closing}"
 
@@ -86,7 +94,7 @@ def json_line(value: Any) -> str:
 
 
 def print_line(text: str = "") -> None:
-    """Write a line of text from anywhere."""
+    """Write one line of text that may come from a transcript."""
     click.echo(clean_line(text))
 
 
@@ -103,9 +111,19 @@ def print_heading(text: str) -> None:
     click.echo(click.style(clean_line(text), bold=True))
 
 
+def print_section(title: str, pairs: Iterable[tuple[str, str]], limit: int | None = None) -> None:
+    """Write a blank line, a heading and two columns; of more pairs than the limit the first, and how many more."""
+    pairs = list(pairs)
+    print_line()
+    print_heading(title)
+    print_pairs(pairs[:limit])
+    if limit is not None and len(pairs) > limit:
+        print_line(f"  … and {len(pairs) - limit:,} more; `--json` lists all")
+
+
 @contextmanager
 def progress_bar(total: int, label: str) -> Iterator[Callable[[int], None]]:
-    """Show a progress bar on a terminal while something long runs; call with what was done."""
+    """Show a progress bar on a terminal; the callback takes how much was done since the last call."""
     if not sys.stderr.isatty() or total == 0:
         yield lambda _: None
         return
@@ -115,7 +133,8 @@ def progress_bar(total: int, label: str) -> Iterator[Callable[[int], None]]:
 
 @contextmanager
 def create_file(target: str) -> Iterator[IO[bytes]]:
-    """Make a file that nobody else may read, and write to it; one that is there stays as it is."""
+    """Create a file that only its owner can read, and open it for writing; an existing file is an error."""
+    # Created with these rights, not given them afterwards: nobody can open it in between.
     try:
         descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     except FileExistsError:
@@ -125,7 +144,7 @@ def create_file(target: str) -> Iterator[IO[bytes]]:
 
 
 def terminal_width() -> int:
-    """Return how many columns there are: the terminal's, or `$COLUMNS`."""
+    """Return the number of columns: `$COLUMNS`, else the terminal's, else 100."""
     import shutil
 
     return shutil.get_terminal_size((100, 24)).columns

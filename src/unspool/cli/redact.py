@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from unspool.redact import Redacted, RedactionOptions, Redactor
 
 RULES = "redact.json"
-"""Rules of one's own, in the data folder."""
+"""The file of the user's own rules, in the data folder."""
 
 _LIMIT = 1024 * 1024
 
@@ -47,27 +47,29 @@ def redact(
     from unspool.redact import Redactor
 
     folder = data_folder(os.environ)
-    redactor = Redactor(_key(folder), redaction_options(folder, rules, emails=emails, homes=homes))
+    redactor = Redactor(_redaction_key(folder), redaction_options(folder, rules, emails=emails, homes=homes))
     if check:
         _report(redactor, files, as_json)
         return
     for path in files:
-        for _, redacted in _lines(redactor, path):
-            click.echo(clean(redacted.text) if _is_terminal() else redacted.text)
+        for _, redacted in _redact_lines(redactor, path):
+            # In a pipe exactly what would be sent; a terminal must not obey escape sequences of a transcript.
+            click.echo(clean(redacted.text) if sys.stdout.isatty() else redacted.text)
 
 
 def redaction_options(folder: Path, rules: Path | None, *, emails: bool, homes: bool) -> RedactionOptions:
-    """Return what is to be redacted: by a file of rules and by flags."""
+    """Return the redaction rules of a file, with what the flags add to them."""
     from msgspec.structs import replace
 
     from unspool.redact import DEFAULT_OPTIONS, parse_options
 
     path = rules or folder / RULES
-    found = parse_options(read_whole(path, _LIMIT), str(path)) if rules or path.exists() else DEFAULT_OPTIONS
-    return replace(found, emails=found.emails or emails, homes=found.homes or homes)
+    # A file that was named must be there; the default one need not.
+    options = parse_options(read_whole(path, _LIMIT), str(path)) if rules or path.exists() else DEFAULT_OPTIONS
+    return replace(options, emails=options.emails or emails, homes=options.homes or homes)
 
 
-def _key(folder: Path) -> bytes:
+def _redaction_key(folder: Path) -> bytes:
     """Return the key of this machine; one for this run if it has none."""
     from unspool.collect import read_enrolment
 
@@ -77,47 +79,44 @@ def _key(folder: Path) -> bytes:
         return secrets.token_bytes(32)
 
 
-def _is_terminal() -> bool:
-    return sys.stdout.isatty()
-
-
-def _lines(redactor: Redactor, path: Path) -> Iterator[tuple[int, Redacted]]:
-    """Yield the lines of a file after redaction, by number. What is no file of lines is one whole, number 0."""
+def _redact_lines(redactor: Redactor, path: Path) -> Iterator[tuple[int, Redacted]]:
+    """Yield the lines of a file after redaction, with their numbers. A file that is not JSONL is one line, number 0."""
     from unspool.read import read_line_chunks
     from unspool.redact import Redacted, decode_line, find_suspect_lines, redact_line
 
-    if path.suffix != ".jsonl":  # a private key goes over many lines
+    if path.suffix != ".jsonl":  # a private key spans many lines
         yield 0, redact_line(redactor, read_whole(path.resolve(), MAX_SIDE_FILE).removesuffix(b"\n"))
         return
     number, left_out = 0, list[tuple[int, int]]()
     for piece in read_line_chunks(path.resolve() if path.exists() else path, left_out=left_out):
         data = piece.data[piece.start : piece.end]
-        starts, at = set(find_suspect_lines(redactor, data)), 0
+        # Only lines that may hold a secret are taken apart; most hold none.
+        suspects, start = set(find_suspect_lines(redactor, data)), 0
         for line in data.removesuffix(b"\n").split(b"\n"):
             number += 1
-            yield number, redact_line(redactor, line) if at in starts else Redacted(*decode_line(line))
-            at += len(line) + 1
+            yield number, redact_line(redactor, line) if start in suspects else Redacted(*decode_line(line))
+            start += len(line) + 1
     for offset, length in left_out:
         click.echo(f"unspool: a line of {length:,} bytes at {offset:,} is too long and was left out", err=True)
 
 
 def _report(redactor: Redactor, files: tuple[Path, ...], as_json: bool) -> None:
-    found: list[dict[str, Any]] = []
+    hits: list[dict[str, Any]] = []
     kinds: Counter[str] = Counter()
     lines = 0
     for path in files:
-        for number, redacted in _lines(redactor, path):
+        for number, redacted in _redact_lines(redactor, path):
             lines += 1
             for hit in redacted.hits:
                 kinds[hit.kind] += hit.number
-                found.append(
+                hits.append(
                     {"file": str(path), "line": number, "kind": hit.kind, "count": hit.number, "path": hit.path}
                 )
     if as_json:
-        output.write_json({"rules": redactor.version, "lines": lines, "kinds": dict(kinds), "found": found})
+        output.write_json({"rules": redactor.version, "lines": lines, "kinds": dict(kinds), "found": hits})
         return
-    for one in found:
-        where = f"{one['file']}:{one['line']}" if one["line"] else one["file"]
-        output.print_line(f"{where}: {one['kind']} × {one['count']}{' in ' if one['path'] else ''}{one['path']}")
-    told = ", ".join(f"{kind} {number:,}" for kind, number in kinds.most_common()) or "nothing"
-    click.echo(f"{output.amount(lines, 'line')}: {told} to redact (rules {redactor.version})", err=True)
+    for row in hits:
+        where = f"{row['file']}:{row['line']}" if row["line"] else row["file"]
+        output.print_line(f"{where}: {row['kind']} × {row['count']}{' in ' if row['path'] else ''}{row['path']}")
+    summary = ", ".join(f"{kind} {number:,}" for kind, number in kinds.most_common()) or "nothing"
+    click.echo(f"{output.amount(lines, 'line')}: {summary} to redact (rules {redactor.version})", err=True)

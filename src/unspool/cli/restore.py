@@ -29,34 +29,36 @@ def restore(session: str, dry_run: bool, as_json: bool, config_dir: str | None) 
     with store_access.open_folder(store_access.AccessOptions(config_dir)) as opened:
         if opened.database is None:
             raise Refused("there is no store to restore from", hint="`unspool sync` makes one")
-        found = opened.home.session(session)
-        missing = [source for source in _files(found, opened) if not os.path.lexists(source.path)]
+        restored = opened.home.session(session)
+        # lexists: a link that leads nowhere is there too, and nothing that is there is written over.
+        missing = [source for source in _archived_files(restored, opened) if not os.path.lexists(source.path)]
         if not missing:
-            raise NothingFound(f"nothing of `{found.id}` is missing")
+            raise NothingFound(f"nothing of `{restored.id}` is missing")
         written = []
         for source in missing:
             pieces = opened.home.reader.pieces(source.path)
             size = source.size
             if not dry_run:
+                # The path comes from a database that may be damaged or planted: never outside of the config folder.
                 size = write_new(source.path, pieces, within=opened.root)
-                _known_again(opened, source.path)
+                _update_stamps(opened, source.path)
             written.append({"path": source.place, "kind": source.kind.value, "bytes": size})
     if as_json:
-        output.write_json({"session": found.id, "files": written, "dry_run": dry_run})
+        output.write_json({"session": restored.id, "files": written, "dry_run": dry_run})
         return
     verb = "would write" if dry_run else "wrote"
-    output.print_pairs(((f"{verb} {one['path']}", output.size(int(str(one["bytes"])))) for one in written), indent=0)
+    output.print_pairs(((f"{verb} {file['path']}", output.size(int(str(file["bytes"])))) for file in written), indent=0)
 
 
-def _files(session: Session, opened: StoreAccess) -> list[Source]:
-    """Return the files of a session that the archive may have: its own, and those in its folder or of its agents."""
+def _archived_files(session: Session, opened: StoreAccess) -> list[Source]:
+    """Return the files of a session that the archive has: its own, and those in its folder or of its agents."""
     folder = session.path.with_suffix("")
     agents = {source.path for source in session.agent_sources}
     return [
         source
         for source in opened.home.tree.sources
         if (source.path == session.path or source.path in agents or source.path.is_relative_to(folder))
-        and source.kind is not Kind.FILE_BACKUP
+        and source.kind is not Kind.FILE_BACKUP  # a copy of the user's own file, which the archive does not keep
         and _is_archived(opened, source.path)
     ]
 
@@ -66,8 +68,9 @@ def _is_archived(opened: StoreAccess, path: Path) -> bool:
     return opened.archive.database.execute(query, (str(path),)).fetchone() is not None
 
 
-def _known_again(opened: StoreAccess, path: Path) -> None:
-    """Tell store and archive that the file is the one it was: it has another inode, and the same bytes."""
+def _update_stamps(opened: StoreAccess, path: Path) -> None:
+    """Record the new inode and time of a restored file in store and archive."""
+    # Its bytes are those that were read before: with its old stamp the next sync would read all of it again.
     status = path.stat()
     assert opened.database is not None
     stamp = (status.st_dev, status.st_ino, status.st_mtime_ns)

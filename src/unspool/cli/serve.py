@@ -12,8 +12,8 @@ from unspool.cli import output, store_access
 from unspool.errors import UsageError
 from unspool.store import parse_zone
 
-_SHORT = 32
-"""Characters a token of one's own must have at least."""
+_MIN_TOKEN_LENGTH = 32
+"""Characters that a token of the user's own must have."""
 
 
 @click.command()
@@ -27,10 +27,18 @@ _SHORT = 32
     metavar="[TOKEN]",
     help="Let other machines reach it, with `--host`. With a TOKEN of your own, scripts can send it as a bearer.",
 )
-@click.option("--allow-host", "names", multiple=True, metavar="NAME", help="Another name this machine is reached by.")
+@click.option(
+    "--allow-host", "host_names", multiple=True, metavar="NAME", help="Another name this machine is reached by."
+)
 @output.config_option
 def serve(
-    *, host: str, port: int | None, no_browser: bool, token: str | None, names: tuple[str, ...], config_dir: str | None
+    *,
+    host: str,
+    port: int | None,
+    no_browser: bool,
+    token: str | None,
+    host_names: tuple[str, ...],
+    config_dir: str | None,
 ) -> None:
     """Show everything in the browser: who needs you, sessions, search, usage, SQL.
 
@@ -38,32 +46,37 @@ def serve(
     ends it. Nothing is loaded from anywhere else, and nothing leaves this machine.
     """
     from unspool.web import AllowedHosts, RequestGuard, check_host, create_app, open_listener, run_server
-    from unspool.web.common import Site
+    from unspool.web.serving import Site
 
     check_host(host, token=token is not None)
-    if token and len(token) < _SHORT:
-        raise UsageError(f"a token needs {_SHORT} characters", hint="`--token` alone makes one")
+    if token and len(token) < _MIN_TOKEN_LENGTH:
+        raise UsageError(f"a token needs {_MIN_TOKEN_LENGTH} characters", hint="`--token` alone makes one")
+    # Without a sync: the page is there at once, and the server refreshes the store in the background.
     with store_access.open_folder(store_access.AccessOptions(config_dir, no_sync=True)) as opened:
         root, folder, settings = opened.root, opened.folder, opened.preferences
-    place = Site(root, folder, settings, _now, _refresh(config_dir), parse_zone(settings.timezone or "local"))
+    zone = parse_zone(settings.timezone or "local")
+    site = Site(root, folder, settings, lambda: datetime.now().astimezone(), _make_refresh(config_dir), zone)
     listener = open_listener(host, port)
-    reached = listener.getsockname()[1]
-    address = f"http://{_shown(host)}:{reached}"
+    # Port 0 lets the system choose: the guard must compare `Host` with the port that was chosen.
+    bound_port = listener.getsockname()[1]
+    address = f"http://{_url_host(host)}:{bound_port}"
     guard = RequestGuard(
-        AllowedHosts(host, reached, names),
+        AllowedHosts(host, bound_port, host_names),
         token or None,
-        lambda path: _say(f"opened; for another browser: {address}{path}"),
+        # A link works once, so the next one is printed as soon as it was used.
+        lambda path: store_access.warn(f"opened; for another browser: {address}{path}"),
     )
     link = f"{address}{guard.create_link()}"
     click.echo(link)
-    _say(f"showing `{root}`; Ctrl-C ends it")
+    store_access.warn(f"showing `{root}`; Ctrl-C ends it")
     if not no_browser:
-        _open(link)
-    run_server(create_app(place, guard), listener)
+        _open_browser(link)
+    run_server(create_app(site, guard), listener)
 
 
-def _refresh(config_dir: str | None) -> Callable[[], None]:
+def _make_refresh(config_dir: str | None) -> Callable[[], None]:
     def refresh() -> None:
+        # Opened anew each time: it runs in a thread, and a SQLite connection belongs to the thread that opened it.
         with store_access.open_folder(store_access.AccessOptions(config_dir)) as opened:
             if opened.database is not None:
                 store_access.update_text_index_if_quick(opened)
@@ -71,26 +84,19 @@ def _refresh(config_dir: str | None) -> Callable[[], None]:
     return refresh
 
 
-def _open(link: str) -> None:
-    """Open the browser, where there is a screen to show it on."""
+def _open_browser(link: str) -> None:
+    """Open a link in the browser if there is a screen."""
     import sys
     import webbrowser
 
+    # Without a screen `webbrowser` would start a text browser in this terminal.
     if sys.platform.startswith("linux") and not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
         return
     webbrowser.open(link)
 
 
-def _shown(host: str) -> str:
-    """Return what to write for an address: one that means all of them is reached as this machine."""
+def _url_host(host: str) -> str:
+    """Return the host part of the link; the address of all interfaces becomes that of this machine."""
     if host in ("0.0.0.0", "::"):
         return "127.0.0.1" if host == "0.0.0.0" else "[::1]"
     return f"[{host}]" if ":" in host else host
-
-
-def _say(words: str) -> None:
-    store_access.warn(words)
-
-
-def _now() -> datetime:
-    return datetime.now().astimezone()

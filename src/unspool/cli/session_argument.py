@@ -17,24 +17,33 @@ from unspool.store import StoreAccess
 
 
 @contextmanager
-def open_session(name: str, how: store_access.AccessOptions) -> Iterator[Session]:
-    """Find the session of a file, or the one in the config folder with this id, agent or title, there still or not."""
+def open_session(name: str, access: store_access.AccessOptions) -> Iterator[Session]:
+    """Find the session of a file, or the one in the config folder with this id, agent or title, deleted or not."""
     path = Path(name).expanduser()
+    # A file goes first: it may lie outside of any config folder, and no store is needed to read it.
     if os.path.lexists(path):
-        yield _by_file(resolve_existing(path))
+        yield _session_of_file(resolve_existing(path))
         return
-    with open_folder_of_session(name, how) as opened:
-        if is_path(name) and not _was_there(opened.home, path):
+    with open_folder_of_session(name, access) as opened:
+        if not is_path(name):
+            yield opened.home.session(name)
+            return
+        # The file of a session that Claude Code has deleted is still known to the store.
+        deleted = absolute_path(path)
+        if all(source.path != deleted for source in opened.home.tree.of(Kind.SESSION)):
             raise _no_such_file(name)
-        yield opened.home.session(str(absolute_path(path)) if is_path(name) else name)
+        yield opened.home.session(str(deleted))
 
 
 @contextmanager
-def open_folder_of_session(name: str, how: store_access.AccessOptions) -> Iterator[StoreAccess]:
-    """Open the folder in which a session is looked for. Of a path that leads nowhere, the path is the news."""
+def open_folder_of_session(name: str, access: store_access.AccessOptions) -> Iterator[StoreAccess]:
+    """Open the config folder to look for a session in.
+
+    If there is no such folder and the argument is a path, the error names the path.
+    """
     with ExitStack() as stack:
         try:
-            opened = stack.enter_context(store_access.open_folder(how))
+            opened = stack.enter_context(store_access.open_folder(access))
         except NotFound:
             if is_path(name):
                 raise _no_such_file(name) from None
@@ -43,7 +52,7 @@ def open_folder_of_session(name: str, how: store_access.AccessOptions) -> Iterat
 
 
 def sessions_newest_first(home: Home) -> Iterator[Session]:
-    """Yield the sessions of a folder one at a time, so that none is held longer than needed."""
+    """Yield the sessions of a folder one at a time, so that none is held in memory longer than needed."""
     with output.progress_bar(sum(source.size for source in home.tree.of(Kind.SESSION)), "reading") as advance:
         for session in home.sessions():
             yield session
@@ -51,7 +60,8 @@ def sessions_newest_first(home: Home) -> Iterator[Session]:
 
 
 def is_path(name: str) -> bool:
-    """Tell a path from an id or a title."""
+    """Tell whether an argument is a path rather than an id or a title."""
+    # A title may have a slash in it, and then it has spaces as well.
     return name.endswith(".jsonl") or (os.sep in name and " " not in name)
 
 
@@ -59,12 +69,9 @@ def _no_such_file(name: str) -> NotFound:
     return NotFound(f"no such file: `{name}`", hint="a session can also be named by its id or title")
 
 
-def _was_there(home: Home, path: Path) -> bool:
-    return any(source.path == absolute_path(path) for source in home.tree.of(Kind.SESSION))
-
-
-def _by_file(path: Path) -> Session:
+def _session_of_file(path: Path) -> Session:
     """Return the session of a file; its agents are those in the folder of its name, and those beside it."""
+    # Refuses a FIFO or device before anything reads it, which would block.
     with open_regular(path):
         pass
     inside, beside = path.with_suffix(""), sorted(path.parent.glob("agent-*.jsonl"))

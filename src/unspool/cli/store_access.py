@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 import click
 
+from unspool.cli import output
+from unspool.cli.main import on_step
 from unspool.display import clean_line
 from unspool.errors import NotFound, Unwritable
 from unspool.paths import absolute_path, config_folder, data_folder, is_encodable, resolve_existing
@@ -39,11 +41,11 @@ if TYPE_CHECKING:
     from unspool.store.sync import SyncOptions, SyncReport
 
 FreshTexts: TypeAlias = dict[str, tuple[int, bytes]]
-"""Bytes that a sync has just read, by path, with the offset they begin at."""
+"""Bytes that a sync has just read, by path, with the offset of the first."""
 F = TypeVar("F", bound=Callable[..., Any])
 
 LARGE_BYTES = 16 * 1024 * 1024
-"""A first sync of more than this takes longer than a person likes to wait."""
+"""Work on more bytes than this shows a progress bar; a first sync of more runs in the background."""
 
 
 class AccessOptions(NamedTuple):
@@ -64,37 +66,40 @@ def store_options(command: F) -> F:
 
 
 @contextmanager
-def open_folder(how: AccessOptions) -> Iterator[StoreAccess]:
+def open_folder(access: AccessOptions) -> Iterator[StoreAccess]:
     """Open the folder, with its store up to date if it may be used."""
     folder = data_folder(os.environ)
-    chosen = preferences.read_preferences(folder)
-    if how.wait:
-        chosen = chosen._replace(background=False)
-    with ExitStack() as after, translate_errors(folder):
-        database = None if how.no_store else _database(folder)
-        root = _root(how.config_dir, database)
+    settings = preferences.read_preferences(folder)
+    if access.wait:
+        settings = settings._replace(background=False)
+    with ExitStack() as cleanup, translate_errors(folder):
+        # Before the folder: one that was deleted may still be known to the store.
+        database = None if access.no_store else _open_database(folder)
+        root = _resolve_root(access.config_dir, database)
         if database is not None:
-            after.callback(database.close)
+            cleanup.callback(database.close)
         if database is not None and not is_encodable(root):
             warn(f"the name of `{root}` is not text, the store cannot keep it; answering from the files")
             database = None
-        if database is not None and not how.no_sync and not _is_current(database, root, folder, chosen, after):
+        if database is not None and not access.no_sync and not _refresh(database, root, folder, settings, cleanup):
             database = None
-        yield StoreAccess(root, folder, chosen, database)
+        yield StoreAccess(root, folder, settings, database)
 
 
 @contextmanager
-def open_folders(config_dirs: Iterable[str | None], how: AccessOptions) -> Iterator[list[StoreAccess]]:
-    """Open several folders. One that is named twice, or lies in another one, is opened once."""
+def open_folders(config_dirs: Iterable[str | None], access: AccessOptions) -> Iterator[list[StoreAccess]]:
+    """Open several folders; one that is named twice, or lies inside another one, is yielded once."""
     with ExitStack() as stack:
-        found = {
-            one.root: one for one in (stack.enter_context(open_folder(how._replace(config_dir=d))) for d in config_dirs)
-        }
-        yield [one for root, one in found.items() if not any(above in found for above in root.parents)]
+        by_root: dict[Path, StoreAccess] = {}
+        for config_dir in config_dirs:
+            opened = stack.enter_context(open_folder(access._replace(config_dir=config_dir)))
+            by_root[opened.root] = opened
+        # A folder inside another one is part of its answer: its sessions would be there twice.
+        yield [opened for root, opened in by_root.items() if not any(parent in by_root for parent in root.parents)]
 
 
-def _root(config_dir: str | None, database: sqlite3.Connection | None) -> Path:
-    """Return the folder. One that was deleted may still be known to the store."""
+def _resolve_root(config_dir: str | None, database: sqlite3.Connection | None) -> Path:
+    """Return the absolute path of the folder, which exists or is known to the store."""
     named = config_folder(config_dir, os.environ)
     try:
         return resolve_existing(named)
@@ -105,7 +110,7 @@ def _root(config_dir: str | None, database: sqlite3.Connection | None) -> Path:
         raise
 
 
-def _database(folder: Path) -> sqlite3.Connection | None:
+def _open_database(folder: Path) -> sqlite3.Connection | None:
     try:
         return open_store(folder)
     except Unwritable as error:
@@ -113,17 +118,18 @@ def _database(folder: Path) -> sqlite3.Connection | None:
         return None
 
 
-def _is_current(database: sqlite3.Connection, root: Path, folder: Path, chosen: Preferences, after: ExitStack) -> bool:
+def _refresh(database: sqlite3.Connection, root: Path, folder: Path, settings: Preferences, cleanup: ExitStack) -> bool:
     """Bring the store up to date; return whether it can be used."""
-    freshness = compare_with_disk(database, root)
-    if freshness.is_fresh and _is_priced(database, chosen) and is_synced(database, root):
+    changes = compare_with_disk(database, root)
+    if changes.is_fresh and _has_current_prices(database, settings) and is_synced(database, root):
         return True
-    is_large = sum(source.size for source in freshness.look.changed) > LARGE_BYTES
-    if is_large and chosen.background and not is_synced(database, root):
-        after.callback(_sync_in_background, root, folder)
+    is_large = sum(source.size for source in changes.look.changed) > LARGE_BYTES
+    if is_large and settings.background and not is_synced(database, root):
+        # Started when the command closes the folder: it answers from the files first.
+        cleanup.callback(_sync_in_background, root, folder)
         return False
     try:
-        sync_store(database, root, folder, chosen, freshness)
+        sync_store(database, root, folder, settings, changes)
     except Unwritable as error:
         warn(f"{error.message}; answering from the files")
         return False
@@ -134,13 +140,14 @@ def sync_store(
     database: sqlite3.Connection,
     root: Path,
     folder: Path,
-    chosen: Preferences,
-    freshness: FolderChanges | None = None,
+    settings: Preferences,
+    changes: FolderChanges | None = None,
     *,
     deep: bool = False,
     fresh: FreshTexts | None = None,
 ) -> SyncReport:
     """Bring the store up to date, with a progress bar if it takes long. `fresh` receives short texts that were read."""
+    # Start-up: a folder that has not changed needs none of what writes the store.
     from unspool.store.archive import Archive
     from unspool.store.sync import fill_from_archive, sync_folder
 
@@ -151,12 +158,14 @@ def sync_store(
         if sys.stderr.isatty() and is_locked(folder):
             warn("another unspool is bringing the store up to date; waiting for it")
         stack.enter_context(locked(folder))
-        options = _sync_options(chosen, stack, deep=deep)._replace(texts=fresh)
+        options = _sync_options(settings, stack, deep=deep)._replace(texts=fresh)
         if not is_filled(database):
-            freshness = None
+            # The store is new, or was deleted. What Claude Code has deleted meanwhile is only in the archive, and the
+            # changes were found before it is taken in.
+            changes = None
             for failed in fill_from_archive(database, archive, options, folder):
                 warn(f"not all of `{failed.path}` could be taken from the archive: {failed.reason}")
-        return sync_folder(database, archive, root, options, freshness)
+        return sync_folder(database, archive, root, options, changes)
 
 
 def update_text_index(database: sqlite3.Connection, root: Path, folder: Path, fresh: FreshTexts | None = None) -> int:
@@ -164,8 +173,6 @@ def update_text_index(database: sqlite3.Connection, root: Path, folder: Path, fr
 
     What a sync has just read (`fresh`) is not read again.
     """
-    from unspool.cli import output
-    from unspool.cli.main import on_step
     from unspool.store.archive import Archive
     from unspool.store.search import find_unindexed, update_index
 
@@ -176,14 +183,15 @@ def update_text_index(database: sqlite3.Connection, root: Path, folder: Path, fr
         archive = Archive(open_archive(folder))
         stack.callback(archive.database.close)
         stack.enter_context(locked(folder))
+        # Again, now that nobody else writes: another process may have indexed them meanwhile.
         files = find_unindexed(database, root)
-        total = sum(file.end - file.start for file in files)
-        advance = stack.enter_context(output.progress_bar(total if total > LARGE_BYTES else 0, "indexing"))
+        begin, advance = delayed_progress_bar(stack, "indexing")
+        begin(sum(file.end - file.start for file in files))
         return update_index(database, lambda: archive, files, advance=advance, at=on_step(), fresh=fresh or {})
 
 
 def update_text_index_if_quick(opened: StoreAccess) -> None:
-    """Bring the text index up to date if that is quick and no other process does it; else leave it for later."""
+    """Bring the text index up to date if that is quick and no other process does it, else in the background."""
     assert opened.database is not None
     if not opened.preferences.indexing:
         return
@@ -197,23 +205,27 @@ def update_text_index_if_quick(opened: StoreAccess) -> None:
             warn(f"{error.message}; searching without the index")
 
 
-def _sync_options(chosen: Preferences, stack: ExitStack, *, deep: bool) -> SyncOptions:
-    from unspool.cli import output
-    from unspool.cli.main import on_step
-    from unspool.store.sync import SyncOptions
-
+def delayed_progress_bar(stack: ExitStack, label: str) -> tuple[Callable[[int], None], Callable[[int], None]]:
+    """Return `begin`, which takes the total and shows a bar if that is large, and `advance`, which moves the bar."""
     bar: list[Callable[[int], None]] = []
 
     def begin(total: int) -> None:
-        bar.append(stack.enter_context(output.progress_bar(total if total > LARGE_BYTES else 0, "syncing")))
+        bar.append(stack.enter_context(output.progress_bar(total if total > LARGE_BYTES else 0, label)))
 
     def advance(done: int) -> None:
         bar[0](done)
 
+    return begin, advance
+
+
+def _sync_options(settings: Preferences, stack: ExitStack, *, deep: bool) -> SyncOptions:
+    from unspool.store.sync import SyncOptions
+
+    begin, advance = delayed_progress_bar(stack, "syncing")
     return SyncOptions(
-        archive=chosen.archive,
-        prices=chosen.prices,
-        price_edition=preferences.price_edition(chosen),
+        archive=settings.archive,
+        prices=settings.prices,
+        price_edition=preferences.price_edition(settings),
         deep=deep,
         on_start=begin,
         on_progress=advance,
@@ -221,9 +233,10 @@ def _sync_options(chosen: Preferences, stack: ExitStack, *, deep: bool) -> SyncO
     )
 
 
-def _is_priced(database: sqlite3.Connection, chosen: Preferences) -> bool:
+def _has_current_prices(database: sqlite3.Connection, settings: Preferences) -> bool:
+    # Costs are in the rows: with other prices they are computed again, though no file has changed.
     row = database.execute("SELECT value FROM made_with WHERE name = 'prices'").fetchone()
-    return row is not None and row[0] == preferences.price_edition(chosen)
+    return row is not None and row[0] == preferences.price_edition(settings)
 
 
 def _sync_in_background(root: Path, folder: Path) -> None:
@@ -234,9 +247,10 @@ def _sync_in_background(root: Path, folder: Path) -> None:
 
     command = [sys.executable, "-m", "unspool", "sync", "--in-background", "--config-dir", str(root)]
     nowhere = subprocess.DEVNULL
+    # In a session of its own it survives this command's terminal, and Ctrl-C does not reach it.
     subprocess.Popen(command, start_new_session=True, stdin=nowhere, stdout=nowhere, stderr=nowhere)
 
 
 def warn(message: str) -> None:
-    """Print a message to stderr."""
+    """Print a message to stderr, where it does not mix with the data."""
     click.echo(f"unspool: {clean_line(message)}", err=True)

@@ -7,12 +7,10 @@ from pathlib import Path
 
 import click
 
-from unspool.cli import output
-from unspool.cli import store_access as reading
+from unspool.cli import output, store_access
 from unspool.errors import Refused, UsageError
 from unspool.paths import config_folder, data_folder, is_encodable, resolve_existing
-from unspool.store import STORE, locked, open_store, translate_errors
-from unspool.store import preferences as settings
+from unspool.store import STORE, locked, open_store, preferences, translate_errors
 from unspool.store.sync import is_archive_sound, salvage_archive, set_aside
 
 
@@ -32,27 +30,26 @@ def sync(deep: bool, rebuild: bool, in_background: bool, as_json: bool, config_d
     if deep and rebuild:
         raise UsageError("`--deep` does not go with `--rebuild`", hint="a store that was made again needs no comparing")
     if in_background:
-        os.nice(10)
+        os.nice(10)  # whatever the user does meanwhile goes first
     folder = data_folder(os.environ)
-    chosen = settings.read_preferences(folder)
+    settings = preferences.read_preferences(folder)
     root = resolve_existing(config_folder(config_dir, os.environ))
     if not is_encodable(root):
         raise Refused(f"the name of `{root}` is not text", hint="the store cannot name it; `--no-store` reads it")
     with translate_errors(folder):
         if rebuild:
-            pass
-
             discard_store(folder)
         database = open_store(folder)
         try:
-            fresh: reading.FreshTexts = {}
-            report = reading.sync_store(database, root, folder, chosen, deep=deep, fresh=fresh)
-            passages = reading.update_text_index(database, root, folder, fresh) if chosen.indexing else 0
+            # What the sync has just read is handed to the index, which need not read the files a second time.
+            fresh: store_access.FreshTexts = {}
+            report = store_access.sync_store(database, root, folder, settings, deep=deep, fresh=fresh)
+            passages = store_access.update_text_index(database, root, folder, fresh) if settings.indexing else 0
         finally:
             database.close()
     if as_json:
         data = report._asdict() | {"passages_added": passages}
-        data["failed"] = [{"path": str(one.path), "reason": one.reason} for one in report.failed]
+        data["failed"] = [{"path": str(failed.path), "reason": failed.reason} for failed in report.failed]
         output.write_json(data)
         return
     output.print_pairs(
@@ -67,15 +64,16 @@ def sync(deep: bool, rebuild: bool, in_background: bool, as_json: bool, config_d
         indent=0,
     )
     for failed in report.failed:
-        reading.warn(f"left out `{failed.path}`: {failed.reason}")
+        store_access.warn(f"left out `{failed.path}`: {failed.reason}")
 
 
 def discard_store(folder: Path) -> None:
-    """Move the store aside, and see to it that the archive can be read."""
+    """Move the store aside, so that the next sync makes a new one; salvage the archive if it is damaged."""
     with locked(folder):
+        # First: the new store is filled from the archive.
         if not is_archive_sound(folder):
             saved, lost = salvage_archive(folder)
-            reading.warn(f"the archive was damaged: {saved:,} files were saved whole, {lost:,} in part")
+            store_access.warn(f"the archive was damaged: {saved:,} files were saved whole, {lost:,} in part")
         moved = set_aside(folder, STORE)
     if moved:
         click.echo(f"the store that was there is now `{moved}`; delete it when all is well", err=True)

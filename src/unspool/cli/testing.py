@@ -10,7 +10,7 @@ import click
 
 from unspool.cli import output
 from unspool.display import clean_line
-from unspool.errors import ApiFailed, UsageError
+from unspool.errors import ApiFailed
 
 
 @click.group(no_args_is_help=True)
@@ -22,9 +22,11 @@ def testing() -> None:
 @click.argument("script", type=click.Path(path_type=Path))
 @click.option("--port", type=click.IntRange(0, 65535), default=0, help="Where to listen. Default: any that is free.")
 @click.option("--log", type=click.Path(path_type=Path), metavar="FILE", help="Write every request there, a line each.")
-@click.option("--set", "given", multiple=True, metavar="NAME=VALUE", help="What `${NAME}` stands for in the script.")
+@click.option(
+    "--set", "assignments", multiple=True, metavar="NAME=VALUE", help="What `${NAME}` stands for in the script."
+)
 @click.option("--lenient", is_flag=True, help="Do not check requests by the rules of the API.")
-def serve(*, script: Path, port: int, log: Path | None, given: tuple[str, ...], lenient: bool) -> None:
+def serve(*, script: Path, port: int, log: Path | None, assignments: tuple[str, ...], lenient: bool) -> None:
     """Be a Messages API that says what a script has.
 
     SCRIPT is a JSON file; docs/testing.md has the format. The first line on stdout is the base URL, for
@@ -38,21 +40,15 @@ def serve(*, script: Path, port: int, log: Path | None, given: tuple[str, ...], 
     """
     from unspool.api.scripted import load_script, serve_script
 
-    played = load_script(script, dict(_pair(words) for words in given))
+    loaded = load_script(script, output.parse_assignments(assignments))
     stopping = threading.Event()
+    # Handled, so that the failures are printed and the exit code tells of them after either signal.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stopping.set())
-    with serve_script(played, port=port, log=log, strict=not lenient) as api:
+    with serve_script(loaded, port=port, log=log, strict=not lenient) as api:
         click.echo(api.url)
         stopping.wait()
     for failure in api.failures:
         click.echo(clean_line(failure), err=True)
     if api.failures:
         raise ApiFailed(f"{output.amount(len(api.failures), 'request')} of {len(api.requests)} failed")
-
-
-def _pair(words: str) -> tuple[str, str]:
-    name, sign, value = words.partition("=")
-    if not sign or not name:
-        raise UsageError(f"`--set {words}` names no value", hint="`--set NAME=VALUE`")
-    return name, value

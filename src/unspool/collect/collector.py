@@ -1,11 +1,11 @@
 """Sends what is new in a config folder to an object store, once or continuously.
 
-    store ─ selection ▶ candidates ─ content ▶ bytes ─ cutting ▶ redacted lines ─ making ▶ outbox ─ sending ▶ place
+    store ─ selection ▶ candidates ─ source_bytes ▶ bytes ─ segment_maker ▶ outbox ─ upload ▶ object store
 
 Rules
-  1. A killed collector loses nothing and sends nothing twice. `STEPS` names the places.
-  2. The outbox is bounded. When it is full nothing more is made: what is newer stays in its file and the archive.
-  3. The clock is written down and never compared: one that was moved changes nothing.
+  1. A killed collector loses nothing and sends nothing twice. `STEPS` names the points where the tests kill it.
+  2. The outbox is bounded. When it is full no further segment is made: newer lines stay in their file and the archive.
+  3. Times are written into segments and never compared: a clock that was moved changes nothing.
 """
 
 from __future__ import annotations
@@ -25,40 +25,40 @@ from unspool.errors import ObjectStoreFailed
 from unspool.store import transaction
 
 STEPS = ("synced", "cut", "kept", "sending", "put", "acknowledged", "adopted", "published", "told")
-"""The places where a collector may be killed. `cut` to `acknowledged` come again and again; `adopted` only if somebody
-else collects for the same device."""
+"""The points where the tests kill a collector. `cut` to `acknowledged` repeat; `adopted` only if a second collector
+sends for the same device."""
 
 OUTBOX = 64 * 1024 * 1024
-"""Bytes that may wait."""
-_PORTION, _MANY = 16 * 1024 * 1024, 256
+"""Bytes that the outbox may hold."""
+_BATCH_BYTES, _BATCH_SEGMENTS = 16 * 1024 * 1024, 256
 """Bytes and segments that are made before they are sent."""
 _ROUNDS = 50
-"""How often somebody else may be faster."""
+"""How often another collector of the same device may be faster before this one gives up for now."""
 
 
 class CollectionPlan(NamedTuple):
-    """What a collector is to do, and with what."""
+    """What one collector sends, where to, and the callbacks that it uses."""
 
     state: CollectorState
     place: SegmentStore
     tools: SegmentTools
     refresh: Callable[[], list[CollectCandidate]]
-    """Brings the store up to date and returns what there is to collect."""
+    """Syncs the local store and returns the files to collect."""
     milliseconds: Callable[[], int]
-    at: Callable[[str], None] = lambda _: None
-    """Told which of `STEPS` was reached."""
+    on_step: Callable[[str], None] = lambda _: None
+    """Called with the name of each of `STEPS` that is reached."""
     pace: Callable[[int], None] = lambda _: None
     outbox: int = OUTBOX
     refuses: Callable[[str], bool] = lambda _: False
-    """Tells whether nothing of a file may be sent: what waits of it goes on waiting."""
+    """Returns whether nothing of a file may be sent: its segments then stay in the outbox."""
 
 
 class CollectionReport:
-    """What a collector did."""
+    """The counts of what a collector sent, and the files that failed."""
 
     def __init__(self) -> None:
         self.segments = self.bytes = self.lines = self.redactions = 0
-        """What was confirmed."""
+        """Of the segments that the object store confirmed."""
         self.source_bytes = 0
         self.counts: Counter[str] = Counter()
         """Secrets by kind, in the segments that were made."""
@@ -69,57 +69,62 @@ class CollectionReport:
         self.ahead = 0.0
         """Seconds that this machine's clock is ahead of the store's."""
 
-    def made(self, made: MadeSegments) -> None:
+    def add_made(self, segment: MadeSegments) -> None:
         """Count a segment that was made."""
-        self.counts.update(made.counts)
-        self.source_bytes += made.source_bytes
+        self.counts.update(segment.counts)
+        self.source_bytes += segment.source_bytes
 
 
 def collect_sessions(plan: CollectionPlan, report: CollectionReport, *, publishes: bool = True) -> None:
-    """Send all that is new. A store that fails is asked no more, but the outbox is filled; then the failure is raised.
+    """Send everything that is new.
 
-    What was done before is in the report.
+    After a failure of the object store no further request is made, but the outbox is still filled; then the failure is
+    raised. What was sent before it is in the report.
     """
-    sending = _Sending(plan, report)
-    sending.attempt(sending.probe)
-    sending.attempt(sending.send)  # what waits from before
+    uploader = _Uploader(plan, report)
+    # The probe comes first: a store that ignores conditional puts would overwrite segments, and must get none.
+    uploader.attempt(uploader.probe)
+    # What an earlier run left in the outbox goes out before anything new is made.
+    uploader.attempt(uploader.send)
     for _ in range(_ROUNDS):
-        sending.taken.clear()
+        uploader.taken.clear()
         maker = SegmentMaker(plan.state, plan.tools)
         candidates = plan.refresh()
-        plan.at("synced")
-        making = maker.make(candidates)
-        while _fill(plan, making, report):
-            sending.attempt(sending.send)
-            maker.changed.update(sending.taken)
+        plan.on_step("synced")
+        segments = maker.make(candidates)
+        while _fill_outbox(plan, segments, report):
+            uploader.attempt(uploader.send)
+            maker.changed.update(uploader.taken)
         report.failed = maker.failed
-        if not sending.taken:
+        # Where another collector was faster, sync once more before going on: it may have read further than our store.
+        if not uploader.taken:
             break
+    # After the segments, never before: a manifest may be behind them, but one that is ahead would report a loss.
     if publishes and plan.state.is_unpublished:
-        sending.attempt(lambda: publish_progress(plan))
-    if sending.failure:
-        raise wait_for_changes(plan, sending.failure, report)
+        uploader.attempt(lambda: publish_progress(plan))
+    if uploader.failure:
+        raise describe_pending(plan, uploader.failure, report)
 
 
-class _Sending:
-    """Sends until the store fails."""
+class _Uploader:
+    """Uploads until the object store fails once."""
 
     def __init__(self, plan: CollectionPlan, report: CollectionReport) -> None:
         self._plan, self._report = plan, report
         self.failure: ObjectStoreFailed | None = None
         self.taken: list[int] = []
-        """Streams of which somebody else has sent something."""
+        """Streams that another collector has sent segments of."""
 
-    def attempt(self, work: Callable[[], None]) -> None:
-        """Do something with the store, unless it has failed before."""
+    def attempt(self, request: Callable[[], None]) -> None:
+        """Make a request unless an earlier one has failed."""
         if self.failure is None:
             try:
-                work()
+                request()
             except ObjectStoreFailed as failure:
                 self.failure = failure
 
     def probe(self) -> None:
-        """Make sure that the store is good for it, once in a process."""
+        """Check once in a process that the store refuses overwriting, and compare its clock with ours."""
         plan, report = self._plan, self._report
         if not report.is_probed:
             enrolment = plan.tools.enrolment
@@ -129,41 +134,43 @@ class _Sending:
             report.is_probed = True
 
     def send(self) -> None:
-        """Send all that waits."""
+        """Send the whole outbox."""
         plan, report = self._plan, self._report
-        sender = SegmentSender(plan.place, plan.milliseconds, plan.at, plan.pace, plan.refuses)
+        sender = SegmentSender(plan.place, plan.milliseconds, plan.on_step, plan.pace, plan.refuses)
         while plan.state.waiting(plan.refuses):
             outcome = UploadOutcome([], [])
             try:
                 upload_outbox(plan.state, sender, outcome)
             finally:
+                # Also after a failure: what was confirmed before it is counted.
                 report.segments += len(outcome.confirmed)
-                report.bytes += sum(one.size for one in outcome.confirmed)
-                report.lines += sum(one.lines for one in outcome.confirmed)
-                report.redactions += sum(one.redactions for one in outcome.confirmed)
+                report.bytes += sum(segment.size for segment in outcome.confirmed)
+                report.lines += sum(segment.lines for segment in outcome.confirmed)
+                report.redactions += sum(segment.redactions for segment in outcome.confirmed)
                 self.taken += outcome.taken
 
 
 def preview_segments(plan: CollectionPlan, report: CollectionReport) -> None:
-    """Make all segments, and keep and send none."""
+    """Make all segments for the report of `--dry-run`; keep and send none."""
     candidates = plan.refresh()
     database = plan.state.database
+    # The maker writes positions as it goes: the transaction is rolled back so that nothing counts as collected.
     database.execute("BEGIN IMMEDIATE")
     try:
         maker = SegmentMaker(plan.state, plan.tools, keep=False)
-        for made in maker.make(candidates):
-            report.made(made)
+        for segment in maker.make(candidates):
+            report.add_made(segment)
             report.segments += 1
-            report.lines += made.lines
-            report.bytes += made.size
-            report.redactions += made.counts.total()
+            report.lines += segment.lines
+            report.bytes += segment.size
+            report.redactions += segment.counts.total()
         report.failed = maker.failed
     finally:
         database.execute("ROLLBACK")
 
 
 def publish_progress(plan: CollectionPlan) -> None:
-    """Write the manifest."""
+    """Write the manifest of this device."""
     enrolment = plan.tools.enrolment
     manifest = DeviceManifest(
         org=enrolment.org,
@@ -173,52 +180,55 @@ def publish_progress(plan: CollectionPlan) -> None:
         streams=plan.state.sent(),
     )
     publish_manifest(plan.place, manifest)
-    plan.at("published")
-    plan.state.published()
+    plan.on_step("published")
+    # Only now: a process killed before this line writes the same manifest again.
+    plan.state.mark_published()
 
 
-def _fill(plan: CollectionPlan, making: Iterator[MadeSegments], report: CollectionReport) -> bool:
-    """Make some segments; tell whether any were made."""
-    weight = sum(one.size for one in plan.state.waiting())
-    report.is_full = weight >= plan.outbox
+def _fill_outbox(plan: CollectionPlan, segments: Iterator[MadeSegments], report: CollectionReport) -> bool:
+    """Make one batch of segments; return whether there was any."""
+    pending = sum(segment.size for segment in plan.state.waiting())
+    report.is_full = pending >= plan.outbox
     if report.is_full:
         return False
-    most, number = min(_PORTION, plan.outbox - weight), 0
+    room, count = min(_BATCH_BYTES, plan.outbox - pending), 0
+    # Segments and the positions they reach are one transaction: a process killed in here has made nothing.
     with transaction(plan.state.database):
-        for made in making:
-            report.made(made)
-            number += 1
-            most -= made.size
-            if most <= 0 or number >= _MANY:
+        for segment in segments:
+            report.add_made(segment)
+            count += 1
+            room -= segment.size
+            if room <= 0 or count >= _BATCH_SEGMENTS:
                 break
-        if number:
-            plan.at("cut")
-    if number:
-        plan.at("kept")
-    return number > 0
+        if count:
+            plan.on_step("cut")
+    if count:
+        plan.on_step("kept")
+    return count > 0
 
 
 def limit_rate(rate: int | None, sleep: Callable[[float], None] = time.sleep) -> Callable[[int], None]:
-    """Return what waits so that no more than so many bytes a second are sent."""
+    """Return a function that sleeps before each upload, so that at most `rate` bytes are sent per second."""
     if not rate:
         return lambda _: None
     from threading import Lock
 
-    free, lock = [time.monotonic()], Lock()
+    free_at, lock = [time.monotonic()], Lock()
 
     def pace(size: int) -> None:
+        # Several streams are sent at once: each reserves its time under the lock and sleeps outside it.
         with lock:
-            start = max(free[0], time.monotonic())
-            free[0] = start + size / rate
+            start = max(free_at[0], time.monotonic())
+            free_at[0] = start + size / rate
         sleep(max(start - time.monotonic(), 0))
 
     return pace
 
 
-def wait_for_changes(plan: CollectionPlan, failure: ObjectStoreFailed, report: CollectionReport) -> ObjectStoreFailed:
-    """Return a failure with what is to be said of what waits."""
+def describe_pending(plan: CollectionPlan, failure: ObjectStoreFailed, report: CollectionReport) -> ObjectStoreFailed:
+    """Return the failure with the number and size of the segments that wait in the outbox."""
     waiting = plan.state.waiting()
-    size = sum(one.size for one in waiting) / 1e6
+    size = sum(segment.size for segment in waiting) / 1e6
     words = f"{failure.message}; {len(waiting):,} segments ({size:,.1f} MB) wait"
     if report.is_full:
         words += ", the outbox is full, and what is newer stays in its files"

@@ -1,11 +1,11 @@
 """Publishes and reads the manifests of devices: `manifests/<org>/<device>.json`.
 
 Rules
-  1. It is written after segments were confirmed, never before. It may be behind them, and never ahead.
-  2. Nobody needs it to read segments; it is for `lake verify`, to notice what has gone.
-  3. Whoever writes it keeps what another one wrote: of a stream, the later state counts.
-  4. The digest of a stream is that of its last segment. A segment names the digest of the one before it, so this one
-     stands for all of them.
+  1. It is written after segments were confirmed, never before: it may be behind them, but not ahead.
+  2. It is not needed to read segments; `lake verify` uses it to notice missing ones.
+  3. A writer keeps the streams that another collector wrote; of each stream the later state counts.
+  4. The digest of a stream is that of its last segment. A segment's name holds the digest of the one before it, so this
+     one covers all of them.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ class SentStream(msgspec.Struct, frozen=True):
     """How far a stream has been sent."""
 
     sequence: int
-    """Of its last segment: so many there are."""
+    """The number of its last segment, and so the number of its segments."""
     lines: int
-    """In all of them."""
+    """In all segments."""
     digest: str
-    """Of the last one."""
+    """Of the last segment."""
 
 
 class DeviceManifest(msgspec.Struct, frozen=True, kw_only=True):
-    """The streams of a device."""
+    """How far each stream of a device has been sent."""
 
     unspool: str = "manifest"
     version: int = VERSION
@@ -46,24 +46,25 @@ class DeviceManifest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def manifest_name(org: str, device: str) -> str:
-    """Return the object's name for a device."""
+    """Return the name of the object for a device."""
     return f"{FOLDER}/{org}/{device}.json"
 
 
 def read_manifests(place: SegmentStore) -> Iterator[DeviceManifest]:
-    """Yield the manifests of all devices; one that is damaged is `Unreadable`."""
-    for found in place.names(FOLDER):
-        data = place.get(found.name)
-        if data is not None and found.name.endswith(".json"):
-            yield decode_manifest(data, found.name)
+    """Yield the manifests of all devices; a damaged one raises `Unreadable`."""
+    for listed in place.names(FOLDER):
+        data = place.get(listed.name)
+        if data is not None and listed.name.endswith(".json"):
+            yield decode_manifest(data, listed.name)
 
 
 def publish_manifest(place: SegmentStore, ours: DeviceManifest) -> None:
-    """Write a device's manifest, together with what another collector of the same device wrote."""
+    """Write a device's manifest, merged with what another collector of the same device wrote."""
     name = manifest_name(ours.org, ours.device)
     for _ in range(_ATTEMPTS):
         before = place.stored(name)
-        theirs = _streams(before.data, name) if before else {}
+        # A damaged manifest is replaced without its streams: the segments themselves say the same.
+        theirs = _readable_streams(before.data, name) if before else {}
         merged = msgspec.structs.replace(ours, streams=merge_manifests(theirs, ours.streams))
         if place.replace(name, msgspec.json.encode(merged), before):
             return
@@ -72,28 +73,27 @@ def publish_manifest(place: SegmentStore, ours: DeviceManifest) -> None:
 
 def merge_manifests(theirs: Mapping[str, SentStream], ours: Mapping[str, SentStream]) -> dict[str, SentStream]:
     """Return the later state of each stream."""
-    later = {stream: sent for stream, sent in ours.items() if _number(theirs.get(stream)) <= sent.sequence}
+    later = {
+        stream: sent
+        for stream, sent in ours.items()
+        if stream not in theirs or theirs[stream].sequence <= sent.sequence
+    }
     return dict(sorted({**theirs, **later}.items()))
 
 
 def decode_manifest(data: bytes, name: str) -> DeviceManifest:
-    """Return what an object says."""
+    """Decode a manifest; `Unreadable` if it is damaged or of a newer version."""
     try:
-        found = msgspec.json.decode(data, type=DeviceManifest)
+        manifest = msgspec.json.decode(data, type=DeviceManifest)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise Unreadable(f"not a manifest: `{name}`: {error}") from None
-    if found.unspool != "manifest" or found.version > VERSION:
+    if manifest.unspool != "manifest" or manifest.version > VERSION:
         raise Unreadable(f"not a manifest that this unspool knows: `{name}`", hint="upgrade unspool")
-    return found
+    return manifest
 
 
-def _streams(data: bytes, name: str) -> dict[str, SentStream]:
-    """Return what is to be kept; of a damaged one nothing: segments tell the same."""
+def _readable_streams(data: bytes, name: str) -> dict[str, SentStream]:
     try:
         return decode_manifest(data, name).streams
     except Unreadable:
         return {}
-
-
-def _number(sent: SentStream | None) -> int:
-    return sent.sequence if sent else 0

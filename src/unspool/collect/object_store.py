@@ -5,11 +5,11 @@
 Rules
   1. Credentials come from the environment, as the store's own tools read them. None is ever part of a message.
   2. `put_new` never overwrites. A store that would is refused by `probe`, before anything is sent to it.
-  3. Every failure is an `ObjectStoreFailed` in one line. Nothing is retried here but what the library retries within
-     seconds: the sender has the bytes on disk.
-  4. A request that was answered with "there is one already" may be our own, whose first answer was lost. Whoever puts
-     compares (`upload.py`).
-  5. What was put into a folder is on its disk before that is said.
+  3. Every failure is an `ObjectStoreFailed` in one line. Only the library retries, for seconds: the caller has the
+     bytes on disk.
+  4. A put that is refused because the name is taken may repeat our own, whose response was lost. The caller compares
+     the bytes (`upload.py`).
+  5. An object put into a folder is on its disk before `put_new` returns.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class ListedObject(NamedTuple):
 
 
 class StoredObject(NamedTuple):
-    """An object that may be replaced, and what tells whether somebody else did so meanwhile."""
+    """The bytes of an object, and the tag and version that a conditional replacement needs."""
 
     data: bytes
     tag: str | None
@@ -59,48 +59,49 @@ class StoredObject(NamedTuple):
 
 
 class SegmentStore:
-    """An object store under a URL."""
+    """An object store under a URL: `file:`, `s3:`, `gs:` or `az:`."""
 
     def __init__(self, url: str, store: ObjectStore, folder: Path | None = None) -> None:
         self.url = url
         self._store, self._folder = store, folder
 
     def put_new(self, name: str, data: bytes) -> bool:
-        """Put an object unless there is one of that name; tell whether it was put."""
+        """Put an object unless the name is taken; return whether it was put."""
         import obstore
         from obstore.exceptions import AlreadyExistsError, PreconditionError
 
-        with self._telling():
+        with self._translate_errors():
             try:
                 obstore.put(self._store, name, data, mode="create", use_multipart=False)
-                done = True
+                is_new = True
             except (AlreadyExistsError, PreconditionError):
-                done = False
+                is_new = False
+        # Also if it existed: whoever put it may have been killed before it was on disk.
         self._flush(name)
-        return done
+        return is_new
 
     def get(self, name: str) -> bytes | None:
         """Return an object's bytes; None if there is none."""
-        found = self.stored(name)
-        return found.data if found else None
+        stored = self.stored(name)
+        return stored.data if stored else None
 
     def stored(self, name: str) -> StoredObject | None:
-        """Return an object with what is needed to replace it; None if there is none."""
+        """Return an object with its tag and version; None if there is none."""
         import obstore
 
-        with self._telling():
+        with self._translate_errors():
             try:
-                found = obstore.get(self._store, name)
-                meta = found.meta
-                data = bytes(found.bytes())
+                response = obstore.get(self._store, name)
+                meta = response.meta
+                data = bytes(response.bytes())
             except FileNotFoundError:
                 return None
         return StoredObject(data, meta["e_tag"], meta["version"], meta["last_modified"])
 
     def replace(self, name: str, data: bytes, before: StoredObject | None) -> bool:
-        """Put an object in the place of the one that was read before; False if that has changed meanwhile.
+        """Replace an object that was read before; return False if it has changed meanwhile.
 
-        A folder cannot tell: there the last one wins.
+        A folder has no conditional replacement: there the last writer wins.
         """
         import obstore
         from obstore.exceptions import PreconditionError
@@ -108,7 +109,7 @@ class SegmentStore:
         if before is None:
             return self.put_new(name, data)
         mode: Any = {key: value for key, value in (("e_tag", before.tag), ("version", before.version)) if value}
-        with self._telling():
+        with self._translate_errors():
             try:
                 obstore.put(self._store, name, data, mode="overwrite" if self._folder else mode)
             except (PreconditionError, FileNotFoundError):
@@ -116,53 +117,55 @@ class SegmentStore:
         return True
 
     def names(self, prefix: str, after: str | None = None) -> Iterator[ListedObject]:
-        """Yield the objects in a folder of names (`segments/acme`) and below, those later than a name."""
+        """Yield the objects below a prefix of whole folder names (`segments/acme`), or those of them after a name."""
         import obstore
 
-        with self._telling():
+        with self._translate_errors():
             for page in obstore.list(self._store, prefix, offset=after):
-                yield from (ListedObject(one["path"], one["size"], one["last_modified"]) for one in page)
+                yield from (ListedObject(item["path"], item["size"], item["last_modified"]) for item in page)
 
     def delete(self, name: str) -> None:
-        """Take an object away; none is fine too."""
+        """Delete an object if it exists."""
         import obstore
 
-        with self._telling():
+        with self._translate_errors():
             try:
                 obstore.delete(self._store, name)
             except FileNotFoundError:
                 return
 
-    def probe(self, name: str, words: bytes) -> StoredObject:
-        """Make sure that the store keeps rule 2: of two puts of one name, the second must be refused."""
+    def probe(self, name: str, content: bytes) -> StoredObject:
+        """Check that the store keeps rule 2: of two puts of one name, the second must be refused."""
         name = f"{PROBES}/{name}"
-        if self.put_new(name, words) and self.put_new(name, b"second\n"):
+        # Some servers accept `If-None-Match: *` and ignore it; only a second put shows that.
+        if self.put_new(name, content) and self.put_new(name, b"second\n"):
             raise Refused(
                 f"the store at `{self.url}` ignores conditional puts: it would overwrite segments",
                 hint="use a store that knows `If-None-Match: *` (S3, GCS, Azure, MinIO, SeaweedFS, a folder)",
             )
-        found = self.stored(name)
-        if found is None:
+        stored = self.stored(name)
+        if stored is None:
             raise ObjectStoreFailed(f"the store at `{self.url}` does not have what was just put there", hint=_LATER)
-        return found
+        return stored
 
     def clock(self, name: str) -> datetime:
-        """Return what time the store thinks it is."""
+        """Return the time of the store's clock."""
         import obstore
 
         name = f"{PROBES}/{name}.clock"
-        with self._telling():
+        with self._translate_errors():
             obstore.put(self._store, name, b"now\n")
             return obstore.head(self._store, name)["last_modified"]
 
     def _flush(self, name: str) -> None:
-        """Make sure that an object in a folder outlives a power failure (rule 5)."""
+        """Flush an object in a folder to disk (rule 5); a store elsewhere does that itself."""
         if self._folder is None:
             return
         path = self._folder / name
         try:
-            for one in (path, path.parent):
-                descriptor = os.open(one, os.O_RDONLY | os.O_CLOEXEC)
+            # The folder as well: without it the new name may be lost in a power failure.
+            for target in (path, path.parent):
+                descriptor = os.open(target, os.O_RDONLY | os.O_CLOEXEC)
                 try:
                     os.fsync(descriptor)
                 finally:
@@ -172,21 +175,22 @@ class SegmentStore:
             raise ObjectStoreFailed(f"cannot flush `{path}`: {reason}", hint=_LATER) from None
 
     @contextmanager
-    def _telling(self) -> Iterator[None]:
-        """Say in our words what the store did not do."""
+    def _translate_errors(self) -> Iterator[None]:
+        """Turn the library's errors into `ObjectStoreFailed`."""
         from obstore.exceptions import BaseError
 
         try:
             yield
         except BaseError as error:
-            raise _complaint(self.url, error) from None
+            raise _describe_failure(self.url, error) from None
 
 
 def open_object_store(url: str, environment: Mapping[str, str]) -> SegmentStore:
-    """Open the store that a URL names; a folder is made if there is none."""
+    """Open the store that a URL names; a missing folder is created."""
     parts = urlsplit(url)
     if parts.scheme not in _SCHEMES:
         raise UsageError(f"not the URL of an object store: `{url}`", hint=f"write {_URLS}")
+    # Credentials in a URL would end up in `collect.db`, in messages and in the service unit.
     if parts.query or ("@" in parts.netloc and parts.scheme not in {"abfs", "abfss"}):
         raise UsageError("a URL must not hold credentials", hint=_CREDENTIALS)
     try:
@@ -196,73 +200,75 @@ def open_object_store(url: str, environment: Mapping[str, str]) -> SegmentStore:
         raise UsageError("collecting needs a library", hint="pip install 'unspool[team]'") from None
     if parts.scheme == "file":
         path = Path("" if parts.netloc else unquote(parts.path))
-        return SegmentStore(url, _folder(url, path, LocalStore), path)
-    timeout, pause = timedelta(seconds=parse_seconds(environment)), timedelta(seconds=0.2)
+        return SegmentStore(url, _open_folder(url, path, LocalStore), path)
+    timeout, pause = timedelta(seconds=request_timeout(environment)), timedelta(seconds=0.2)
     options: Any = {
         "timeout": timeout,
         "connect_timeout": min(timeout, _CONNECT),
-        "allow_http": is_plain_name(environment),
+        "allow_http": allows_http(environment),
     }
+    # Few and short: segments wait on disk, and `--follow` tries again, ever more slowly.
     retry: Any = {"max_retries": 2, "backoff": {"init_backoff": pause, "max_backoff": 10 * pause, "base": 2.0}}
     try:
         return SegmentStore(url, from_url(url, client_options=options, retry_config=retry))
     except (BaseError, ValueError) as error:
-        raise UsageError(f"cannot use `{url}`: {_reason(str(error))}", hint=_CREDENTIALS) from None
+        raise UsageError(f"cannot use `{url}`: {_short_reason(str(error))}", hint=_CREDENTIALS) from None
 
 
-def parse_seconds(environment: Mapping[str, str]) -> float:
-    """Return how long one request may take."""
-    named = environment.get("UNSPOOL_PLACE_TIMEOUT", "")
+def request_timeout(environment: Mapping[str, str]) -> float:
+    """Return how many seconds one request may take."""
+    value = environment.get("UNSPOOL_PLACE_TIMEOUT", "")
     try:
-        return max(float(named), 0.1) if named else TIMEOUT
+        return max(float(value), 0.1) if value else TIMEOUT
     except ValueError:
-        raise UsageError(f"`$UNSPOOL_PLACE_TIMEOUT` is not a number of seconds: `{named}`") from None
+        raise UsageError(f"`$UNSPOOL_PLACE_TIMEOUT` is not a number of seconds: `{value}`") from None
 
 
-def _folder(url: str, path: Path, store: Any) -> ObjectStore:
+def _open_folder(url: str, path: Path, store_class: Any) -> ObjectStore:
     if not path.is_absolute():
         raise UsageError(f"not the URL of a folder: `{url}`", hint="write `file:///folder`, with three slashes")
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ObjectStoreFailed(f"cannot make `{path}`: {(error.strerror or 'no reason given').lower()}") from None
-    made: ObjectStore = store(str(path))
-    return made
+    store: ObjectStore = store_class(str(path))
+    return store
 
 
-def is_plain_name(environment: Mapping[str, str]) -> bool:
-    """Tell whether the store may be asked without TLS: one on this machine, or if the environment says so."""
+def allows_http(environment: Mapping[str, str]) -> bool:
+    """Return whether requests without TLS are allowed: to a store on this machine, or if the environment says so."""
     if any(environment.get(name, "").lower() in {"1", "true"} for name in ("AWS_ALLOW_HTTP", "AZURE_ALLOW_HTTP")):
         return True
-    ends = [environment.get(name, "") for name in ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT")]
-    return any(urlsplit(end).hostname in {"127.0.0.1", "localhost", "::1"} for end in ends if end)
+    endpoints = [environment.get(name, "") for name in ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT")]
+    return any(urlsplit(end).hostname in {"127.0.0.1", "localhost", "::1"} for end in endpoints if end)
 
 
-def _complaint(url: str, error: Exception) -> ObjectStoreFailed:
+def _describe_failure(url: str, error: Exception) -> ObjectStoreFailed:
     from obstore.exceptions import NotSupportedError, PermissionDeniedError, UnauthenticatedError
 
     words = str(error)
-    found = _CODE.search(words)
-    code = found[1] if found else ""
+    match = _CODE.search(words)
+    code = match[1] if match else ""
     if code == "RequestTimeTooSkewed":
         message = f"the store at `{url}` refuses this machine's clock"
         return ObjectStoreFailed(message, hint=f"set the clock right; {_LATER}", is_final=True)
+    # Without credentials the libraries ask the metadata service of a cloud machine, which elsewhere does not exist.
     if "169.254.169.254" in words or "metadata.google.internal" in words:
         return ObjectStoreFailed(f"no credentials for `{url}`", hint=_CREDENTIALS, is_final=True)
     if isinstance(error, PermissionDeniedError | UnauthenticatedError) and not url.startswith("file:"):
-        told = f" ({code})" if code else ""
+        suffix = f" ({code})" if code else ""
         return ObjectStoreFailed(
-            f"the store at `{url}` refuses the credentials{told}", hint=_CREDENTIALS, is_final=True
+            f"the store at `{url}` refuses the credentials{suffix}", hint=_CREDENTIALS, is_final=True
         )
     if code == "NoSuchBucket":
         return ObjectStoreFailed(f"no such bucket: `{url}`", hint="make it first, or mend the URL", is_final=True)
     if isinstance(error, NotSupportedError):
-        return ObjectStoreFailed(f"the store at `{url}` cannot do that: {_reason(words)}", is_final=True)
-    return ObjectStoreFailed(f"the store at `{url}` does not answer as it should: {_reason(words)}", hint=_LATER)
+        return ObjectStoreFailed(f"the store at `{url}` cannot do that: {_short_reason(words)}", is_final=True)
+    return ObjectStoreFailed(f"the store at `{url}` does not answer as it should: {_short_reason(words)}", hint=_LATER)
 
 
-def _reason(words: str) -> str:
-    """Return what is worth saying of a library's error: the status, or what the system said."""
-    found = _STATUS.search(words)
-    text = next(filter(None, found.groups())) if found else words.partition("\n")[0]
+def _short_reason(words: str) -> str:
+    """Return the HTTP status or the system's message out of a library's long error text."""
+    match = _STATUS.search(words)
+    text = next(filter(None, match.groups())) if match else words.partition("\n")[0]
     return text.strip()[:200].lower()

@@ -1,14 +1,15 @@
 """Makes redacted segments of what is new and puts them into the outbox.
 
 Rules
-  1. What a segment holds begins where the one before it ended, in the same generation of the file. Whether a file still
-     is that generation is told by its bytes (`head`, `boundary`), not by its name, its number or its time.
-  2. Generations come in order, those that are over first: what the archive has of them is not lost.
+  1. A segment begins where the one before it ended, in the same generation of the file. Whether a file is still that
+     generation is decided by its bytes (`head`, `boundary`), not by its name, inode or time.
+  2. Generations come in order, finished ones first, so that what the archive has of them is sent too.
   3. The caller holds a transaction; a segment is in the outbox before it is yielded.
-  4. A stream that was changed by somebody else meanwhile (`State.adopt`) is left alone until the next round.
-  5. A piece ends with a line, and after about as many bytes as asked for. A longer line has a piece of its own.
-  6. Nothing unredacted leaves here. A line that is too long to be redacted becomes a marker (`oversized`).
-  7. Blank lines are passed over; everything else is in some piece once.
+  4. A stream that was taken over from another collector meanwhile (`CollectorState.adopt`) is skipped until the next
+     round.
+  5. A piece ends with a line, after about `size` bytes. A longer line has a piece of its own.
+  6. Nothing leaves unredacted. A line that is too long to be redacted becomes a marker (`oversized`).
+  7. Blank lines are left out; every other line is in exactly one piece.
 """
 
 from __future__ import annotations
@@ -46,77 +47,79 @@ class RedactedPiece(NamedTuple):
     """Secrets that were replaced, by kind."""
     head: bytes = b""
     tail: bytes = b""
-    """Its first and last bytes, as they were: for hashes, never for sending."""
+    """Its first and last bytes before redaction: for keyed hashes, never sent."""
 
 
 def redact_pieces(redactor: Redactor, data: Iterable[bytes], start: int, size: int) -> Iterator[RedactedPiece]:
-    """Yield what a source says from a place on. All that comes is taken: the last line need have no end."""
-    held, length = list[bytes](), 0
+    """Yield the redacted lines of a source from an offset on. The last line need not have a line end."""
+    buffered, length = list[bytes](), 0
     skipped = 0
     """Bytes of a line that is too long to be held."""
-    for piece in data:
+    for chunk in data:
         if skipped:
-            end = piece.find(b"\n") + 1
-            skipped += end or len(piece)
+            end = chunk.find(b"\n") + 1
+            skipped += end or len(chunk)
             if not end:
                 continue
-            yield _oversized(redactor, start, skipped, ending=1)
-            start, skipped, piece = start + skipped, 0, piece[end:]
-        held.append(piece)
-        length += len(piece)
+            yield _oversized_piece(redactor, start, skipped, ending=1)
+            start, skipped, chunk = start + skipped, 0, chunk[end:]
+        buffered.append(chunk)
+        length += len(chunk)
         if length < size:
             continue
-        lines, at = _joined(held), 0
-        while len(lines) - at >= size and (end := _end(lines, at, size)):
-            yield _piece(redactor, lines[at:end], start)
-            start, at = start + end - at, end
-        held, length = [lines[at:]], len(lines) - at
+        lines, offset = _join(buffered), 0
+        while len(lines) - offset >= size and (end := _piece_end(lines, offset, size)):
+            yield _redact_piece(redactor, lines[offset:end], start)
+            start, offset = start + end - offset, end
+        buffered, length = [lines[offset:]], len(lines) - offset
+        # Memory stays bounded whatever a file holds: from here on the line is only counted, and becomes a marker.
         if length > MAX_LINE:
-            skipped, held, length = length, [], 0
+            skipped, buffered, length = length, [], 0
     if skipped:
-        yield _oversized(redactor, start, skipped, ending=0)
+        yield _oversized_piece(redactor, start, skipped, ending=0)
     elif length:
-        yield _piece(redactor, _joined(held), start)
+        yield _redact_piece(redactor, _join(buffered), start)
 
 
-def _joined(held: list[bytes]) -> bytes:
-    return held[0] if len(held) == 1 else b"".join(held)
+def _join(chunks: list[bytes]) -> bytes:
+    return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
 
-def _end(lines: bytes, start: int, size: int) -> int:
-    """Return where the last line ends that fits, or the first one if none does; 0 if none has an end."""
+def _piece_end(lines: bytes, start: int, size: int) -> int:
+    """Return the end of the last line that fits, or of the first line if none does; 0 if no line has an end."""
     return lines.rfind(b"\n", start, start + size) + 1 or lines.find(b"\n", start + size) + 1
 
 
 def redact_whole(redactor: Redactor, data: bytes) -> RedactedPiece:
     """Return a side file as a piece of one line."""
     counts: Counts = Counter()
-    line = _line(redactor, data, 0, counts)
+    line = _redact_one_line(redactor, data, 0, counts)
     return RedactedPiece(0, len(data), [line], counts)
 
 
-def _piece(redactor: Redactor, data: bytes, start: int) -> RedactedPiece:
-    suspicious, counts = set(find_suspect_lines(redactor, data)), Counter[str]()
-    lines, at = list[SegmentLine](), 0
+def _redact_piece(redactor: Redactor, data: bytes, start: int) -> RedactedPiece:
+    # One search over the raw bytes of all lines: only lines with something that a secret may begin with are decoded.
+    suspects, counts = set(find_suspect_lines(redactor, data)), Counter[str]()
+    lines, offset = list[SegmentLine](), 0
     for line in data.split(b"\n"):
         length = len(line)
-        if at in suspicious:
-            lines.append(_line(redactor, line, start + at, counts))
+        if offset in suspects:
+            lines.append(_redact_one_line(redactor, line, start + offset, counts))
         elif line and not line.isspace():
             text, is_json = decode_line(line)
-            lines.append(SegmentLine(start + at, length, text, not is_json))
-        at += length + 1
+            lines.append(SegmentLine(start + offset, length, text, not is_json))
+        offset += length + 1
     return RedactedPiece(start, start + len(data), lines, counts, data[:SAMPLE_SIZE], data[-SAMPLE_SIZE:])
 
 
-def _line(redactor: Redactor, line: bytes, offset: int, counts: Counts) -> SegmentLine:
+def _redact_one_line(redactor: Redactor, line: bytes, offset: int, counts: Counts) -> SegmentLine:
     redacted = redact_line(redactor, line)
     for hit in redacted.hits:
         counts[hit.kind] += hit.number
     return SegmentLine(offset, len(line), redacted.text, not redacted.is_json)
 
 
-def _oversized(redactor: Redactor, start: int, length: int, ending: int) -> RedactedPiece:
+def _oversized_piece(redactor: Redactor, start: int, length: int, ending: int) -> RedactedPiece:
     text = redactor.make_marker("oversized", f"{length} bytes at {start}".encode())
     return RedactedPiece(
         start, start + length, [SegmentLine(start, length - ending, f'"{text}"')], Counter({"oversized": 1})
@@ -124,20 +127,20 @@ def _oversized(redactor: Redactor, start: int, length: int, ending: int) -> Reda
 
 
 class SegmentTools(NamedTuple):
-    """What segments are made with."""
+    """The enrolment, redactor, archive and limits that segments are made with."""
 
     enrolment: Enrolment
     redactor: Redactor
     archive: Archive
     clock: Callable[[], str]
-    """Tells the time as it is written in a segment."""
+    """Returns the time as it is written in a segment."""
     size: int = SIZE
     offsets: Mapping[str, int] = {}
-    """Where files begin that another collector has sent up to there, by path."""
+    """By path: the offset up to which a foreign collector has sent a file (`foreign_offsets.py`)."""
 
 
 class MadeSegments(NamedTuple):
-    """A segment that was made."""
+    """The size of a segment that was made."""
 
     lines: int
     size: int
@@ -146,13 +149,14 @@ class MadeSegments(NamedTuple):
 
 
 def stream_name(enrolment: Enrolment, candidate: CollectCandidate) -> str:
-    """Return the stream of a file. Keyed: a path may hold what was redacted from it."""
+    """Return the name of the stream of a file."""
+    # Keyed: a path may hold what is redacted elsewhere, and an unkeyed hash could be guessed.
     parts = (enrolment.org, enrolment.device, candidate.home, candidate.source)
     return enrolment.keyed("\0".join(parts).encode("utf-8", "surrogateescape"))
 
 
 class SegmentMaker:
-    """Makes the segments of one round."""
+    """Makes the segments of one round over all candidates."""
 
     def __init__(self, state: CollectorState, tools: SegmentTools, *, keep: bool = True) -> None:
         self._state, self._tools, self._keep = state, tools, keep
@@ -160,13 +164,14 @@ class SegmentMaker:
         self.failed: list[tuple[str, str]] = []
         """Files that could not be read, and why."""
         self.changed: set[int] = set()
-        """Streams that somebody else has sent segments of, meanwhile."""
+        """Streams that another collector has sent segments of meanwhile."""
 
     def make(self, candidates: Iterable[CollectCandidate]) -> Iterator[MadeSegments]:
-        """Make segments of all that is new, one at a time."""
+        """Make the segments of everything that is new, one at a time."""
         for candidate in candidates:
             name = stream_name(self._tools.enrolment, candidate)
             done = candidate.generation - 1 if candidate.is_lines else 0
+            # The usual case, without reading the file: the store says of it what it said when it was last collected.
             if (name, done, candidate.seen) in self._seen or (candidate.is_lines and not candidate.offset and not done):
                 continue
             holes: list[UnspoolError] = []
@@ -175,73 +180,80 @@ class SegmentMaker:
                 if stream.id in self.changed:
                     continue
                 yield from (
-                    self._lines(stream, candidate, holes) if candidate.is_lines else self._whole(stream, candidate)
+                    self._line_segments(stream, candidate, holes)
+                    if candidate.is_lines
+                    else self._side_file_segment(stream, candidate)
                 )
             except UnspoolError as error:
                 holes.append(error)
             self.failed += [(candidate.path, hole.message) for hole in holes]
 
-    def _lines(
+    def _line_segments(
         self, stream: StreamState, candidate: CollectCandidate, holes: list[UnspoolError]
     ) -> Iterator[MadeSegments]:
         first = min(stream.done + 1, candidate.generation)
+        # A foreign collector's offset is one in the current file: earlier generations are not sent either.
         if self._tools.offsets.get(candidate.path) and not stream.sequence:
             first = candidate.generation
         for generation in range(first, candidate.generation + 1):
             content = open_content(self._tools.archive, candidate, generation, holes)
             is_over = generation < candidate.generation
+            # A torn line that the next generation completes is sent there, whole: here it would be a second copy.
             if is_over and content is not None:
                 content = without_torn_line(
                     content, open_content(self._tools.archive, candidate, generation + 1, holes)
                 )
             seen = "" if is_over else candidate.seen
             if content is not None and content.end:
-                yield from self._generation(_Source(stream.id, candidate, content, seen))
+                yield from self._generation_segments(_Source(stream.id, candidate, content, seen))
                 if stream.id in self.changed:
                     return
             if is_over:
                 self._state.finish(stream.id, generation)
 
-    def _generation(self, source: _Source) -> Iterator[MadeSegments]:
+    def _generation_segments(self, source: _Source) -> Iterator[MadeSegments]:
         """Make segments of what is new in one generation of a file."""
         spans = self._state.spans(source.stream_id)
-        span = self._same(spans, source.content)
+        span = self._continued_span(spans, source.content)
         if span is None and not source.seen and self._is_covered(spans, source):
             return
-        start = span.end if span else self._begin(source, spans)
-        generation = span.generation if span else max((one.generation for one in spans), default=0) + 1
+        start = span.end if span else self._first_offset(source, spans)
+        generation = span.generation if span else max((known.generation for known in spans), default=0) + 1
         if span and start == source.content.end and span.seen != source.seen:
             self._state.put_span(source.stream_id, span._replace(seen=source.seen))
         if start >= source.content.end:
             return
         for piece in redact_pieces(self._tools.redactor, source.content.pieces(start), start, self._tools.size):
             is_last = piece.end >= source.content.end
-            reached = self._reached(source.content, generation, piece)._replace(seen=source.seen if is_last else "")
-            made = self._segment(source, piece, reached)
+            # Only the last piece marks the file as seen: a round that ends before it must come back.
+            span = self._span_after(source.content, generation, piece)._replace(seen=source.seen if is_last else "")
+            made = self._put_segment(source, piece, span)
             if made is None:
                 return
             yield made
 
-    def _whole(self, stream: StreamState, candidate: CollectCandidate) -> Iterator[MadeSegments]:
-        """Make a segment of a side file that is not what it was."""
+    def _side_file_segment(self, stream: StreamState, candidate: CollectCandidate) -> Iterator[MadeSegments]:
+        """Make a segment of a side file whose content has changed."""
         data = read_whole_source(self._tools.archive, candidate)
         if not data:
             return
         last = next(iter(self._state.spans(stream.id)), None)
         mark = self._tools.enrolment.keyed(data)
+        # Touched but not changed: the new time is remembered, so that the next round need not read it.
         if last is not None and (last.end, last.boundary) == (len(data), mark):
             self._state.put_span(stream.id, last._replace(seen=candidate.seen))
             return
         span = CollectedSpan(last.generation + 1 if last else 1, len(data), mark, mark, candidate.seen)
-        made = self._segment(
+        made = self._put_segment(
             _Source(stream.id, candidate, None, candidate.seen), redact_whole(self._tools.redactor, data), span
         )
         if made is not None:
             yield made
 
-    def _segment(self, source: _Source, piece: RedactedPiece, span: CollectedSpan) -> MadeSegments | None:
-        """Put a segment into the outbox; nothing if its stream is not as it was."""
+    def _put_segment(self, source: _Source, piece: RedactedPiece, span: CollectedSpan) -> MadeSegments | None:
+        """Put a segment into the outbox; return None if its stream was taken over meanwhile."""
         tools, candidate = self._tools, source.candidate
+        # Read again for each segment: between two batches the uploader may have adopted another collector's chain.
         stream = self._state.stream(stream_name(tools.enrolment, candidate), candidate.path)
         if source.sequence is not None and source.sequence != stream.sequence:
             self.changed.add(stream.id)
@@ -269,6 +281,7 @@ class SegmentMaker:
         self, stream: StreamState, candidate: CollectCandidate, piece: RedactedPiece, span: CollectedSpan
     ) -> SegmentHeader:
         enrolment, redactor = self._tools.enrolment, self._tools.redactor
+        # Names of files and projects may hold secrets too.
         names = (candidate.source, candidate.project, candidate.session_id, candidate.agent_id)
         source, project, session, agent = (redactor.redact_name(name) if name else name for name in names)
         return SegmentHeader(
@@ -296,53 +309,54 @@ class SegmentMaker:
             boundary=span.boundary,
         )
 
-    def _reached(self, content: SourceContent, generation: int, piece: RedactedPiece) -> CollectedSpan:
-        """Return how far a generation is after a piece: by what is at hand of it, where that is enough."""
+    def _span_after(self, content: SourceContent, generation: int, piece: RedactedPiece) -> CollectedSpan:
+        """Return how far a generation is collected after a piece; the piece's own bytes are hashed if they suffice."""
         length = min(SAMPLE_SIZE, piece.end)
         if piece.start or len(piece.tail) < length:
-            return self._span(content, generation, piece.end)
+            return self._span_at(content, generation, piece.end)
         keyed = self._tools.enrolment.keyed
         return CollectedSpan(generation, piece.end, keyed(piece.head[:length]), keyed(piece.tail[-length:]), "")
 
-    def _span(self, content: SourceContent, generation: int, end: int) -> CollectedSpan:
+    def _span_at(self, content: SourceContent, generation: int, end: int) -> CollectedSpan:
         keyed, length = self._tools.enrolment.keyed, min(SAMPLE_SIZE, end)
         head, boundary = keyed(content.sample(0, length)), keyed(content.sample(end - length, end))
         return CollectedSpan(generation, end, head, boundary, "")
 
-    def _same(self, spans: list[CollectedSpan], content: SourceContent) -> CollectedSpan | None:
-        """Return the generation that some bytes go on, the latest first."""
+    def _continued_span(self, spans: list[CollectedSpan], content: SourceContent) -> CollectedSpan | None:
+        """Return the span that a source continues by its bytes; the latest generation is tried first."""
         for span in spans:
             if 0 < span.end <= content.end:
-                here = self._span(content, span.generation, span.end)
-                if (here.head, here.boundary) == (span.head, span.boundary):
+                actual = self._span_at(content, span.generation, span.end)
+                if (actual.head, actual.boundary) == (span.head, span.boundary):
                     return span
         return None
 
     def _is_covered(self, spans: list[CollectedSpan], source: _Source) -> bool:
-        """Tell whether a generation that is over is the beginning of one that another collector has sent."""
+        """Return whether a finished generation is the beginning of one that another collector has sent."""
         query = "SELECT adopted FROM streams WHERE id = ?"
         (adopted,) = self._state.database.execute(query, (source.stream_id,)).fetchone()
         if not adopted:
             return False
-        head = self._span(source.content, 0, source.content.end).head
+        head = self._span_at(source.content, 0, source.content.end).head
         return any(span.end > source.content.end and span.head == head for span in spans)
 
-    def _begin(self, source: _Source, spans: list[CollectedSpan]) -> int:
-        """Return where a file begins that was never sent: not at its start if another collector has sent that."""
+    def _first_offset(self, source: _Source, spans: list[CollectedSpan]) -> int:
+        """Return where collecting of a new file begins: at 0, or where a foreign collector ended."""
         offset = self._tools.offsets.get(source.candidate.path, 0)
         if spans or not 0 < offset <= source.content.end:
             return 0
+        # An offset in the middle of a line would cut it: then the file is sent from its start.
         return offset if source.content.sample(offset - 1, offset) == b"\n" else 0
 
 
 class _Source:
-    """A file that segments are made of."""
+    """A source file with the number of the last segment that was made of it."""
 
     def __init__(self, stream_id: int, candidate: CollectCandidate, content: SourceContent | None, seen: str) -> None:
         self.stream_id, self.candidate, self.seen = stream_id, candidate, seen
         self._content = content
         self.sequence: int | None = None
-        """Of the last segment made; nothing before the first."""
+        """Of the last segment made; None before the first."""
 
     @property
     def content(self) -> SourceContent:

@@ -2,18 +2,18 @@
 
     segments/<org>/<device>/<stream>/<sequence, 10 digits>-<digest of the one before, 16 digits>.jsonl.zst
 
-A stream is what comes of one source file on one device. Its segments are numbered 1, 2, 3, … without gap.
+A stream holds the lines of one source file on one device. Its segments are numbered 1, 2, 3, … without gap.
 
 Rules
-  1. A name is put once and never again (`places.Place.put_new`). A segment's name is known before its bytes are: its
-     number and the digest of the segment before it. So of all who would go on after one segment, one wins: there are
-     never two segments with one number, whoever retries, whoever runs twice by mistake.
-  2. The names form a chain: a listing and the objects' digests tell whether one is missing or was exchanged.
-  3. One zstd frame with a checksum: a header line, then one line for each line of the source, in order.
-  4. `start` and `end` are places in the source; segments of one generation cover it without gap or overlap. Of the
+  1. A name is put once and never overwritten (`SegmentStore.put_new`). A segment's name is known before its bytes are:
+     its number and the digest of the segment before it. So of all writers that would continue a segment, one wins, and
+     there are never two segments with one number, whoever retries or runs twice by mistake.
+  2. The names form a chain: a listing and the objects' digests show whether one is missing or was exchanged.
+  3. An object is one zstd frame with a checksum: a header line, then one line for each line of the source, in order.
+  4. `start` and `end` are offsets in the source; segments of one generation cover it without gap or overlap. Of the
      bytes between, only blank lines are not in the segment.
-  5. `head` and `boundary` tell whether a file goes on where the segment ends. They are keyed: an unkeyed hash of text
-     that is otherwise known would let anybody try out what was redacted.
+  5. `head` and `boundary` show whether a file continues where the segment ends. They are keyed: with an unkeyed hash of
+     text that is otherwise known, anybody could try out what was redacted.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ SIZE = 8 * 1024 * 1024
 """Bytes of lines after which a segment ends; compressed it is smaller. A longer line has a segment of its own."""
 
 FIRST = "0" * 64
-"""What the first segment of a stream has for the digest of the one before."""
+"""The digest that the first segment of a stream has in place of the one before."""
 
 MOST = 512 * 1024 * 1024
-"""Bytes that a segment may be when it is read: the longest line there is, with all of it escaped."""
+"""Bytes that a segment may have when it is decompressed: the longest possible line with every character escaped."""
 
 _LEVEL = 1
 """A quarter faster than 2, for a fiftieth more bytes."""
@@ -45,7 +45,7 @@ _NAME = re.compile(r"segments/([^/]+)/([^/]+)/([0-9a-f]{32})/([0-9]{10})-([0-9a-
 
 
 class SegmentHeader(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The first line: whose lines these are, from where, and what was done to them."""
+    """The first line of a segment: its device, its source file and how it was redacted."""
 
     unspool: str = msgspec.field(default="segment")
     version: int
@@ -97,14 +97,14 @@ class SegmentLine(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class Segment(NamedTuple):
-    """A segment that was read."""
+    """A decoded segment."""
 
     header: SegmentHeader
     lines: list[SegmentLine]
 
 
 class SegmentName(NamedTuple):
-    """What an object's name says."""
+    """The parts of an object's name."""
 
     org: str
     device: str
@@ -125,14 +125,15 @@ def pack_segment(header: SegmentHeader, lines: Iterable[SegmentLine]) -> bytes:
 
 
 def unpack_segment(data: bytes) -> Segment:
-    """Return what is in an object; one that is damaged, or not a segment, is `Unreadable`."""
-    text = _text(data)
+    """Decode an object; a damaged one, or one that is no segment, is `Unreadable`."""
+    text = _decompress(data)
     first, _, rest = text.partition(b"\n")
-    header = _read_header(first)
+    header = _decode_header(first)
     try:
         lines = _line.decode_lines(rest)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise Unreadable(f"not a segment: a line cannot be read: {error}") from None
+    # A segment's own name does not cover its bytes: zstd's checksum and this count show that it is whole.
     if len(lines) != header.lines:
         raise Unreadable(f"not a whole segment: {len(lines):,} of {header.lines:,} lines")
     return Segment(header, lines)
@@ -140,7 +141,7 @@ def unpack_segment(data: bytes) -> Segment:
 
 def unpack_header(data: bytes) -> SegmentHeader:
     """Return only the header of an object."""
-    return _read_header(_text(data).partition(b"\n")[0])
+    return _decode_header(_decompress(data).partition(b"\n")[0])
 
 
 def segment_digest(data: bytes) -> str:
@@ -154,25 +155,26 @@ def name_segment(header: SegmentHeader) -> str:
 
 
 def format_segment_name(parts: SegmentName) -> str:
-    """Return the object's name for what it says."""
+    """Return the object's name for its parts."""
     folder = f"{FOLDER}/{parts.org}/{parts.device}/{parts.stream}"
     return f"{folder}/{parts.sequence:010d}-{parts.previous[:16]}.jsonl.zst"
 
 
 def parse_segment_name(name: str) -> SegmentName | None:
-    """Return what an object's name says; None if it is not a segment's."""
-    found = _NAME.fullmatch(name)
-    return SegmentName(found[1], found[2], found[3], int(found[4]), found[5]) if found else None
+    """Return the parts of an object's name; None if it is not the name of a segment."""
+    match = _NAME.fullmatch(name)
+    return SegmentName(match[1], match[2], match[3], int(match[4]), match[5]) if match else None
 
 
-def _text(data: bytes) -> bytes:
+def _decompress(data: bytes) -> bytes:
+    # A segment of a machine that lies is only data: its size is bounded, whatever its frame claims.
     try:
         return decompress_at_most(data, MOST)
     except frame_errors() as error:
         raise Unreadable(f"not a segment: {error}") from None
 
 
-def _read_header(line: bytes) -> SegmentHeader:
+def _decode_header(line: bytes) -> SegmentHeader:
     try:
         header = _header.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:

@@ -2,10 +2,10 @@
 
 Rules
   1. By priority: index (P0), transcripts (P0), sub-agents (P1), history (P2), statistics and small side files (P3).
-     What was changed last comes first.
-  2. Results too long for a transcript, backups of the user's files, memory, tasks and settings are collected only if
-     asked for. Shell snapshots, the registry of processes and whatever else there is never are.
-  3. Where projects are chosen, a file of which nobody knows the project is left out: `history.jsonl` tells of all.
+     Within a kind, the files that changed last come first.
+  2. Tool results too long for a transcript, backups of the user's files, memory, tasks and settings are collected only
+     on request. Shell snapshots, the registry of processes and all other files are never collected.
+  3. Where projects are selected, a file without a known project is left out: `history.jsonl` holds prompts of all.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ OPTIONAL: Final[Mapping[str, str]] = MappingProxyType(
         "settings": Kind.SETTINGS.value,
     }
 )
-"""What is collected only if asked for, by the word that asks."""
+"""Kinds that are collected only on request, by the word for `--with`."""
 
 _LINES = frozenset(kind.value for kind in LINE_KINDS)
 _COLUMNS = """path, kind, project, session_id, agent_id, generation, size, modified, inode, device, offset, head,
@@ -62,7 +62,7 @@ _COLUMNS = """path, kind, project, session_id, agent_id, generation, size, modif
 
 
 class SelectionRules(NamedTuple):
-    """What a person wants collected."""
+    """Which projects, times and optional kinds are collected."""
 
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
@@ -74,7 +74,7 @@ class SelectionRules(NamedTuple):
 
 
 class CollectCandidate(NamedTuple):
-    """A file of which something may be to collect."""
+    """A file that may have something new to collect, as the store knows it."""
 
     path: str
     kind: str
@@ -95,12 +95,12 @@ class CollectCandidate(NamedTuple):
 
     @property
     def rank(self) -> int:
-        """Its place in the order."""
+        """Its priority; lower is sent earlier."""
         return RANKS[self.kind]
 
     @property
     def is_lines(self) -> bool:
-        """Whether it is a file of lines, and not one that is taken whole."""
+        """Whether it is a file of lines; others are sent whole."""
         return self.kind in _LINES
 
     @property
@@ -111,53 +111,56 @@ class CollectCandidate(NamedTuple):
 
     @property
     def seen(self) -> str:
-        """What changes whenever something is to be collected."""
+        """A text that changes whenever there is something new to collect."""
         if self.is_lines:
             return f"{self.generation}:{self.offset}:{self.head.hex()}:{self.boundary.hex()}"
         return f"{self.size}:{self.modified}:{self.inode}"
 
 
-def find_candidates(database: sqlite3.Connection, root: Path, choice: SelectionRules) -> list[CollectCandidate]:
-    """Return what is to be collected of a folder, in order."""
-    places = {home.id: home.path for home in read_homes(database)}
+def find_candidates(database: sqlite3.Connection, root: Path, rules: SelectionRules) -> list[CollectCandidate]:
+    """Return the files of a config folder to collect, in the order of sending."""
+    home_paths = {home.id: home.path for home in read_homes(database)}
     rows = database.execute(f"SELECT {_COLUMNS} FROM sources WHERE {IN_FOLDER}", folder_parameters(root)).fetchall()
-    unwanted = {kind for word, kind in OPTIONAL.items() if word not in choice.extras}
-    wanted = RANKS.keys() - unwanted
-    found = [CollectCandidate._make((*row[:-1], places[row[-1]])) for row in rows if row[1] in wanted]
-    if choice.since is not None:
-        found = [one for one in found if one.modified >= choice.since]
-    if choice.include or choice.exclude:
-        projects = {one.session_id: one.project for one in found if one.kind == Kind.SESSION.value}
-        found = [one for one in found if _is_chosen(_project(one, projects), choice)]
-    return sorted(found, key=lambda one: (one.rank, -one.modified, one.path))
+    # Only kinds with a rank: shell snapshots, the registry of processes and whatever else there is are never sent.
+    kinds = RANKS.keys() - {kind for word, kind in OPTIONAL.items() if word not in rules.extras}
+    candidates = [CollectCandidate._make((*row[:-1], home_paths[row[-1]])) for row in rows if row[1] in kinds]
+    if rules.since is not None:
+        candidates = [candidate for candidate in candidates if candidate.modified >= rules.since]
+    if rules.include or rules.exclude:
+        sessions = (candidate for candidate in candidates if candidate.kind == Kind.SESSION.value)
+        projects = {session.session_id: session.project for session in sessions}
+        candidates = [candidate for candidate in candidates if _is_selected(_project(candidate, projects), rules)]
+    return sorted(candidates, key=lambda candidate: (candidate.rank, -candidate.modified, candidate.path))
 
 
-def is_refused(path: str, choice: SelectionRules) -> bool:
-    """Tell whether nothing of a file may be sent, by the place it has: what waits from before is asked too."""
-    if not (choice.include or choice.exclude):
+def is_refused(path: str, rules: SelectionRules) -> bool:
+    """Return whether nothing of a file may be sent, by its path: segments made under earlier rules are checked too."""
+    if not (rules.include or rules.exclude):
         return False
     parts = Path(path).parts
-    if "projects" not in parts:  # of some session, or of all
+    # Outside of `projects` a file belongs to one session (its id is in the name) or, like the history, to all.
+    if "projects" not in parts:
         return SESSION_ID.search("/".join(parts[-2:])) is None
-    return not _is_chosen(next(iter(parts[parts.index("projects") + 1 :]), None), choice)
+    return not _is_selected(next(iter(parts[parts.index("projects") + 1 :]), None), rules)
 
 
-def _project(one: CollectCandidate, projects: Mapping[str | None, str | None]) -> str | None:
-    """Return the project of a file: by its place, or by the session it belongs to."""
-    if one.project is not None:
-        return one.project
-    named = SESSION_ID.match(Path(one.path).name)
-    return projects.get(one.session_id or (named[0] if named else None))
+def _project(candidate: CollectCandidate, projects: Mapping[str | None, str | None]) -> str | None:
+    """Return the project of a file: by its path, or by the session it belongs to."""
+    if candidate.project is not None:
+        return candidate.project
+    named = SESSION_ID.match(Path(candidate.path).name)
+    return projects.get(candidate.session_id or (named[0] if named else None))
 
 
-def _is_chosen(project: str | None, choice: SelectionRules) -> bool:
-    if project is None or any(_fits(project, pattern) for pattern in choice.exclude):
+def _is_selected(project: str | None, rules: SelectionRules) -> bool:
+    # Fails closed: what cannot be assigned to a project is not sent.
+    if project is None or any(_matches(project, pattern) for pattern in rules.exclude):
         return False
-    return not choice.include or any(_fits(project, pattern) for pattern in choice.include)
+    return not rules.include or any(_matches(project, pattern) for pattern in rules.include)
 
 
-def _fits(project: str, pattern: str) -> bool:
-    """Tell whether a project's key is meant: by itself, by its last part, or by the folder's path."""
+def _matches(project: str, pattern: str) -> bool:
+    """Return whether a pattern matches a project's key, its last part or the folder's path."""
     if pattern.startswith(("/", "~", "./", "../")):
         return project == project_key(os.path.abspath(Path(pattern).expanduser()))  # noqa: PTH100 - as `paths.absolute`
     return fnmatchcase(project, pattern) or fnmatchcase(project, f"*-{project_key(pattern)}")

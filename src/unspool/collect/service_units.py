@@ -10,7 +10,7 @@ UNIT = "unspool-collect.service"
 
 
 def unit_path(home: Path, platform: str, environment: Mapping[str, str]) -> Path:
-    """Return where the system looks for it."""
+    """Return the path where systemd or launchd looks for the unit of a user."""
     if platform == "darwin":
         return home / "Library" / "LaunchAgents" / f"{LABEL}.plist"
     config = environment.get("XDG_CONFIG_HOME")
@@ -18,24 +18,25 @@ def unit_path(home: Path, platform: str, environment: Mapping[str, str]) -> Path
 
 
 def unit_text(command: Sequence[str], environment: Mapping[str, str], platform: str) -> bytes:
-    """Return what stands in it."""
+    """Return the content of the unit that runs a command with these environment variables."""
     if platform == "darwin":
         return _launchd(command, environment)
     return _systemd(command, environment).encode()
 
 
 def commands(path: Path, platform: str) -> tuple[str, str]:
-    """Return what starts it, now and at every login, and what ends that."""
+    """Return the shell commands that enable the unit, now and at every login, and that disable it."""
     if platform == "darwin":
         return f"launchctl bootstrap gui/$(id -u) '{path}'", f"launchctl bootout gui/$(id -u)/{LABEL}"
     return f"systemctl --user enable --now {UNIT}", f"systemctl --user disable --now {UNIT}"
 
 
 def _systemd(command: Sequence[str], environment: Mapping[str, str]) -> str:
-    said = "".join(f"Environment={_quoted(f'{name}={value}')}\n" for name, value in environment.items())
+    variables = "".join(f"Environment={_quoted(f'{name}={value}')}\n" for name, value in environment.items())
     return (
         "[Unit]\nDescription=Send Claude Code sessions to the team's object store\nAfter=network-online.target\n\n"
-        f"[Service]\nExecStart={' '.join(map(_quoted, command))}\n{said}"
+        f"[Service]\nExecStart={' '.join(map(_quoted, command))}\n{variables}"
+        # Exit code 2 is a wrong command line: starting it again cannot help.
         "Restart=on-failure\nRestartSec=60\nRestartPreventExitStatus=2\nNice=10\nIOSchedulingClass=idle\n"
         "NoNewPrivileges=true\nPrivateTmp=true\n\n"
         "[Install]\nWantedBy=default.target\n"
@@ -43,6 +44,7 @@ def _systemd(command: Sequence[str], environment: Mapping[str, str]) -> str:
 
 
 def _quoted(word: str) -> str:
+    # systemd expands `%` specifiers and `$` variables even between quotes.
     escaped = word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%").replace("$", "$$")
     return f'"{escaped}"'
 

@@ -2,10 +2,10 @@
 
 Rules
   1. What the archive has of a generation up to the store's offset never changes. It is read from there, whatever has
-     become of the file.
-  2. Without the archive the file is read, and looked at again after each piece: what may be another file's is not
-     given.
-  3. Only what the store has read is given: whole lines. Of a generation that is over, all there is.
+     happened to the file.
+  2. Without the archive the file is read, and checked again after each piece: bytes that may belong to another file are
+     not returned.
+  3. Only what the store has read is returned: whole lines. Of a finished generation, everything.
 """
 
 from __future__ import annotations
@@ -27,43 +27,43 @@ _STEP = 64 * 1024
 
 
 class SourceContent(Protocol):
-    """Some bytes, by their place."""
+    """The bytes of one generation of a source, by offset."""
 
     end: int
 
     def pieces(self, start: int) -> Iterator[bytes]:
-        """Yield the bytes from a place to the end."""
+        """Yield the bytes from an offset to the end."""
 
     def sample(self, start: int, end: int) -> bytes:
-        """Return a few bytes."""
+        """Return the bytes between two offsets."""
 
 
 class ArchivedContent:
-    """What the archive has of a generation."""
+    """A generation of a file as the archive has it."""
 
     def __init__(self, archive: Archive, about: ArchivedFile, end: int | None, holes: list[UnspoolError]) -> None:
         self._archive, self._about, self._holes = archive, about, holes
         self.end = archive.length(about) if end is None else end
 
     def pieces(self, start: int) -> Iterator[bytes]:
-        """Yield the bytes from a place to the end."""
-        for begins, data in self._archive.read(self._about, self._holes, start):
-            piece = data[max(start - begins, 0) : max(self.end - begins, 0)]
+        """Yield the bytes from an offset to the end."""
+        for offset, data in self._archive.read(self._about, self._holes, start):
+            piece = data[max(start - offset, 0) : max(self.end - offset, 0)]
             if piece:
                 yield piece
 
     def sample(self, start: int, end: int) -> bytes:
-        """Return a few bytes."""
-        found = b""
-        for begins, data in self._archive.read(self._about, self._holes, start):
-            found += data[max(start - begins, 0) : max(end - begins, 0)]
-            if begins + len(data) >= end:
+        """Return the bytes between two offsets."""
+        sample = b""
+        for offset, data in self._archive.read(self._about, self._holes, start):
+            sample += data[max(start - offset, 0) : max(end - offset, 0)]
+            if offset + len(data) >= end:
                 break
-        return found
+        return sample
 
 
 class FileContent:
-    """A file that is there, as long as it is the one that the store has read."""
+    """A file on disk, as long as it is the one that the store has read."""
 
     def __init__(self, candidate: CollectCandidate) -> None:
         self._path = candidate.path
@@ -73,10 +73,11 @@ class FileContent:
         self.end = candidate.offset
 
     def pieces(self, start: int) -> Iterator[bytes]:
-        """Yield the bytes from a place to the end; a file that has become another is an error."""
+        """Yield the bytes from an offset to the end; `Unreadable` if the file was replaced or truncated."""
         with open_regular(self._path) as file:
             while start < self.end:
                 data = read_at(file, start, min(_PIECE, self.end - start), self._path)
+                # Checked after reading, not before: the bytes just read must not be those of a rewritten file.
                 if not data or detect_change(file, self._position) not in (Change.SAME, Change.GROWN):
                     raise Unreadable(
                         f"`{self._path}` has changed while it was read", hint="the next run reads it again"
@@ -85,7 +86,7 @@ class FileContent:
                 yield data
 
     def sample(self, start: int, end: int) -> bytes:
-        """Return a few bytes."""
+        """Return the bytes between two offsets."""
         with open_regular(self._path) as file:
             return read_at(file, start, end - start, self._path)
 
@@ -93,7 +94,7 @@ class FileContent:
 def open_content(
     archive: Archive, candidate: CollectCandidate, generation: int, holes: list[UnspoolError]
 ) -> SourceContent | None:
-    """Return the bytes of a generation of a file of lines; None if nobody has them any more."""
+    """Return the bytes of a generation of a file of lines; None if neither archive nor disk has them."""
     is_over = generation < candidate.generation
     if is_over or candidate.archived:
         try:
@@ -105,11 +106,11 @@ def open_content(
 
 
 def without_torn_line(content: SourceContent, after: SourceContent | None) -> SourceContent:
-    """Return a generation that is over without the torn line at its end, if the one after it goes on with that line.
+    """Return a finished generation without the torn line at its end, if the next generation completes that line.
 
-    So it is when a file is put in its own place again, as tools do that copy whole folders.
+    That happens when tools that copy whole folders replace a file by a later copy of itself.
     """
-    start = _last_line(content)
+    start = _last_line_start(content)
     torn = content.sample(start, content.end)
     if not torn or after is None or after.end < content.end or is_json(torn):
         return content
@@ -119,8 +120,8 @@ def without_torn_line(content: SourceContent, after: SourceContent | None) -> So
     return content
 
 
-def _last_line(content: SourceContent) -> int:
-    """Return where the line begins that the bytes end with."""
+def _last_line_start(content: SourceContent) -> int:
+    """Return the offset of the last line."""
     length = _STEP
     while length < content.end and b"\n" not in content.sample(content.end - length, content.end):
         length *= 2
@@ -129,7 +130,7 @@ def _last_line(content: SourceContent) -> int:
 
 
 def read_whole_source(archive: Archive, candidate: CollectCandidate) -> bytes | None:
-    """Return a side file as it is, or as it last was; None if it cannot be had."""
+    """Return the bytes of a side file from disk, else from the archive; None if neither has it or it is too large."""
     try:
         with open_regular(candidate.path) as file:
             if os.fstat(file).st_size > MAX_SIDE_FILE:

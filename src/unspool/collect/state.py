@@ -1,11 +1,13 @@
 """Keeps the collector's state and outbox in `collect.db` in the data folder.
 
 Rules
-  1. A segment and the position it was made up to are written in one transaction: nothing is cut twice, nothing is
-     passed over, wherever a process is killed.
-  2. What is confirmed goes from the outbox in the transaction that says so.
-  3. On disk before anything is sent (`synchronous = FULL`).
+  1. A segment and the position that it reaches are written in one transaction: no line is collected twice or left out,
+     wherever a process is killed.
+  2. A confirmed segment leaves the outbox in the transaction that records the confirmation.
+  3. Everything is on disk before anything is sent (`synchronous = FULL`).
   4. One collector at a time works on a data folder.
+
+It is not a part of the store: that can be rebuilt from files and archive, and what was confirmed cannot.
 """
 
 from __future__ import annotations
@@ -70,39 +72,39 @@ _WAITING = ", ".join(WaitingSegment._fields)
 
 
 class CollectorState:
-    """What is known of one target."""
+    """The state of collecting to one target: an object store, an org and a device."""
 
     def __init__(self, database: sqlite3.Connection, target_id: int) -> None:
         self.database = database
         self._target = target_id
 
     def stream(self, name: str, path: str) -> StreamState:
-        """Return a stream; a new one if there is none."""
+        """Return a stream; it is created if there is none."""
         query = f"SELECT {_STREAM} FROM streams WHERE target_id = ? AND stream = ?"
         row = self.database.execute(query, (self._target, name)).fetchone()
         if row is None:
-            made = "INSERT INTO streams (target_id, stream, path, digest, sent_digest) VALUES (?, ?, ?, ?, ?)"
+            insert = "INSERT INTO streams (target_id, stream, path, digest, sent_digest) VALUES (?, ?, ?, ?, ?)"
             row = self.database.execute(
-                f"{made} RETURNING {_STREAM}", (self._target, name, path, FIRST, FIRST)
+                f"{insert} RETURNING {_STREAM}", (self._target, name, path, FIRST, FIRST)
             ).fetchone()
         return StreamState(*row)
 
     def seen(self) -> set[tuple[str, int, str]]:
-        """Return what was seen of the files, by stream: where the store says the same, nothing is to be done."""
+        """Return (stream, done, seen) of all spans: a file for which the store still says the same has nothing new."""
         query = "SELECT stream, done, seen FROM spans JOIN streams ON id = stream_id WHERE target_id = ?"
         return set(self.database.execute(query, (self._target,)))
 
     def finish(self, stream_id: int, done: int) -> None:
-        """Note that nothing more is to come of the store's generations up to this one."""
+        """Record that the store's generations up to this one are in segments completely."""
         self.database.execute("UPDATE streams SET done = ? WHERE id = ?", (done, stream_id))
 
     def spans(self, stream_id: int) -> list[CollectedSpan]:
-        """Return how far the generations of a stream are, the latest first."""
+        """Return how far each generation of a stream was collected, the latest first."""
         query = 'SELECT generation, "end", head, boundary, seen FROM spans WHERE stream_id = ? ORDER BY generation DESC'
         return [CollectedSpan(*row) for row in self.database.execute(query, (stream_id,))]
 
     def put_span(self, stream_id: int, span: CollectedSpan) -> None:
-        """Note how far a generation is."""
+        """Record how far a generation was collected."""
         self.database.execute("INSERT OR REPLACE INTO spans VALUES (?, ?, ?, ?, ?, ?)", (stream_id, *span))
 
     def keep(self, segment: WaitingSegment, data: bytes) -> None:
@@ -116,7 +118,7 @@ class CollectorState:
         self.database.execute(change, (segment.sequence, segment.digest, segment.stream_id))
 
     def waiting(self, refuses: Callable[[str], bool] = lambda _: False) -> list[WaitingSegment]:
-        """Return what is to be sent, what matters most first; not what is of a file that somebody refuses."""
+        """Return the segments in the outbox in the order of sending, without those of refused files."""
         names = ", ".join(f"outbox.{name}" for name in WaitingSegment._fields)
         query = f"""SELECT path, {names} FROM outbox JOIN streams ON streams.id = stream_id WHERE target_id = ?
             ORDER BY priority, outbox.id"""
@@ -129,10 +131,11 @@ class CollectorState:
         return row[0]
 
     def confirm(self, segments: Iterable[WaitingSegment], now: int) -> None:
-        """Note that the store has segments."""
-        rows = [one._asdict() for one in segments]
+        """Record that the object store has these segments, and take them out of the outbox."""
+        rows = [segment._asdict() for segment in segments]
         with transaction(self.database):
             self.database.executemany("DELETE FROM outbox WHERE id = :id", rows)
+            # Only the next number counts: confirming a segment a second time must not add its lines again.
             change = """UPDATE streams SET sent = :sequence, sent_digest = :digest, sent_lines = sent_lines + :lines
                 WHERE id = :stream_id AND sent = :sequence - 1"""
             self.database.executemany(change, rows)
@@ -140,7 +143,8 @@ class CollectorState:
             self.database.execute(change, (now, self._target))
 
     def adopt(self, stream_id: int, sent: SentStream, spans: Iterable[CollectedSpan]) -> None:
-        """Take over what somebody else has sent of a stream; what was made of it here is made anew."""
+        """Replace the state of a stream by what another collector has sent; its segments here are made anew."""
+        # The segments in the outbox continue a chain that lost: their names are taken, so they can never be sent.
         with transaction(self.database):
             self.database.execute("DELETE FROM outbox WHERE stream_id = ?", (stream_id,))
             self.database.execute("DELETE FROM spans WHERE stream_id = ?", (stream_id,))
@@ -159,12 +163,12 @@ class CollectorState:
 
     @property
     def is_unpublished(self) -> bool:
-        """Whether the manifest is behind."""
+        """Whether something was confirmed since the manifest was written."""
         query = "SELECT unpublished FROM targets WHERE id = ?"
         return bool(self.database.execute(query, (self._target,)).fetchone()[0])
 
-    def published(self) -> None:
-        """Note that the manifest was written."""
+    def mark_published(self) -> None:
+        """Record that the manifest was written."""
         self.database.execute("UPDATE targets SET unpublished = 0 WHERE id = ?", (self._target,))
 
     @property
@@ -175,7 +179,8 @@ class CollectorState:
         return confirmed
 
     def ends(self) -> dict[str, int]:
-        """Return how far the newest generation of each file is confirmed, for files of which nothing waits."""
+        """Return how far the newest generation of each file is confirmed, for files with nothing in the outbox."""
+        # A span is recorded when its segment is made: only without a waiting segment is its end a confirmed one.
         query = """SELECT path, "end", max(generation) FROM spans JOIN streams ON id = stream_id WHERE target_id = ?
             AND id NOT IN (SELECT stream_id FROM outbox) GROUP BY id"""
         return {path: end for path, end, _ in self.database.execute(query, (self._target,))}
@@ -183,24 +188,24 @@ class CollectorState:
 
 @contextmanager
 def open_state(folder: Path, url: str, org: str, device: str) -> Iterator[CollectorState]:
-    """Open what is known of a target; made if there is nothing."""
-    with _telling(folder):
+    """Open the state of a target; it is created on first use."""
+    with _translate_state_errors(folder):
         database = _open(folder)
         try:
             query = "SELECT id FROM targets WHERE (url, org, device) = (?, ?, ?)"
             if database.execute(query, (url, org, device)).fetchone() is None:
-                made = "INSERT OR IGNORE INTO targets (url, org, device) VALUES (?, ?, ?)"
-                database.execute(made, (url, org, device))
+                insert = "INSERT OR IGNORE INTO targets (url, org, device) VALUES (?, ?, ?)"
+                database.execute(insert, (url, org, device))
             yield CollectorState(database, database.execute(query, (url, org, device)).fetchone()[0])
         finally:
             database.close()
 
 
 def known_streams(folder: Path) -> list[tuple[str, str, str]]:
-    """Return the URL, org and device of every target there is."""
+    """Return the URL, org and device of every target."""
     if not (folder / NAME).exists():
         return []
-    with _telling(folder):
+    with _translate_state_errors(folder):
         database = _open(folder)
         try:
             return database.execute("SELECT url, org, device FROM targets ORDER BY id").fetchall()
@@ -210,12 +215,13 @@ def known_streams(folder: Path) -> list[tuple[str, str, str]]:
 
 @contextmanager
 def collector_lock(folder: Path) -> Iterator[None]:
-    """Be the only collector of a data folder, or say that there is one."""
-    with _telling(folder):
-        _private(folder, LOCK)
+    """Hold the lock of a data folder; `Refused` if another collector holds it."""
+    with _translate_state_errors(folder):
+        _create_private(folder, LOCK)
         lock = sqlite3.connect(folder / LOCK, timeout=0, isolation_level=None)
         try:
             try:
+                # A lock of SQLite's: the system releases it when the process is killed, so none is ever left over.
                 lock.execute("BEGIN EXCLUSIVE")
             except sqlite3.OperationalError as error:
                 if error.sqlite_errorcode != sqlite3.SQLITE_BUSY:
@@ -228,27 +234,30 @@ def collector_lock(folder: Path) -> Iterator[None]:
 
 
 def _open(folder: Path) -> sqlite3.Connection:
-    path = _private(folder, NAME)
+    path = _create_private(folder, NAME)
     database = sqlite3.connect(path, timeout=_PATIENCE, isolation_level=None)
-    database.execute("PRAGMA page_size = 32768")  # segments are large; counts before the first table is made
+    # Segments are large; the page size only counts before the first table is made.
+    database.execute("PRAGMA page_size = 32768")
     database.execute("PRAGMA journal_mode = WAL")
+    # Not NORMAL: what was sent must be on disk here even after a power failure.
     database.execute("PRAGMA synchronous = FULL")
-    found = database.execute("PRAGMA user_version").fetchone()[0]
-    if found == 0:
+    version = database.execute("PRAGMA user_version").fetchone()[0]
+    if version == 0:
         script = Path(__file__).with_name("state.sql").read_text("utf-8")
         with transaction(database):
+            # Asked again inside the transaction: another process may have made the tables meanwhile.
             if database.execute("PRAGMA user_version").fetchone()[0] == 0:
                 for statement in script.split(";\n"):
                     database.execute(statement)
                 database.execute(f"PRAGMA user_version = {VERSION}")
-    elif found > VERSION:
+    elif version > VERSION:
         database.close()
         raise Refused(f"`{path}` was made by a newer unspool", hint="upgrade unspool")
     return database
 
 
-def _private(folder: Path, name: str) -> Path:
-    """Make a file that nobody else may read, if there is none."""
+def _create_private(folder: Path, name: str) -> Path:
+    """Create a file that only its owner may read, if there is none."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         path = folder / name
@@ -260,12 +269,13 @@ def _private(folder: Path, name: str) -> Path:
 
 
 @contextmanager
-def _telling(folder: Path) -> Iterator[None]:
-    """Say in our words what SQLite cannot do."""
+def _translate_state_errors(folder: Path) -> Iterator[None]:
+    """Turn SQLite's errors into `UnspoolError`s with a hint for `collect.db`."""
     try:
         with translate_errors(folder):
             yield
     except UnspoolError as error:
-        if error.hint and "--rebuild" in error.hint:  # that is of the store, and would not help here
+        # `--rebuild` is the hint for the store; it would not help here.
+        if error.hint and "--rebuild" in error.hint:
             error.hint = f"`{folder / NAME}` may be moved away: what was sent is asked of the object store then"
         raise

@@ -1,13 +1,12 @@
 """Uploads the segments in the outbox to an object store and confirms them.
 
 Rules
-  1. A segment leaves the outbox after the store has confirmed it, or has it already, byte for byte: the answer to an
-     earlier put was lost, or the process was killed before it could note it.
-  2. If there is another segment in its place, somebody else collects for the same device. What they have sent is taken
-     over, and what was made here is made anew after it.
-  3. What matters more is sent first (`selection.RANKS`). Within one rank several streams are sent at once, each in
-     order.
-  4. What was confirmed is noted even if something else failed.
+  1. A segment leaves the outbox after the object store has confirmed it, or already has it byte for byte: then the
+     response to an earlier put was lost, or the process was killed before it could record it.
+  2. If another segment has its name, a second collector sends for the same device. What that one has sent is taken
+     over, and the segments made here are made anew after it.
+  3. Segments are sent by priority (`selection.RANKS`). Within one rank several streams are sent at once, each in order.
+  4. What was confirmed is recorded even if another request failed.
 """
 
 from __future__ import annotations
@@ -32,71 +31,75 @@ from unspool.errors import ObjectStoreFailed, Unreadable
 
 LANES = 8
 """Streams that are sent at once."""
-_AHEAD = 32 * 1024 * 1024
+_BATCH_BYTES = 32 * 1024 * 1024
 """Bytes that are held in memory at once."""
 
 
 class SegmentSender(NamedTuple):
-    """What segments are sent with."""
+    """The object store and the callbacks that an upload uses."""
 
     place: SegmentStore
     now: Callable[[], int]
-    """Tells the time, in milliseconds since 1970."""
-    at: Callable[[str], None]
-    """Told which of `STEPS` was reached."""
+    """Returns the time in milliseconds since 1970."""
+    on_step: Callable[[str], None]
+    """Called with the name of each of `STEPS` that is reached."""
     pace: Callable[[int], None]
-    """Told how many bytes are about to be sent; waits as long as it must."""
+    """Called with the number of bytes that are about to be sent; sleeps to keep the rate limit."""
     refuses: Callable[[str], bool] = lambda _: False
-    """Tells whether nothing of a file may be sent."""
+    """Returns whether nothing of a file may be sent."""
 
 
 class UploadOutcome(NamedTuple):
-    """What came of sending, as far as it came."""
+    """What an upload achieved before it ended or failed."""
 
     confirmed: list[WaitingSegment]
     taken: list[int]
-    """Streams of which somebody else has sent something."""
+    """Streams that another collector has sent segments of."""
 
 
-class _Lane(NamedTuple):
-    """What came of one stream."""
+class _StreamOutcome(NamedTuple):
+    """The result of sending the segments of one stream."""
 
     confirmed: list[WaitingSegment]
-    other: WaitingSegment | None = None
-    """The segment in whose place there is another."""
+    collided: WaitingSegment | None = None
+    """The segment whose name another segment has."""
     failure: ObjectStoreFailed | None = None
 
 
 def upload_outbox(state: CollectorState, sender: SegmentSender, outcome: UploadOutcome) -> None:
-    """Send what waits. A failure is raised in the end, after what was confirmed is noted."""
+    """Send the segments in the outbox. A failure is raised after what was confirmed is recorded."""
     with ThreadPoolExecutor(LANES) as pool:
         for batch in _batches(state.waiting(sender.refuses)):
-            streams = [list(one) for _, one in groupby(sorted(batch, key=_by_stream), key=lambda one: one.stream_id)]
-            loaded = [[(one, state.data(one.id)) for one in stream] for stream in streams]
-            lanes = list(pool.map(lambda stream: _send_stream(sender, stream), loaded))
-            confirmed = [one for lane in lanes for one in lane.confirmed]
+            in_order = sorted(batch, key=lambda segment: (segment.stream_id, segment.sequence))
+            streams = [list(group) for _, group in groupby(in_order, key=lambda segment: segment.stream_id)]
+            # The bytes are read here: the connection to SQLite belongs to this thread.
+            loaded = [[(segment, state.data(segment.id)) for segment in stream] for stream in streams]
+            results = list(pool.map(lambda stream: _send_stream(sender, stream), loaded))
+            confirmed = [segment for result in results for segment in result.confirmed]
             if confirmed:
                 state.confirm(confirmed, sender.now())
-                sender.at("acknowledged")
+                sender.on_step("acknowledged")
                 outcome.confirmed.extend(confirmed)
-            for lane in lanes:
-                if lane.other is not None:
-                    take_over_chain(state, sender.place, lane.other)
-                    outcome.taken.append(lane.other.stream_id)
-                    sender.at("adopted")
-            failure = next((lane.failure for lane in lanes if lane.failure), None)
+            for result in results:
+                if result.collided is not None:
+                    take_over_chain(state, sender.place, result.collided)
+                    outcome.taken.append(result.collided.stream_id)
+                    sender.on_step("adopted")
+            failure = next((result.failure for result in results if result.failure), None)
             if failure:
                 raise failure
-            if outcome.taken:  # what waits of these streams is not there any more
+            # The next batches were listed before the take-over deleted the outbox of these streams: list again.
+            if outcome.taken:
                 return
 
 
 def take_over_chain(state: CollectorState, place: SegmentStore, segment: WaitingSegment) -> None:
-    """Take over what somebody else has sent of a stream: from its first segment on, as the store has it."""
+    """Replace the state of a stream by the chain that the object store has, from its first segment on."""
     parts = parse_segment_name(segment.name)
     assert parts is not None
     sent, spans = SentStream(0, 0, FIRST), dict[int, CollectedSpan]()
-    for header_digest, data in _chain(place, parts):
+    # From the first one: a name holds the digest of the segment before, so the last cannot be found without the others.
+    for digest, data in _read_chain(place, parts):
         try:
             header = unpack_header(data)
         except Unreadable as error:
@@ -104,37 +107,39 @@ def take_over_chain(state: CollectorState, place: SegmentStore, segment: Waiting
             raise Unreadable(
                 f"{where} is damaged: {error.message}", hint="the store's own versions may have it"
             ) from None
-        sent = SentStream(header.sequence, sent.lines + header.lines, header_digest)
+        sent = SentStream(header.sequence, sent.lines + header.lines, digest)
         spans[header.generation] = CollectedSpan(header.generation, header.end, header.head, header.boundary, "")
     state.adopt(segment.stream_id, sent, spans.values())
 
 
-def _chain(place: SegmentStore, parts: SegmentName) -> Iterator[tuple[str, bytes]]:
-    """Yield the segments of a stream, each with its digest."""
-    number, last = 1, FIRST
-    while (data := place.get(format_segment_name(parts._replace(sequence=number, previous=last)))) is not None:
-        number, last = number + 1, segment_digest(data)
-        yield last, data
+def _read_chain(place: SegmentStore, parts: SegmentName) -> Iterator[tuple[str, bytes]]:
+    """Yield the digest and the bytes of each segment of a stream."""
+    number, previous = 1, FIRST
+    while (data := place.get(format_segment_name(parts._replace(sequence=number, previous=previous)))) is not None:
+        number, previous = number + 1, segment_digest(data)
+        yield previous, data
 
 
-def _send_stream(sender: SegmentSender, segments: Iterable[tuple[WaitingSegment, bytes]]) -> _Lane:
+def _send_stream(sender: SegmentSender, segments: Iterable[tuple[WaitingSegment, bytes]]) -> _StreamOutcome:
     confirmed: list[WaitingSegment] = []
-    for one, data in segments:
+    for segment, data in segments:
         try:
             sender.pace(len(data))
-            sender.at("sending")
-            is_there = sender.place.put_new(one.name, data) or _is_ours(sender.place, one)
-            sender.at("put")
+            sender.on_step("sending")
+            # A name that is taken is no error yet: it may be our own put, whose response was lost.
+            is_stored = sender.place.put_new(segment.name, data) or _is_ours(sender.place, segment)
+            sender.on_step("put")
         except ObjectStoreFailed as failure:
-            return _Lane(confirmed, failure=failure)
-        if not is_there:
-            return _Lane(confirmed, other=one)
-        confirmed.append(one)
-    return _Lane(confirmed)
+            return _StreamOutcome(confirmed, failure=failure)
+        # Later segments of this stream continue one that the store does not have: none of them may be sent.
+        if not is_stored:
+            return _StreamOutcome(confirmed, collided=segment)
+        confirmed.append(segment)
+    return _StreamOutcome(confirmed)
 
 
 def _is_ours(place: SegmentStore, segment: WaitingSegment) -> bool:
-    """Tell whether what is in a segment's place is that segment."""
+    """Return whether the object under a segment's name is that segment."""
     data = place.get(segment.name)
     if data is None:
         raise ObjectStoreFailed(f"the store at `{place.url}` has `{segment.name}`, and has it not", hint="try again")
@@ -142,18 +147,14 @@ def _is_ours(place: SegmentStore, segment: WaitingSegment) -> bool:
 
 
 def _batches(waiting: list[WaitingSegment]) -> Iterator[list[WaitingSegment]]:
-    """Yield what may be sent at once: of one rank, and not too much for memory."""
-    for _, rank in groupby(waiting, key=lambda one: one.priority):
+    """Yield segments that may be sent at once: of one rank, and not too many for memory."""
+    for _, same_rank in groupby(waiting, key=lambda segment: segment.priority):
         batch, weight = list[WaitingSegment](), 0
-        for one in rank:
-            batch.append(one)
-            weight += one.size
-            if weight >= _AHEAD:
+        for segment in same_rank:
+            batch.append(segment)
+            weight += segment.size
+            if weight >= _BATCH_BYTES:
                 yield batch
                 batch, weight = [], 0
         if batch:
             yield batch
-
-
-def _by_stream(one: WaitingSegment) -> tuple[int, int]:
-    return one.stream_id, one.sequence

@@ -12,28 +12,30 @@ _SCRIPT = ProgramSettings(model=HAIKU, entrypoint="sdk-cli", version="2.1.200")
 
 
 def project() -> Project:
-    """Return the notes."""
+    """Return the project with the damaged sessions."""
     tools = ToolSimulator(f"{HOME}/notes", {"todo.md": "- water the plants\n- call the harbour master\n"})
     return Project(tools, [doubled(tools), torn(tools), future(tools)])
 
 
 def torn(tools: ToolSimulator) -> SimulatedProgram:
-    """The machine was switched off in the middle of a line."""
+    """A session that ends in the middle of a line, as after a power failure."""
     run = SimulatedProgram("torn", tools, "2026-11-02T21:47:55.310Z", _SCRIPT)
     run.prompt("What is on my list?")
     run.answer(tools.read("todo.md"))
     run.answer("Water the plants, and call the harbour master.")
     line = run.writer.lines[-1]
+    # Nothing follows, and no line end: a reader must not take it for a line yet.
     run.writer.lines.append(line[: len(line) // 3])
     return run
 
 
 def doubled(tools: ToolSimulator) -> SimulatedProgram:
-    """Two processes wrote at once: a line holds two documents."""
+    """A session with two documents in one line, as when two processes write at once."""
     run = SimulatedProgram("doubled", tools, "2026-10-28T07:15:02.940Z", _SCRIPT)
     run.prompt("Is there anything for today?")
     run.answer("Only the plants.")
     run.state()
+    # The line end of the first document is missing: readers must take the line apart.
     last = run.writer.lines.pop().rstrip(b"\n")
     title = encode_json({"type": "ai-title", "aiTitle": "What to do today", "sessionId": run.id})
     run.writer.lines.append(last + title + b"\n")
@@ -41,7 +43,7 @@ def doubled(tools: ToolSimulator) -> SimulatedProgram:
 
 
 def future(tools: ToolSimulator) -> SimulatedProgram:
-    """A version that nobody has seen yet."""
+    """A session of a later version with unknown record types, attachments and blocks."""
     setting = ProgramSettings(version="2.4.0", model=HAIKU, entrypoint="sdk-cli")
     run = SimulatedProgram("future", tools, "2026-11-13T06:30:00.000Z", setting)
     run.prompt("Remind me of the harbour master at nine.")

@@ -1,6 +1,6 @@
 """Writes the project files of the demo and keeps their versions.
 
-Paths inside the lines are those of a user who does not exist; a place is relative to the demo's folder.
+Paths inside the lines are those of a user who does not exist; `File.place` is relative to the demo's folder.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from unspool.paths import project_key
 
 HOME = "/home/robin"
 CONFIG = f"{HOME}/.claude"
-_SHOWN = 30_000
+_SHOWN_CHARACTERS = 30_000
 """Characters of a long output that stay in the line."""
 
 
@@ -31,14 +31,14 @@ class File(NamedTuple):
 
 
 class Project(NamedTuple):
-    """A working folder and what was done in it."""
+    """A working folder and its sessions."""
 
     tools: ToolSimulator
     sessions: list[SimulatedProgram]
 
     @property
     def place(self) -> str:
-        """Its folder."""
+        """The project's folder in the config folder."""
         return f"projects/{project_key(self.tools.cwd)}"
 
 
@@ -46,9 +46,9 @@ def files(project: Project) -> Iterator[File]:
     """Yield the files of a project's sessions."""
     for run in project.sessions:
         yield File(f"{project.place}/{run.id}.jsonl", b"".join(run.writer.lines), last_time(run))
-        for worker in _workers(run):
-            yield from _agent(project, worker)
-        yield from _beside(project, run)
+        for worker in _all_agents(run):
+            yield from _agent_files(project, worker)
+        yield from _session_side_files(project, run)
 
 
 def last_time(run: SimulatedProgram) -> str:
@@ -58,18 +58,18 @@ def last_time(run: SimulatedProgram) -> str:
 
 
 def rows(run: SimulatedProgram) -> list[Json]:
-    """Return the lines of a session; a line that is not one whole object is left out."""
-    found = []
+    """Return the lines of a session, without those that are not one whole object."""
+    decoded = []
     for line in run.writer.lines:
         try:
-            found.append(msgspec.json.decode(line, type=Json))
+            decoded.append(msgspec.json.decode(line, type=Json))
         except msgspec.DecodeError:
             continue
-    return found
+    return decoded
 
 
 def keep_output(run: SimulatedProgram, name: str, call: SimulatedCall) -> SimulatedCall:
-    """Move the output of a command to a file of its own, as the program does when it is long."""
+    """Move the output of a command to a file of its own, as Claude Code does when it is long."""
     output = str(call.result)
     run.outputs[name] = output
     path = f"{CONFIG}/projects/{project_key(run.tools.cwd)}/{run.id}/tool-results/{name}"
@@ -78,45 +78,48 @@ def keep_output(run: SimulatedProgram, name: str, call: SimulatedCall) -> Simula
         f"<persisted-output>\nOutput too large ({size / 1024:.1f}KB). Full output saved to: {path}\n\n"
         f"Preview (first 2KB):\n{output[:2000]}\n...\n</persisted-output>"
     )
-    kept = call.structured  # 2.1.29 kept all of it in the line as well, and the path only in the words
-    if run.since(2, 1, 100):
-        kept = {**kept, "stdout": output[:_SHOWN], "persistedOutputPath": path, "persistedOutputSize": size}
+    # 2.1.29 kept all of it in the line as well, and the path only in the text.
+    kept = call.structured
+    if run.is_at_least(2, 1, 100):
+        kept = {**kept, "stdout": output[:_SHOWN_CHARACTERS], "persistedOutputPath": path, "persistedOutputSize": size}
     return msgspec.structs.replace(call, result=words, structured=kept)
 
 
-def _workers(run: SimulatedProgram) -> Iterator[SimulatedProgram]:
+def _all_agents(run: SimulatedProgram) -> Iterator[SimulatedProgram]:
     for worker in run.agents:
         yield worker
-        yield from _workers(worker)
+        yield from _all_agents(worker)
 
 
-def _agent(project: Project, worker: SimulatedProgram) -> Iterator[File]:
+def _agent_files(project: Project, worker: SimulatedProgram) -> Iterator[File]:
     assert worker.order is not None
-    beside = not worker.since(2, 1, 2)
-    folder = project.place if beside else f"{project.place}/{worker.id}/subagents"
+    # Before 2.1.2 the files of agents were beside those of sessions.
+    is_beside = not worker.is_at_least(2, 1, 2)
+    folder = project.place if is_beside else f"{project.place}/{worker.id}/subagents"
     place, time = f"{folder}/agent-{worker.order.agent}", last_time(worker)
     yield File(f"{place}.jsonl", b"".join(worker.writer.lines), time)
-    if worker.since(2, 1, 70):
+    # Meta files exist since 2.1.70.
+    if worker.is_at_least(2, 1, 70):
         yield File(f"{place}.meta.json", encode_json(_meta(worker)), time)
 
 
 def _meta(worker: SimulatedProgram) -> Json:
     assert worker.order is not None
-    depth, boss = 0, worker.boss
-    while boss is not None:
-        depth, boss = depth + 1, boss.boss
+    depth, spawner = 0, worker.spawner
+    while spawner is not None:
+        depth, spawner = depth + 1, spawner.spawner
     meta: Json = {"agentType": worker.order.kind}
-    if worker.since(2, 1, 290):
+    if worker.is_at_least(2, 1, 290):
         meta |= {"isBuiltIn": True, "launchedWithDefaults": True}
     meta |= {"description": worker.order.about, "toolUseId": worker.order.call, "spawnDepth": depth}
-    if worker.since(2, 1, 290):
+    if worker.is_at_least(2, 1, 290):
         meta |= {"requestShape": "background", "requestNonInteractive": True}
         meta |= {"pickedEffortModel": worker.setting.model, "finished": True}
     return meta
 
 
-def _beside(project: Project, run: SimulatedProgram) -> Iterator[File]:
-    """Yield what a session leaves besides its lines."""
+def _session_side_files(project: Project, run: SimulatedProgram) -> Iterator[File]:
+    """Yield the side files of a session."""
     time = last_time(run)
     for backup in run.backups.kept:
         if backup.text is not None:
@@ -127,5 +130,5 @@ def _beside(project: Project, run: SimulatedProgram) -> Iterator[File]:
         yield File(f"tasks/{run.id}/{task['id']}.json", msgspec.json.format(encode_json(task), indent=2), time)
     if run.tasks:
         yield File(f"tasks/{run.id}/.lock", b"", time)
-    if "custom-title" in run.titles and run.since(2, 1, 325):
+    if "custom-title" in run.titles and run.is_at_least(2, 1, 325):
         yield File(f"{project.place}/{run.id}/custom-title.json", encode_json(run.titles["custom-title"]), time)

@@ -1,6 +1,6 @@
 """Draws PNG images: curves and tables.
 
-Deterministic: the same picture has the same bytes on every machine, so that its hash is known.
+The output is deterministic: the same picture has the same bytes on every machine, so that its hash is known.
 """
 
 from __future__ import annotations
@@ -19,21 +19,22 @@ Colour: TypeAlias = int
 def draw_png(
     width: int, height: int, palette: Sequence[tuple[int, int, int]], paint: Callable[[int, int], Colour]
 ) -> bytes:
-    """Return a picture of up to four colours; `paint(x, y)` says which of the palette a point has."""
-    rows = b"".join(b"\0" + _packed([paint(x, y) for x in range(width)]) for y in range(height))
+    """Return a PNG of up to four colours; `paint(x, y)` returns the palette index of a pixel."""
+    rows = b"".join(b"\0" + _pack_row([paint(x, y) for x in range(width)]) for y in range(height))
     colours = bytes(part for colour in palette for part in colour)
+    # Bit depth 2 and colour type 3: four colours out of a palette.
     head = struct.pack(">IIBBBBB", width, height, 2, 3, 0, 0, 0)
-    chunks = [(b"IHDR", head), (b"PLTE", colours), (b"IDAT", _stored(rows)), (b"IEND", b"")]
+    chunks = [(b"IHDR", head), (b"PLTE", colours), (b"IDAT", _zlib_stored(rows)), (b"IEND", b"")]
     return b"\x89PNG\r\n\x1a\n" + b"".join(_chunk(name, data) for name, data in chunks)
 
 
 def as_text(picture: bytes) -> str:
-    """Return a picture as a session file holds it."""
+    """Return a picture in base64, as a session file holds it."""
     return b64encode(picture).decode()
 
 
 def curve(width: int = 240, height: int = 96, *, waves: float = 3.0) -> bytes:
-    """Return a drawing of a curve over a grid: something that can be told from a blank at a glance."""
+    """Return a drawing of a curve over a grid, which is easy to tell from an empty picture."""
     palette = ((250, 250, 247), (214, 218, 222), (31, 111, 178), (196, 226, 244))
 
     def paint(x: int, y: int) -> Colour:
@@ -48,7 +49,7 @@ def curve(width: int = 240, height: int = 96, *, waves: float = 3.0) -> bytes:
 
 
 def table(width: int = 240, height: int = 120, *, rows: int = 6, wrong: int = 4) -> bytes:
-    """Return a drawing of a page with a table, one row of it marked: what a screenshot looks like from afar."""
+    """Return a drawing of a page with a table and one marked row, like a small screenshot."""
     palette = ((255, 255, 255), (36, 41, 47), (223, 228, 233), (207, 34, 46))
     tall = (height - 24) // rows
 
@@ -67,17 +68,19 @@ def table(width: int = 240, height: int = 120, *, rows: int = 6, wrong: int = 4)
     return draw_png(width, height, palette, paint)
 
 
-def _packed(points: list[Colour]) -> bytes:
-    """Return four points a byte."""
-    whole = [*points, *[0] * (-len(points) % 4)]
+def _pack_row(pixels: list[Colour]) -> bytes:
+    """Return the pixels of a row, four in a byte."""
+    padded = [*pixels, *[0] * (-len(pixels) % 4)]
     return bytes(
-        whole[at] << 6 | whole[at + 1] << 4 | whole[at + 2] << 2 | whole[at + 3] for at in range(0, len(whole), 4)
+        padded[index] << 6 | padded[index + 1] << 4 | padded[index + 2] << 2 | padded[index + 3]
+        for index in range(0, len(padded), 4)
     )
 
 
-def _stored(data: bytes) -> bytes:
-    """Return data in the form of zlib, not compressed: compressors differ, and the bytes should not."""
-    pieces = [data[at : at + 65_535] for at in range(0, len(data), 65_535)] or [b""]
+def _zlib_stored(data: bytes) -> bytes:
+    """Return data as an uncompressed zlib stream."""
+    # Not `zlib.compress`: builds of zlib compress differently, and the bytes must be the same everywhere.
+    pieces = [data[start : start + 65_535] for start in range(0, len(data), 65_535)] or [b""]
     blocks = [
         struct.pack("<BHH", number == len(pieces) - 1, len(piece), len(piece) ^ 0xFFFF) + piece
         for number, piece in enumerate(pieces)

@@ -1,13 +1,13 @@
 """Simulates Claude Code: writes the lines that it would write for prompts, answers and tool calls.
 
-The texts are ours, and short: the program's own system prompt is not in here.
+The texts are invented and short: Claude Code's own system prompt is not in here.
 
-A request names the one it extends and the messages that came since, by their hash. Only what cannot be read
-from the conversation's own lines is kept as a blob.
+A request names the one it extends and the messages since then by their hash. Only messages that cannot be read from
+the conversation's own lines are written as a blob.
 
 Rules
-  1. The shape is that of the version in the `Setting`; what that version did not write is left out.
-  2. Time comes from the clock, ids from names: nothing is looked up, the same story gives the same bytes.
+  1. The lines have the shape of the version in `ProgramSettings`; what that version did not write is left out.
+  2. Times come from the simulated clock and ids from names: the same story gives the same bytes.
   3. Paths inside the lines are those of the demo's user, wherever the folder really is.
 """
 
@@ -76,7 +76,7 @@ _NAMES = {"claude-opus-5-5": "Opus 5.5", "claude-sonnet-5-5": "Sonnet 5.5", "cla
 
 
 class DemoAttachment(NamedTuple):
-    """An attachment, how it is worded for the model and in whose name."""
+    """An attachment, its text for the model and the role in which it is sent."""
 
     kind: str
     data: Json
@@ -85,7 +85,7 @@ class DemoAttachment(NamedTuple):
 
 
 def listings() -> list[DemoAttachment]:
-    """The agents and skills there are: all that versions before 2.1.290 said."""
+    """Return the listings of agents and skills, the only attachments that versions before 2.1.290 started with."""
     agents = [f"- {name}: {about}" for name, about in _AGENTS.items()]
     skills = "\n".join(f"- {name}: {about}" for name, about in _SKILLS.items())
     listing = {"addedTypes": list(_AGENTS), "addedLines": agents, "removedTypes": [], "isInitial": True}
@@ -100,7 +100,7 @@ def listings() -> list[DemoAttachment]:
 
 
 def surroundings(cwd: str, branch: str, model: str, date: str) -> list[DemoAttachment]:
-    """All that 2.1.325 says at the start."""
+    """Return the attachments that 2.1.325 starts a session with."""
     name = _NAMES[model]
     place = {
         "workingDirectory": cwd,
@@ -145,7 +145,7 @@ def surroundings(cwd: str, branch: str, model: str, date: str) -> list[DemoAttac
 _BETAS = ["claude-code-20250219", "interleaved-thinking-2025-05-14", "context-management-2025-06-27"]
 
 
-class _New(NamedTuple):
+class _UnsentMessage(NamedTuple):
     """A message that no request has held yet."""
 
     role: str
@@ -154,35 +154,36 @@ class _New(NamedTuple):
 
 
 class Requests:
-    """The requests of one conversation."""
+    """Writes the request lines of one conversation."""
 
     def __init__(self, writer: Writer, source: str) -> None:
         self._writer = writer
         self._source = source
         self._base: str | None = None
-        self._kept = 0
-        self._new: list[_New] = []
+        self._sent = 0
+        self._unsent: list[_UnsentMessage] = []
         self._shape: str | None = None
 
-    def hear(self, role: str, content: list[Json], *, blob: bool = False) -> None:
-        """Take in a message of the next request; what follows in the same role becomes part of it."""
-        if self._new and self._new[-1].role == role == "user" and not blob:
-            self._new[-1].content.extend(content)
+    def add_message(self, role: str, content: list[Json], *, blob: bool = False) -> None:
+        """Add a message to the next request."""
+        # User messages that follow each other become one message of the request.
+        if self._unsent and self._unsent[-1].role == role == "user" and not blob:
+            self._unsent[-1].content.extend(content)
         else:
-            self._new.append(_New(role, list(content), blob))
+            self._unsent.append(_UnsentMessage(role, list(content), blob))
 
-    def forget(self) -> None:
-        """Begin again, as after a compaction."""
-        self._base, self._kept, self._new, self._shape = None, 0, [], None
+    def reset(self) -> None:
+        """Start a new chain of requests, as after a compaction."""
+        self._base, self._sent, self._unsent, self._shape = None, 0, [], None
 
     def send(self, model: str, effort: str) -> str:
-        """Note a request; return its id."""
+        """Write the line of a request; return its id."""
         if self._shape is None:
             self._shape = self._note_shape()
-        messages = [{"role": new.role, "content": new.content} for new in self._new]
+        messages = [{"role": unsent.role, "content": unsent.content} for unsent in self._unsent]
         tail = [digest(message) for message in messages]
-        for new, message, name in zip(self._new, messages, tail, strict=True):
-            if new.blob:
+        for unsent, message, name in zip(self._unsent, messages, tail, strict=True):
+            if unsent.blob:
                 self._note("api-request-blob", hash=name, message=message)
         id = self._writer.ids.uuid()
         self._note(
@@ -194,12 +195,12 @@ class Requests:
             shapeHash=self._shape,
             params=_params(model, effort),
             **({"base": self._base} if self._base else {}),
-            keep=self._kept,
+            keep=self._sent,
             tail=tail,
             cacheControl=[{"path": ["system", 0], "value": {"type": "ephemeral"}}],
             requestDigest=digest([id, *tail]),
         )
-        self._base, self._kept, self._new = id, self._kept + len(tail), []
+        self._base, self._sent, self._unsent = id, self._sent + len(tail), []
         return id
 
     def _note_shape(self) -> str:
@@ -216,7 +217,7 @@ class Requests:
 
 
 def digest(value: object) -> str:
-    """Return the name under which something is kept."""
+    """Return the hash under which a request line refers to a value."""
     return hashlib.sha256(encode_json(value)).hexdigest()
 
 
@@ -248,7 +249,7 @@ class ProgramSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SimulatedProgram:
-    """One session, or one agent of it."""
+    """Simulates one session of Claude Code, or one agent of it."""
 
     def __init__(
         self,
@@ -257,45 +258,45 @@ class SimulatedProgram:
         start: str,
         setting: ProgramSettings | None = None,
         *,
-        boss: SimulatedProgram | None = None,
+        spawner: SimulatedProgram | None = None,
         order: AgentOrder | None = None,
     ) -> None:
         self.setting = setting or ProgramSettings()
-        self.tools, self.boss, self.order = tools, boss, order
-        self.id: str = boss.id if boss else new_id(name)
+        self.tools, self.spawner, self.order = tools, spawner, order
+        self.id: str = spawner.id if spawner else new_id(name)
         ids = Ids(f"{self.id}/{order.agent if order else ''}")
         self.writer = Writer(self._envelope(), ids, Clock(start, self.setting.pace))
-        self.bill: SimulatedUsage = boss.bill if boss else SimulatedUsage()
-        self.meter = UsageSimulator(cache=self.setting.cache, base=8_900 if boss else 17_300)
+        self.total_usage: SimulatedUsage = spawner.total_usage if spawner else SimulatedUsage()
+        self.meter = UsageSimulator(cache=self.setting.cache, base=8_900 if spawner else 17_300)
         self.requests = Requests(self.writer, order.source if order else "repl_main_thread")
-        self.backups = Backups(self.writer, tools, on=boss is None and self.setting.entrypoint == "cli")
+        self.backups = Backups(self.writer, tools, enabled=spawner is None and self.setting.entrypoint == "cli")
         self.agents: list[SimulatedProgram] = []
         self.history: list[tuple[str, str]] = []
-        """What was typed, and when."""
+        """The typed prompts with their times."""
         self.outputs: dict[str, str] = {}
-        """Overflow of tool results, by file name."""
+        """Outputs of commands that have a file of their own, by file name."""
         self.tasks: list[Json] = []
         self.titles: Json = {}
-        self.start, self.asked_at, self.turn = start, start, 0
+        self.start, self.prompted_at, self.turn = start, start, 0
         self.prompt_id, self.last_prompt, self.last_call = "", "", ""
         self.tools_used: list[str] = []
-        self.called: list[str] = []
-        """The tools used, and every use of one."""
+        self.tool_calls: list[str] = []
+        """The name of the tool of every call; `tools_used` has each name once."""
         self.lines_changed = [0, 0]
         self.usage: Json = {}
-        """Of the last answer."""
+        """Of the last response."""
 
-    def since(self, *version: int) -> bool:
-        """Whether this version or a newer one runs."""
+    def is_at_least(self, *version: int) -> bool:
+        """Return whether the simulated Claude Code has this version or a newer one."""
         return self.writer.version >= version
 
     @property
     def now(self) -> str:
-        """The time."""
+        """The time of the simulated clock."""
         return self.writer.clock.now
 
     @property
-    def lasted(self) -> int:
+    def duration_ms(self) -> int:
         """Milliseconds since the start."""
         return milliseconds(self.now) - milliseconds(self.start)
 
@@ -305,25 +306,26 @@ class SimulatedProgram:
         self.meter.pause(seconds)
 
     def open(self) -> None:
-        """Note how the session starts."""
+        """Write the lines that a session starts with."""
         self.state(leaf=False)
 
     def prompt(
         self, *content: str | Json, pause: float = 0.0, shown: str | None = None, human: bool = True, **fields: Any
     ) -> str:
-        """Somebody asks for something; `human` is false for a command. Return the prompt's uuid."""
+        """Write a prompt; `human` is false for a command. Return the prompt's uuid."""
         self.wait(pause)
         uuid, first = self.writer.ids.uuid(), not self.writer.prompts
         self.turn += 1
         self.last_prompt = " ".join(block if isinstance(block, str) else block.get("text", "") for block in content)
+        # The snapshot line comes before the prompt that it names, so the uuid is drawn first.
         self.backups.at_prompt(uuid)
-        self.asked_at = self.now
-        user(*content, **{"uuid": uuid, **self._asked(human), **fields}).write(self.writer)
-        self.heard([block if isinstance(block, dict) else text(block) for block in content], blob=first)
-        if self.setting.entrypoint == "cli" and not self.boss:
+        self.prompted_at = self.now
+        user(*content, **{"uuid": uuid, **self._prompt_fields(human), **fields}).write(self.writer)
+        self.send_to_model([block if isinstance(block, dict) else text(block) for block in content], blob=first)
+        if self.setting.entrypoint == "cli" and not self.spawner:
             self.history.append((shown or self.last_prompt, self.now))
         if first:
-            self._look_around()
+            self._attach_surroundings()
         return uuid
 
     def answer(
@@ -334,31 +336,35 @@ class SimulatedProgram:
         searches: int = 0,
         **fields: Any,
     ) -> None:
-        """The model answers; the results of its calls follow, in the order in which they are ready."""
+        """Write an answer of the model and the results of its calls, in the order in which they are `ready`."""
         blocks = [item.use if isinstance(item, SimulatedCall) else item for item in content]
-        thought = sum(len(str(block)) // 5 for block in blocks if _thinks(block))
-        usage = self.meter.reply(sum(len(str(block)) for block in blocks), thought=thought, searches=searches)
+        thinking_tokens = sum(len(str(block)) // 5 for block in blocks if _is_thinking(block))
+        usage = self.meter.reply(
+            sum(len(str(block)) for block in blocks), thinking_tokens=thinking_tokens, searches=searches
+        )
         seconds = usage["output_tokens"] / 75
+        # Before the clock moves on: the request line has the time at which the request was sent.
         request = self._request()
         self._note_tools(blocks)
         self.writer.clock.wait(seconds)
-        self.bill.add(self.setting.model, usage, seconds)
+        self.total_usage.add(self.setting.model, usage, seconds)
         before = set(self.writer.open_calls)
         fields = {"model": self.setting.model, **request, **self._attribution(), **fields}
-        self.usage = usage if self.since(2, 1, 100) else _plain(usage)
+        self.usage = usage if self.is_at_least(2, 1, 100) else _plain(usage)
         assistant(*blocks, usage=self.usage, **fields).write(self.writer)
-        self.requests.hear("assistant", [{"type": "text", "text": str(block)} for block in blocks])
+        self.requests.add_message("assistant", [{"type": "text", "text": str(block)} for block in blocks])
         opened = [id for id in self.writer.open_calls if id not in before]
-        uses = [item for item in content if isinstance(item, SimulatedCall) or _calls(item)]
-        made = [(item, id) for item, id in zip(uses, opened, strict=True) if isinstance(item, SimulatedCall)]
-        taken = self._enqueue(queued) if queued else None
-        for index in ready or range(len(made)):
-            self.result(*made[index])
-        if taken:
-            self._take_in(*taken)
+        uses = [item for item in content if isinstance(item, SimulatedCall) or _is_tool_call(item)]
+        # Bare tool calls get their result later, from the caller: those of agents, for example.
+        finished = [(item, id) for item, id in zip(uses, opened, strict=True) if isinstance(item, SimulatedCall)]
+        queued_prompt = self._enqueue(queued) if queued else None
+        for index in ready or range(len(finished)):
+            self.result(*finished[index])
+        if queued_prompt:
+            self._deliver_queued(*queued_prompt)
 
     def result(self, call: SimulatedCall, id: str | None = None, **fields: Any) -> None:
-        """A tool gives its result."""
+        """Write the result of a tool call."""
         used = self.last_call = id or call.use["id"]
         if call.touches is not None:
             source, prompt = self.writer.open_calls[used], self.writer.prompts[-1][1]
@@ -368,110 +374,112 @@ class SimulatedProgram:
             self.lines_changed[1] += sum(line.startswith("-") for line in lines)
         self.writer.clock.wait(call.seconds)
         decided = {"decision": "accept", "source": "config", "reasonType": "rule", "ruleSource": "projectSettings"}
-        more: Json = {"promptId": self.prompt_id} if self.since(2, 1, 77) else {}
-        if self.since(2, 1, 325) and not call.error:
+        more: Json = {"promptId": self.prompt_id} if self.is_at_least(2, 1, 77) else {}
+        if self.is_at_least(2, 1, 325) and not call.error:
             more["permissionDecision"] = decided
-        # From 2.1 on agents' files hold only what the model was told.
-        structured = None if self.boss and self.since(2, 1) else call.structured
+        # From 2.1 on the files of agents have no structured results, only what the model was sent.
+        structured = None if self.spawner and self.is_at_least(2, 1) else call.structured
         more |= {**call.fields, **fields}
         tool_result(call.result, id=used, error=call.error, structured=structured, **more).write(self.writer)
-        self.heard([{"type": "tool_result", "tool_use_id": used, "content": call.result}])
+        self.send_to_model([{"type": "tool_result", "tool_use_id": used, "content": call.result}])
 
     def attach(self, kind: str, words: str | None = None, *, role: str = "system", **data: Any) -> None:
-        """The program puts something beside the conversation, worded so for the model."""
+        """Write an attachment; `words` is its text for the model."""
+        # The rendered text is in the line since 2.1.325.
         line: Json = {"attachment": {"type": kind, **data}}
-        if words is not None and self.since(2, 1, 325):
+        if words is not None and self.is_at_least(2, 1, 325):
             rendered = f"<system-reminder>\n{words}\n</system-reminder>"
             line |= {"rendered": [{"content": rendered}], "renderedRole": role}
         self.writer.node("attachment", line)
-        self.meter.hear(words or "")
+        self.meter.add_input(words or "")
 
-    def say(self, content: str | list[Json], **fields: Any) -> None:
-        """The program says something in the user's name."""
+    def inject_user_line(self, content: str | list[Json], **fields: Any) -> None:
+        """Write a user line that the user did not type, such as the output of a command."""
         blocks = content if isinstance(content, list) else [text(content)]
-        if self.since(2, 1, 77):
+        if self.is_at_least(2, 1, 77):
             fields = {"promptId": self.prompt_id, **fields}
         self.writer.node("user", {"message": {"role": "user", "content": content}, **fields})
-        self.heard(blocks)
+        self.send_to_model(blocks)
 
     def system(self, subtype: str | None, content: str | None = None, **fields: Any) -> None:
-        """The program notes something in the conversation."""
+        """Write a system line."""
         head = {"subtype": subtype} if subtype else {}
         body = {} if content is None else {"content": content}
         self.writer.node("system", {**head, **body, **fields})
 
     def note(self, kind: str, **fields: Any) -> None:
-        """The program notes something beside it."""
+        """Write a line outside the conversation graph."""
         self.writer.note(kind, fields)
 
     def end_turn(self, *, hook: str | None = None) -> None:
-        """The model has nothing more to say."""
+        """Write the lines at the end of a turn, optionally those of a stop hook."""
         if hook:
             hooked: Json = {"hookCount": 1, "hookInfos": [{"command": hook, "durationMs": 38}], "hookErrors": []}
             went: Json = {"preventedContinuation": False, "stopReason": "", "hasOutput": False}
             id = self.writer.ids.uuid()
             self.system("stop_hook_summary", **hooked, **went, level="suggestion", toolUseID=id)
-        took = milliseconds(self.now) - milliseconds(self.asked_at)
+        took = milliseconds(self.now) - milliseconds(self.prompted_at)
         self.system("turn_duration", durationMs=took, messageCount=len(self.writer.written), isMeta=False)
         self.state()
 
     def state(self, *, leaf: bool = True) -> None:
-        """Note once more what the session is called and how it stands: the last such lines count."""
-        if leaf and self.since(2, 1, 77):
+        """Write the titles and modes of the session again."""
+        # Claude Code repeats these lines in a file; the last ones count.
+        if leaf and self.is_at_least(2, 1, 77):
             self.note("last-prompt", lastPrompt=self.last_prompt, leafUuid=self.writer.parent)
         for kind, fields in self.titles.items():
             self.note(kind, **fields)
-        if self.since(2, 1, 157):
+        if self.is_at_least(2, 1, 157):
             self.note("mode", mode="normal")
-        if self.since(2, 1, 92) and self.setting.entrypoint == "cli":
+        if self.is_at_least(2, 1, 92) and self.setting.entrypoint == "cli":
             self.note("permission-mode", permissionMode=self.setting.mode)
-        if self.since(2, 1, 250):
+        if self.is_at_least(2, 1, 250):
             self.note("atis-latch", atis="")
 
     def compact(self, summary: str, *, keep: int = 0, trigger: str = "auto") -> None:
-        """The conversation becomes too long and goes on from a summary."""
+        """Write a compaction: the conversation continues from a summary."""
         before, after = self.meter.context, len(summary) // 4 + 2_400
         more: Json = {}
-        if self.since(2, 1, 170):
+        if self.is_at_least(2, 1, 170):
             more = {"postTokens": after, "cumulativeDroppedTokens": before - after, "durationMs": 48_210}
         self.wait(48.21)
         compaction(summary, keep=keep, trigger=trigger, before=before, **more).write(self.writer)
-        self.meter.forget()
-        self.requests.forget()
-        self.heard([text(summary)], blob=True)
+        self.meter.reset()
+        self.requests.reset()
+        self.send_to_model([text(summary)], blob=True)
 
     def close(self) -> None:
-        """Note what it cost."""
+        """Write the lines at the end of a session, with its cost."""
         self.state()
-        if self.since(2, 1, 290):
+        if self.is_at_least(2, 1, 290):
             added, removed = self.lines_changed
             changed = {"totalLinesAdded": added, "totalLinesRemoved": removed}
-            times = {"totalToolDuration": self.lasted // 9, "totalDuration": self.lasted}
+            times = {"totalToolDuration": self.duration_ms // 9, "totalDuration": self.duration_ms}
             times["startTime"] = milliseconds(self.start)
-            self.note("cost-state", sessionId=self.id, **{**self.bill.state(), **changed, **times})
+            self.note("cost-state", sessionId=self.id, **{**self.total_usage.state(), **changed, **times})
 
-    def heard(self, blocks: list[Json], *, blob: bool = False) -> None:
-        """The model will be sent this."""
-        self.meter.hear(blocks)
-        self.requests.hear("user", blocks, blob=blob)
+    def send_to_model(self, blocks: list[Json], *, blob: bool = False) -> None:
+        """Add blocks to the next request."""
+        self.meter.add_input(blocks)
+        self.requests.add_message("user", blocks, blob=blob)
 
     def start_agent(self, order: AgentOrder, *, model: str | None = None) -> SimulatedProgram:
-        """An agent sets to work, now."""
+        """Start an agent at the current time."""
         setting = msgspec.structs.replace(self.setting, model=model or self.setting.model, cache="5m")
-        worker = SimulatedProgram("", self.tools, self.now, setting, boss=self, order=order)
+        worker = SimulatedProgram("", self.tools, self.now, setting, spawner=self, order=order)
         worker.prompt_id = self.prompt_id
         self.agents.append(worker)
         return worker
 
     def catch_up(self, other: SimulatedProgram) -> None:
-        """Wait until another has come as far."""
+        """Set the clock forward to that of another session or agent."""
         behind = milliseconds(other.now) - milliseconds(self.now)
         self.writer.clock.wait(max(0, behind) / 1000)
 
     def _envelope(self) -> Json:
         setting = self.setting
         version = tuple(map(int, setting.version.split(".")))
-        who: Json = {"isSidechain": self.boss is not None, "userType": "external"}
+        who: Json = {"isSidechain": self.spawner is not None, "userType": "external"}
         if version >= (2, 1, 78):
             who["entrypoint"] = setting.entrypoint
         who |= {"cwd": self.tools.cwd, "sessionId": self.id}
@@ -480,68 +488,69 @@ class SimulatedProgram:
             who["agentId"] = self.order.agent
         return {**who, "slug": setting.slug} if setting.slug else who
 
-    def _asked(self, human: bool) -> Json:
-        """The fields of a prompt."""
-        if self.boss:
-            return {"promptId": self.prompt_id} if self.since(2, 1, 77) else {}
+    def _prompt_fields(self, human: bool) -> Json:
+        """Return the fields that a prompt has in the simulated version."""
+        if self.spawner:
+            return {"promptId": self.prompt_id} if self.is_at_least(2, 1, 77) else {}
         self.prompt_id = self.writer.ids.uuid()
         typed = self.setting.entrypoint == "cli"
-        fields: Json = {"permissionMode": self.setting.mode} if human and self.since(2, 1, 29) else {}
-        if self.since(2, 0, 76) and not self.since(2, 1, 100):
-            budget = {"maxThinkingTokens": 31_999} if self.since(2, 1) else {"level": "high", "triggers": []}
+        fields: Json = {"permissionMode": self.setting.mode} if human and self.is_at_least(2, 1, 29) else {}
+        if self.is_at_least(2, 0, 76) and not self.is_at_least(2, 1, 100):
+            budget = {"maxThinkingTokens": 31_999} if self.is_at_least(2, 1) else {"level": "high", "triggers": []}
             fields |= {"thinkingMetadata": budget, "todos": []}
-        if self.since(2, 1, 77):
+        if self.is_at_least(2, 1, 77):
             fields["promptId"] = self.prompt_id
-        if human and self.since(2, 1, 173):
+        if human and self.is_at_least(2, 1, 173):
             fields |= {"origin": {"kind": "human"}} if typed else {}
             fields["promptSource"] = "typed" if typed else "sdk"
-        if self.since(2, 1, 290):
+        if self.is_at_least(2, 1, 290):
             count = {"promptIndex": self.turn if typed else 0, "turnIndex": self.turn}
             fields |= {"turnOrigin": "human" if typed else "sdk", "turnPosition": count}
         return fields
 
-    def _look_around(self) -> None:
-        """The first thing that happens to a prompt."""
-        told: list[DemoAttachment] = listings() if self.since(2, 1, 200) else []
-        if self.since(2, 1, 290):
-            told = surroundings(self.tools.cwd, self.setting.branch, self.setting.model, self.now[:10])
-        for kind, data, words, role in told:
+    def _attach_surroundings(self) -> None:
+        """Write the attachments that follow the first prompt."""
+        attachments: list[DemoAttachment] = listings() if self.is_at_least(2, 1, 200) else []
+        if self.is_at_least(2, 1, 290):
+            attachments = surroundings(self.tools.cwd, self.setting.branch, self.setting.model, self.now[:10])
+        for kind, data, words, role in attachments:
             self.attach(kind, words, role=role, **data)
 
     def _request(self) -> Json:
-        """Note the request and return the fields of its answer that tell of it."""
-        if not self.since(2, 1, 325):
+        """Write the request line and return the fields of the answer that refer to it; none before 2.1.325."""
+        if not self.is_at_least(2, 1, 325):
             return {}
         fields: Json = {"requestRef": self.requests.send(self.setting.model, self.setting.effort)}
         fields |= {"requestedModel": self.setting.model, "promptCacheRequested": self.setting.cache}
         return {**fields, "effort": self.setting.effort, "perTurnEffort": self.setting.effort, "madeBy": "model"}
 
     def _attribution(self) -> Json:
-        return {"attributionAgent": self.order.kind} if self.order and self.since(2, 1, 290) else {}
+        return {"attributionAgent": self.order.kind} if self.order and self.is_at_least(2, 1, 290) else {}
 
     def _note_tools(self, blocks: Iterable[str | Json]) -> None:
-        used = [block["name"] for block in blocks if isinstance(block, dict) and _calls(block)]
-        self.called += used
+        used = [block["name"] for block in blocks if isinstance(block, dict) and _is_tool_call(block)]
+        self.tool_calls += used
         new = [name for name in dict.fromkeys(used) if name not in self.tools_used]
         self.tools_used += new
-        if new and self.since(2, 1, 325) and not self.boss:
+        if new and self.is_at_least(2, 1, 325) and not self.spawner:
             self.note("tools-used", tools=list(self.tools_used))
 
     def _enqueue(self, prompt: str) -> tuple[str, Json]:
-        """Somebody types while the model works."""
+        """Write the queue line of a prompt that is typed while the model works."""
         self.history.append((prompt, self.now))
         self.note("queue-operation", operation="enqueue", timestamp=self.now, content=prompt)
         ids = {"source_uuid": self.writer.ids.uuid(), "delivery_id": self.writer.ids.uuid()}
         return prompt, {**ids, "timestamp": self.now}
 
-    def _take_in(self, prompt: str, data: Json) -> None:
-        """And the model is told in mid-turn; before 2.1.92 no line of the conversation says so."""
-        gone: Json = {"operation": "remove", "timestamp": self.now}
-        if self.since(2, 1, 290):
+    def _deliver_queued(self, prompt: str, data: Json) -> None:
+        """Write the lines that deliver a queued prompt in mid-turn."""
+        removal: Json = {"operation": "remove", "timestamp": self.now}
+        if self.is_at_least(2, 1, 290):
             ids = {"commandUuid": data["source_uuid"], "deliveryId": data["delivery_id"]}
-            gone |= {"content": prompt, "reason": "absorbed_mid_turn", **ids}
-        self.note("queue-operation", **gone)
-        if self.since(2, 1, 92):
+            removal |= {"content": prompt, "reason": "absorbed_mid_turn", **ids}
+        self.note("queue-operation", **removal)
+        # Before 2.1.92 no line of the conversation has the prompt: only the queue knows it.
+        if self.is_at_least(2, 1, 92):
             words = f"Meanwhile the user wrote:\n{prompt}"
             data |= {"commandMode": "prompt", "origin": {"kind": "human"}, "humanTurn": True}
             self.attach("queued_command", words, prompt=prompt, **data)
@@ -558,22 +567,22 @@ def milliseconds(time: str) -> int:
 
 
 def silent(signature: str = "c2lnbmVkIGJ1dCBub3Qgc2hvd24=") -> Json:
-    """A thought of which only the signature is kept."""
+    """Return a thinking block without its text: only the signature is written."""
     return thinking("", signature)
 
 
-def _thinks(block: str | Json) -> bool:
+def _is_thinking(block: str | Json) -> bool:
     return isinstance(block, dict) and block["type"] == "thinking"
 
 
-def _calls(block: str | Json) -> bool:
+def _is_tool_call(block: str | Json) -> bool:
     return isinstance(block, dict) and block["type"] == "tool_use"
 
 
 def _plain(usage: Json) -> Json:
-    """The usage as older versions keep it."""
-    late = {"output_tokens_details", "server_tool_use", "inference_geo", "iterations", "speed"}
-    return {name: value for name, value in usage.items() if name not in late}
+    """Return the usage with the fields that versions before 2.1.100 wrote."""
+    later_fields = {"output_tokens_details", "server_tool_use", "inference_geo", "iterations", "speed"}
+    return {name: value for name, value in usage.items() if name not in later_fields}
 
 
 _CAVEAT = "<local-command-caveat>The user ran the command below; nobody asked you anything.</local-command-caveat>"
@@ -581,59 +590,59 @@ NOWHERE = "00000000-0000-0000-0000-000000000000"
 
 
 def slash(run: SimulatedProgram, name: str, args: str, output: str, *, pause: float = 20) -> None:
-    """A command of the program itself: its output is for the user. User lines until 2.1.99, system lines since."""
+    """Write a built-in command and its output: user lines until 2.1.99, system lines since."""
     run.wait(pause)
     run.history.append((f"/{name} {args}".rstrip(), run.now))
-    asked, answered = command_line(name, args), f"<local-command-stdout>{output}</local-command-stdout>"
-    if run.since(2, 1, 100):
-        done = {"commandRun": {"command": name, "args": args}} if run.since(2, 1, 290) else {}
-        run.system("local_command", asked, level="info", isMeta=False)
-        run.system("local_command", answered, level="info", isMeta=False, **done)
+    command, answer = command_line(name, args), f"<local-command-stdout>{output}</local-command-stdout>"
+    if run.is_at_least(2, 1, 100):
+        fields = {"commandRun": {"command": name, "args": args}} if run.is_at_least(2, 1, 290) else {}
+        run.system("local_command", command, level="info", isMeta=False)
+        run.system("local_command", answer, level="info", isMeta=False, **fields)
         return
-    run.say(_CAVEAT, isMeta=True)
-    run.say(asked)
-    run.say(answered)
+    run.inject_user_line(_CAVEAT, isMeta=True)
+    run.inject_user_line(command)
+    run.inject_user_line(answer)
 
 
 def command_line(name: str, args: str) -> str:
-    """How the program writes that a command was given."""
+    """Return the text of a line for a command."""
     space = "\n            "
     tags = {"command-name": f"/{name}", "command-message": name, "command-args": args}
     return space.join(f"<{tag}>{words}</{tag}>" for tag, words in tags.items())
 
 
 def shell_line(run: SimulatedProgram, command: str, output: str, *, pause: float = 30) -> None:
-    """`!command`: the user runs something and the model sees it."""
+    """Write a `!command` of the user with its output, which the model is sent."""
     run.wait(pause)
     run.history.append((f"!{command}", run.now))
     uuid = run.writer.ids.uuid()
     run.backups.at_prompt(uuid)
-    if not run.since(2, 1, 200):
-        run.say(_CAVEAT, isMeta=True)
-    run.say(f"<bash-input>{command}</bash-input>", uuid=uuid)
-    run.say(f"<bash-stdout>{output}</bash-stdout><bash-stderr></bash-stderr>")
+    if not run.is_at_least(2, 1, 200):
+        run.inject_user_line(_CAVEAT, isMeta=True)
+    run.inject_user_line(f"<bash-input>{command}</bash-input>", uuid=uuid)
+    run.inject_user_line(f"<bash-stdout>{output}</bash-stdout><bash-stderr></bash-stderr>")
 
 
 def own_command(run: SimulatedProgram, name: str, args: str, expansion: str, *, pause: float = 40) -> None:
-    """A command the user wrote: the model is sent its text."""
+    """Write a command that the user has defined: the model is sent its text."""
     words = f"<command-message>{name}</command-message>\n<command-name>/{name}</command-name>"
-    given = f"{words}\n<command-args>{args}</command-args>"
-    run.prompt(given, pause=pause, shown=f"/{name} {args}".rstrip(), human=False)
-    run.say([text(expansion)], isMeta=True)
+    invocation = f"{words}\n<command-args>{args}</command-args>"
+    run.prompt(invocation, pause=pause, shown=f"/{name} {args}".rstrip(), human=False)
+    run.inject_user_line([text(expansion)], isMeta=True)
     run.attach("command_permissions", allowedTools=["Bash(git log:*)"])
 
 
 def skill(run: SimulatedProgram, name: str, args: str, body: str, *, folder: str) -> None:
-    """The model follows a skill: its text comes as something the user is made to say."""
+    """Write the call of a skill: its text becomes a user line."""
     call = run.writer.ids.tool()
     use = tool_use("Skill", id=call, skill=name, args=args)
     run.answer(SimulatedCall(use, f"Launching skill: {name}", {"success": True, "commandName": name}))
     words = f"Base directory for this skill: {folder}\n\n{body}\n\nARGUMENTS: {args}"
-    run.say([text(words)], isMeta=True, sourceToolUseID=call)
+    run.inject_user_line([text(words)], isMeta=True, sourceToolUseID=call)
 
 
 def rename(run: SimulatedProgram, title: str) -> None:
-    """The user gives the session a name."""
+    """Write the lines of `/rename`."""
     run.titles |= {"custom-title": {"customTitle": title}, "agent-name": {"agentName": title}}
     run.note("custom-title", customTitle=title)
     run.note("agent-name", agentName=title)
@@ -642,22 +651,22 @@ def rename(run: SimulatedProgram, title: str) -> None:
 
 
 def compact(run: SimulatedProgram, words: str, summary: str, *, keep: int = 0) -> None:
-    """`/compact`, with what to keep in mind."""
+    """Write the lines of `/compact` with instructions."""
     run.history.append((f"/compact {words}".rstrip(), run.now))
     run.compact(summary, keep=keep, trigger="manual")
-    run.say(_CAVEAT, isMeta=True)
-    run.say(command_line("compact", words))
-    run.say("<local-command-stdout>Compacted (ctrl+o to see full summary)</local-command-stdout>")
+    run.inject_user_line(_CAVEAT, isMeta=True)
+    run.inject_user_line(command_line("compact", words))
+    run.inject_user_line("<local-command-stdout>Compacted (ctrl+o to see full summary)</local-command-stdout>")
 
 
 def interrupt(run: SimulatedProgram, *, tool: bool = False) -> None:
-    """Esc."""
+    """Write the line of an interruption by Esc."""
     words = "[Request interrupted by user for tool use]" if tool else "[Request interrupted by user]"
-    run.say([text(words)])
+    run.inject_user_line([text(words)])
 
 
 def go_back(run: SimulatedProgram, prompts: int = 1) -> None:
-    """Esc Esc: back to before a prompt; what comes next is another branch."""
+    """Rewind to before a prompt, as Esc Esc does; what follows is another branch."""
     rewind(prompts).write(run.writer)
     run.turn -= prompts
     run.note("last-prompt", leafUuid=NOWHERE, explicit=True)

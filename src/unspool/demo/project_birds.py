@@ -22,12 +22,13 @@ _EMPTY, _DESIGN, _FULL = as_text(table(rows=1, wrong=0)), as_text(curve(waves=1.
 
 def project() -> Project:
     """Return the bird project."""
+    # A name with umlaut, underscore and dot: Claude Code replaces all of them in the name of the project's folder.
     tools = ToolSimulator(f"{HOME}/Projekte/vogel_zähler.app", BIRD_FILES)
     return Project(tools, [release(tools), pictures(tools)])
 
 
 def pictures(tools: ToolSimulator) -> SimulatedProgram:
-    """A screenshot and a scanned list."""
+    """Return a session with pictures and a PDF in prompts and results."""
     run = SimulatedProgram(
         "pictures", tools, "2026-11-05T18:31:09.777Z", ProgramSettings(branch="heute-seite", model=SONNET)
     )
@@ -38,7 +39,7 @@ def pictures(tools: ToolSimulator) -> SimulatedProgram:
         shown="[Image #1] Die Liste auf der Seite „Heute“ ist leer. Siehst du, warum?",
         imagePasteIds=[1],
     )
-    run.say([text("[Image: source: /tmp/paste/1.png]")], isMeta=True)
+    run.inject_user_line([text("[Image: source: /tmp/paste/1.png]")], isMeta=True)
     run.answer("Ich sehe mir Bild, Ansicht und Vorlage an.", _picture(tools), tools.read("vogel/views.py"))
     run.answer(
         "Die Vorlage heißt die Liste `arten`, die Ansicht liefert aber gar keine. Ich ergänze das. 🐦",
@@ -63,7 +64,7 @@ def pictures(tools: ToolSimulator) -> SimulatedProgram:
 
 
 def release(tools: ToolSimulator) -> SimulatedProgram:
-    """An afternoon with commands: the user's own, a skill, the program's, the shell's."""
+    """Return a session with commands: the user's own, a skill, built-in ones and shell lines."""
     setting = ProgramSettings(version="2.1.200", branch="main", model="claude-haiku-4-5-20251001", mode="acceptEdits")
     run = SimulatedProgram("release", tools, "2026-10-22T14:12:31.004Z", setting)
     run.open()
@@ -103,7 +104,7 @@ def _picture(tools: ToolSimulator) -> SimulatedCall:
 
 
 def _screenshot() -> SimulatedCall:
-    """A tool of an MCP server that gives a picture back."""
+    """Return a call of an MCP server's tool that returns a picture."""
     content = [text("Took a screenshot of http://localhost:8000/heute"), image(_FULL)]
     return SimulatedCall(
         tool_use("mcp__browser__screenshot", url="http://localhost:8000/heute"), content, content, seconds=1.6
@@ -130,7 +131,7 @@ def _background(command: str) -> SimulatedCall:
 
 
 def _task_done(run: SimulatedProgram) -> None:
-    """The command in the background ends while the model is at work."""
+    """Write the notification of a background command that ends while the model works."""
     words = (
         f"<task-notification>\n<task-id>b3vogel9k</task-id>\n<tool-use-id>{run.last_call}</tool-use-id>\n"
         "<status>completed</status>\n<summary>Background command finished</summary>\n</task-notification>"
@@ -139,5 +140,5 @@ def _task_done(run: SimulatedProgram) -> None:
     ids = {"commandUuid": run.writer.ids.uuid(), "deliveryId": run.writer.ids.uuid()}
     run.note("queue-operation", operation="remove", timestamp=run.now, content=words, reason="absorbed_mid_turn", **ids)
     origin = {"kind": "task-notification", "producer": "session-task"}
-    told: Json = {"prompt": words, "commandMode": "task-notification", "origin": origin, "timestamp": run.now}
-    run.attach("queued_command", words, **told)
+    data: Json = {"prompt": words, "commandMode": "task-notification", "origin": origin, "timestamp": run.now}
+    run.attach("queued_command", words, **data)

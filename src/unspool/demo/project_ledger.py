@@ -1,7 +1,8 @@
 """The demo project about a ledger.
 
-Agents inside the session's own file, then beside it, then in a folder of their own; results in a chain, then in a
-tree; stop reasons that are null; `summary` and `progress` lines; a prompt that only the queue knows.
+Its sessions are of old versions, from 1.0.56 on: agents inside the session's own file, then beside it, then in a folder
+of their own; results in a chain, then in a tree; stop reasons that are null; `summary` and `progress` lines; a prompt
+that only the queue has.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ TODOS: list[Json] = [
 
 
 def project() -> Project:
-    """Return the books."""
+    """Return the ledger project."""
     tools = ToolSimulator(f"{HOME}/work/ledger", LEDGER_FILES, arrows=True)
     first, second = first_look(tools), balances(tools)
     third = amounts(tools, titled=[first, second])
@@ -40,11 +41,11 @@ def first_look(tools: ToolSimulator) -> SimulatedProgram:
     run.prompt("What does this project do?")
     prompt = "Read README.md and say in one sentence what the project is."
     use = tool_use("Task", description="Read the readme", prompt=prompt)
-    said = "Double-entry books kept in plain text."
+    answer = "Double-entry books kept in plain text."
     run.answer("I'll have the readme read.", use)
-    _aside(run, prompt, said)
-    result = {"content": [text(said)], "totalDurationMs": 6120, "totalTokens": 9841, "totalToolUseCount": 1}
-    run.result(SimulatedCall(use, [text(said)], {**result, "usage": {}, "wasInterrupted": False}), _open(run))
+    _aside(run, prompt, answer)
+    result = {"content": [text(answer)], "totalDurationMs": 6120, "totalTokens": 9841, "totalToolUseCount": 1}
+    run.result(SimulatedCall(use, [text(answer)], {**result, "usage": {}, "wasInterrupted": False}), _open(run))
     run.answer("It keeps double-entry books in plain text files.")
     run.prompt("Add a docstring to balances.", pause=41)
     line = "-> dict[str, Decimal]:\n"
@@ -111,7 +112,7 @@ def amounts(tools: ToolSimulator, *, titled: list[SimulatedProgram]) -> Simulate
 
 
 def nothing(tools: ToolSimulator) -> SimulatedProgram:
-    """2.0.x left an empty file for each resumed session."""
+    """Return a session without lines: 2.0.x left an empty file for each resumed session."""
     return SimulatedProgram("nothing", tools, "2026-10-09T16:31:00.000Z", ProgramSettings(version="2.0.76"))
 
 
@@ -128,11 +129,11 @@ def rounding(tools: ToolSimulator) -> SimulatedProgram:
     run.answer(audit.use)
     worker = run.start_agent(audit, model=HAIKU)
     worker.prompt(audit.prompt)
-    _agent_said(run, worker, {"role": "user", "content": [text(audit.prompt)]})
+    _repeat_in_session(run, worker, {"role": "user", "content": [text(audit.prompt)]})
     worker.answer(tools.grep("round|quantize"))
     _hook_ran(worker, "Grep")
     worker.answer("Nothing is rounded anywhere.")
-    _agent_said(run, worker, {"role": "assistant", "content": [text("Nothing is rounded anywhere.")]})
+    _repeat_in_session(run, worker, {"role": "assistant", "content": [text("Nothing is rounded anywhere.")]})
     run.catch_up(worker)
     run.result(report(worker, "Nothing is rounded anywhere."))
     run.answer(
@@ -176,11 +177,11 @@ def import_bank(tools: ToolSimulator) -> SimulatedProgram:
 
 
 def _aside(run: SimulatedProgram, prompt: str, answer: str) -> None:
-    """Let an agent work in the session's own file."""
+    """Write the lines of an agent into the session's own file."""
     writer = run.writer
     parent, envelope = writer.parent, writer.envelope
     writer.parent, writer.envelope = None, {**envelope, "isSidechain": True}
-    run.say(prompt)
+    run.inject_user_line(prompt)
     run.answer(run.tools.read("README.md"))
     run.answer(answer)
     writer.parent, writer.envelope = parent, envelope
@@ -192,17 +193,19 @@ def _open(run: SimulatedProgram) -> str:
 
 
 def _title(run: SimulatedProgram, words: str, described: SimulatedProgram, *, top: bool = False) -> None:
-    """A title, in whatever file was open: it names the session that its leaf lies in."""
+    """Write a `summary` line with the title of a session."""
+    # It may be in another session's file: the leaf decides which session has the title.
     run.writer.add({"type": "summary", "summary": words, "leafUuid": described.writer.parent})
     if top:
         run.writer.lines.insert(0, run.writer.lines.pop())
 
 
 def _fork(run: SimulatedProgram, agent: str, prompt: str, answer: str) -> None:
-    """An agent of the program's own that goes on where the session stands: its first parent is not in its file."""
+    """Write an agent that Claude Code starts itself and that continues the session's conversation."""
+    # Its first parent is a line of the session, so it is not in the agent's file.
     worker = run.start_agent(AgentOrder(agent, "fork", "", prompt))
     worker.writer.parent = run.writer.parent
-    worker.say(prompt)
+    worker.inject_user_line(prompt)
     worker.answer(answer)
 
 
@@ -215,9 +218,9 @@ def _summarise(run: SimulatedProgram, summary: str) -> None:
 
 
 def _warm_up(run: SimulatedProgram) -> None:
-    """A request that only fills the cache."""
+    """Write the file of an agent whose request only fills the cache."""
     worker = run.start_agent(AgentOrder("a7c31d9", "Explore", "", "Warmup"), model=HAIKU)
-    worker.say("Warmup")
+    worker.inject_user_line("Warmup")
 
 
 def _progress(run: SimulatedProgram, kind: str, call: str, id: str, **data: Any) -> None:
@@ -230,11 +233,11 @@ def _hook_ran(run: SimulatedProgram, tool: str) -> None:
     _progress(run, "hook_progress", run.last_call, run.last_call, **data)
 
 
-def _agent_said(run: SimulatedProgram, worker: SimulatedProgram, message: Json) -> None:
-    """What an agent says is repeated in the session."""
+def _repeat_in_session(run: SimulatedProgram, worker: SimulatedProgram, message: Json) -> None:
+    """Write the progress line in which a session repeats a message of its agent."""
     assert worker.order is not None
     task = worker.order
     assert task.call is not None
-    said = {"type": message["role"], "message": message, "uuid": worker.writer.parent, "timestamp": worker.now}
-    data = {"message": said, "normalizedMessages": [], "prompt": task.prompt, "agentId": task.agent}
+    repeated = {"type": message["role"], "message": message, "uuid": worker.writer.parent, "timestamp": worker.now}
+    data = {"message": repeated, "normalizedMessages": [], "prompt": task.prompt, "agentId": task.agent}
     _progress(run, "agent_progress", task.call, f"agent_msg_{task.agent}", **data)

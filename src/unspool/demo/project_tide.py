@@ -1,7 +1,8 @@
 """The demo project about tides.
 
-One session of several turns over two days (2.1.325): parallel calls, a failing test, tasks, a web search, a
-queued prompt, an output too long for its line, a plan, a pull request, a name.
+Its longest session has several turns over two days (2.1.325): parallel calls, a failing test, tasks, a web search, a
+queued prompt, an output too long for its line, a plan, a pull request, a name. Others have agents, a rewind, a fork and
+API errors.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ _FAILURE = """.\x1b[31mF\x1b[0m
 
 
 def tide_cache(tools: ToolSimulator) -> SimulatedProgram:
-    """Tell it."""
+    """Return the session that makes the tide table faster."""
     setting = ProgramSettings(branch="tide-cache", mode="acceptEdits", cache="1h", slug=SLUG)
     run = SimulatedProgram("tide cache", tools, "2026-11-09T08:41:07.412Z", setting)
     run.open()
@@ -151,9 +152,9 @@ def _look_it_up(run: SimulatedProgram) -> None:
     words = f"Result of reading README.md:\n{readme.result}"
     path = tools.path("README.md")
     run.attach("file", words, role="user", filename=path, content=content, displayPath="README.md")
-    found = {"functools, annotated": "https://docs.example.com/functools", "Caches": "https://example.com/caches"}
-    said = "The cache stays coherent under threads, but a function may run twice for the same first call."
-    run.answer("I'll check before I write it down.", search("lru_cache thread safety", found, said), searches=2)
+    pages = {"functools, annotated": "https://docs.example.com/functools", "Caches": "https://example.com/caches"}
+    summary = "The cache stays coherent under threads, but a function may run twice for the same first call."
+    run.answer("I'll check before I write it down.", search("lru_cache thread safety", pages, summary), searches=2)
     run.answer(
         tools.edit("README.md", "Times are local.\n", "Times are local.\nThe last 64 stations stay in memory.\n"),
     )
@@ -221,7 +222,8 @@ def _next_day(run: SimulatedProgram) -> None:
     tools.files["pyproject.toml"] = tools.files["pyproject.toml"].replace("0.4.0", "0.4.1")
     path = tools.path("pyproject.toml")
     run.attach("edited_text_file", "pyproject.toml was changed.", filename=path, snippet=snippet)
-    run.compact(SUMMARY, keep=4)  # early, so that the file stays small
+    # Long before a real context would be full, so that the file stays small.
+    run.compact(SUMMARY, keep=4)
     run.attach("plan_file_reference", OFFLINE_PLAN, planFilePath=PLAN, planContent=OFFLINE_PLAN)
     big = tools.path("src/tidewatch/constants.csv")
     run.attach("compact_file_reference", filename=big, displayPath="src/tidewatch/constants.csv")
@@ -248,10 +250,10 @@ def _hook(run: SimulatedProgram, kind: str, name: str, words: str | None, **data
     run.attach(kind, words, hookName=name, hookEvent=event, toolUseID=id, **data)
 
 
-def _ran(command: str, said: str) -> Json:
-    """What is known of a hook that went well."""
-    ended = {"stdout": f"{said}\n", "stderr": "", "exitCode": 0, "durationMs": 61}
-    return {"content": said, "command": command, **ended}
+def _ran(command: str, output: str) -> Json:
+    """Return the fields of a hook that succeeded."""
+    ended = {"stdout": f"{output}\n", "stderr": "", "exitCode": 0, "durationMs": 61}
+    return {"content": output, "command": command, **ended}
 
 
 def _memory(run: SimulatedProgram) -> Json:
@@ -261,7 +263,7 @@ def _memory(run: SimulatedProgram) -> Json:
 
 
 def _moon() -> SimulatedCall:
-    """A tool of an MCP server: its result is a list."""
+    """Return a call of an MCP server's tool, whose result is a list of blocks."""
     content = [text("2026-11-09: new moon, spring tide")]
     return SimulatedCall(tool_use("mcp__almanac__moon_phase", date="2026-11-09"), content, content, seconds=0.7)
 
@@ -286,7 +288,8 @@ from tidewatch.harmonics import Station, load"""
 
 
 def project() -> Project:
-    """Return the tide project; its sessions change the same files one after the other."""
+    """Return the tide project."""
+    # In this order: the sessions change the same files one after the other.
     tools = ToolSimulator(f"{HOME}/code/tidewatch", TIDE_FILES)
     sessions = [tide_cache(tools), time_zones(tools)]
     rewound = station_names(tools)
@@ -294,7 +297,7 @@ def project() -> Project:
 
 
 def time_zones(tools: ToolSimulator) -> SimulatedProgram:
-    """Three agents at once: one starts another, one works on in the background."""
+    """Return a session with three parallel agents: one starts another, one runs in the background."""
     run = SimulatedProgram(
         "time zones", tools, "2026-11-12T13:05:22.018Z", ProgramSettings(branch="time-zones", effort="high")
     )
@@ -333,7 +336,7 @@ def time_zones(tools: ToolSimulator) -> SimulatedProgram:
 
 
 def _decide(run: SimulatedProgram) -> None:
-    """The model asks before it goes on."""
+    """Write a turn in which the model asks the user a question."""
     run.prompt("Make README true.", pause=140)
     run.answer(
         thinking("Local to whom: the harbour, or the reader? That is not mine to choose."),
@@ -361,7 +364,7 @@ def _search_code(worker: SimulatedProgram) -> None:
 
 
 def _search_tests(worker: SimulatedProgram) -> None:
-    """An agent that starts one of its own."""
+    """Write the lines of an agent that starts another one."""
     assert worker.order is not None
     worker.prompt(worker.order.prompt)
     inner = order(worker, "Explore", "Count the tides", "How many tides does a week have, by zone? Only compute.")
@@ -385,7 +388,7 @@ def _search_documents(worker: SimulatedProgram) -> None:
 
 
 def station_names(tools: ToolSimulator) -> SimulatedProgram:
-    """A wrong turn, stopped and taken back; then another branch."""
+    """Return a session with a rejected call, an interruption and a rewind; then another branch."""
     run = SimulatedProgram(
         "station names", tools, "2026-11-13T16:20:40.500Z", ProgramSettings(branch="station-names", model=SONNET)
     )
@@ -418,21 +421,22 @@ def station_names(tools: ToolSimulator) -> SimulatedProgram:
 
 
 def forked(origin: SimulatedProgram) -> SimulatedProgram:
-    """`--fork-session`: the branch in use is copied under a new id, all else stays the same, and it goes on."""
+    """Return a session made with `--fork-session`: the current branch copied under a new id, then continued."""
     run = SimulatedProgram("station names, forked", origin.tools, "2026-11-13T17:02:11.250Z", origin.setting)
     run.open()
     lines = [msgspec.json.decode(line, type=Json) for line in origin.writer.lines]
     parents = {line["uuid"]: line["parentUuid"] for line in lines if "uuid" in line}
-    branch, at = set(), origin.writer.parent
-    while at is not None:
-        branch.add(at)
-        at = parents[at]
+    # Only the branch in use is copied: what was rewound stays in the first file. Uuids and times stay the same.
+    branch, uuid = set(), origin.writer.parent
+    while uuid is not None:
+        branch.add(uuid)
+        uuid = parents[uuid]
     for line in lines:
         if line.get("uuid") in branch:
             run.writer.lines.append(encode_json({**line, "sessionId": run.id}) + b"\n")
     run.writer.parent, run.turn = origin.writer.parent, origin.turn
     run.writer.prompts += [prompt for prompt in origin.writer.prompts if prompt[1] in branch]
-    run.meter.hear(lines)
+    run.meter.add_input(lines)
     run.prompt("In this fork: suggest three names instead of one.")
     run.answer("That is `n=3`, and the words around it.", run.tools.read("src/tidewatch/harmonics.py", 29, 10))
     interrupt(run)
@@ -441,7 +445,7 @@ def forked(origin: SimulatedProgram) -> SimulatedProgram:
 
 
 def nightly(tools: ToolSimulator) -> SimulatedProgram:
-    """A script asks, in blocks. The API is overloaded twice, and refuses in the end."""
+    """Return a session of a script: the API is overloaded twice, and refuses the last request."""
     setting = ProgramSettings(model=SONNET, entrypoint="sdk-cli", mode="dontAsk", effort="low")
     run = SimulatedProgram("nightly", tools, "2026-11-14T02:00:03.120Z", setting)
     _queue(run)
@@ -476,13 +480,14 @@ _OVERLOADED: Json = {
 
 
 def _queue(run: SimulatedProgram) -> None:
-    """A script's prompts go through the queue; the text of blocks is not in it."""
+    """Write the queue lines of a script's prompt."""
+    # Prompts of scripts go through the queue; the text of blocks is not in it.
     run.note("queue-operation", operation="enqueue", timestamp=run.now)
     run.note("queue-operation", operation="dequeue", timestamp=run.now)
 
 
 def _error(run: SimulatedProgram, words: str, message: Json, flags: Json) -> None:
-    """An answer that is none."""
+    """Write the synthetic answer that stands for an API error."""
     nothing = {
         "input_tokens": 0,
         "output_tokens": 0,

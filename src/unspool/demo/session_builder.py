@@ -5,11 +5,11 @@
     [True, True, True, True]
 
 Rules
-  1. Deterministic: the same words give the same bytes. Ids come from the session's id and a counter, times from
-     `start` and `step`.
-  2. Ids, parents, times, message ids and the answers to tool calls are filled in; a field given by hand wins.
-  3. The shape is that of `version`: one line per block, parallel results as a chain before 2.1 and as a tree
-     from then on, stop reasons on all lines only where that version has them.
+  1. The output is deterministic: the same steps give the same bytes. Ids come from the session's id and a counter,
+     times from `start` and `step`.
+  2. Ids, parents, times, message ids and the calls of tool results are filled in; an explicit field wins.
+  3. Lines have the shape of `version`: one line per block, parallel results as a chain before 2.1 and as a tree from
+     then on, stop reasons on all lines only where that version has them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from unspool.paths import agent_file, project_key, session_file
 
 
 class Clock:
-    """A clock that moves on by a step each time it is asked."""
+    """A simulated clock that advances by a step with each tick."""
 
     def __init__(self, start: str, step: float) -> None:
         self._time = datetime.fromisoformat(start).astimezone(UTC)
@@ -41,7 +41,7 @@ class Clock:
         return self._time.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
     def tick(self) -> str:
-        """Return the time and move on."""
+        """Return the time and advance by a step."""
         now = self.now
         self._time += self._step
         return now
@@ -52,7 +52,7 @@ class Clock:
 
 
 class Ids:
-    """Ids that look like the real ones and are the same each time."""
+    """Generates ids that look like real ones and are the same in every run."""
 
     def __init__(self, seed: str) -> None:
         self._seed = seed
@@ -86,7 +86,7 @@ DOT = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAW
 
 
 class Step(msgspec.Struct, frozen=True):
-    """Something that happens in a session; `write` adds its lines."""
+    """One event of a session; `write` adds its lines."""
 
     write: Callable[[Writer], None]
 
@@ -107,7 +107,7 @@ class Built(msgspec.Struct, frozen=True):
 
     @property
     def entries(self) -> list[Entry]:
-        """The lines as the reader sees them."""
+        """The entries that the reader decodes from the lines."""
         items, offset = [], 0
         for line in self.lines:
             items += decode(line, offset)
@@ -116,7 +116,7 @@ class Built(msgspec.Struct, frozen=True):
 
     @property
     def records(self) -> list[AnyRecord]:
-        """What the lines mean."""
+        """The records of the lines."""
         return [entry.record for entry in self.entries]
 
     def save(self, config: Path) -> Path:
@@ -136,7 +136,7 @@ class Built(msgspec.Struct, frozen=True):
 
 
 class Writer:
-    """Turns steps into lines; what a step may need to know of those before it is here."""
+    """Collects the lines of a session, with the state that later steps need."""
 
     def __init__(self, envelope: Json, ids: Ids, clock: Clock) -> None:
         self.lines: list[bytes] = []
@@ -155,10 +155,11 @@ class Writer:
 
     def node(self, kind: str, fields: Json) -> str:
         """Add a line of the conversation graph, a child of the one before; return its uuid."""
+        # Before 2.1.100 the whole envelope came before the body; since then only these two fields.
         early = ("isSidechain", "agentId") if self.version >= (2, 1, 100) else tuple(self.envelope)
         head = {"parentUuid": self.parent, **{key: self.envelope[key] for key in early if key in self.envelope}}
         tail = {"uuid": self.ids.uuid(), "timestamp": self.clock.tick(), **self.envelope}
-        # The program writes the type of an answer after the message, of all else before.
+        # Claude Code writes the type of an answer after the message, and of all other lines before.
         body = {**fields, "type": kind} if kind == "assistant" else {"type": kind, **fields}
         line = {**head, **body, **tail, **fields}
         self.add(line)
@@ -198,8 +199,8 @@ def session(
     if agent is not None:
         shared["agentId"] = agent
     writer = Writer({**shared, **envelope}, Ids(f"{id}/{agent or ''}"), Clock(start, step))
-    for one in steps:
-        one.write(writer)
+    for event in steps:
+        event.write(writer)
     return Built(id, cwd, tuple(writer.lines), agent)
 
 
@@ -236,6 +237,7 @@ def assistant(
             if block["type"] == "tool_use":
                 block["id"] = block["id"] or writer.ids.tool()
         reason = stop_reason or ("tool_use" if any(b["type"] == "tool_use" for b in blocks) else "end_turn")
+        # Stop reasons on every line of a message: from 2.0.36 to 2.0.49, and again since 2.1.100.
         always = writer.version >= (2, 1, 100) or (2, 0, 36) <= writer.version < (2, 0, 50)
         message = {"id": writer.ids.message(), "type": "message", "role": "assistant", "model": model}
         request = writer.ids.request()
@@ -248,6 +250,7 @@ def assistant(
                 "stop_sequence": None,
                 "usage": _usage(usage, final=always or last),
             }
+            # The index of a block is written since 2.1.290.
             index = {"apiBlockIndex": number} if writer.version >= (2, 1, 290) else {}
             uuid = writer.node("assistant", {"message": body, "requestId": request, **index, **fields})
             if block["type"] == "tool_use":
@@ -274,6 +277,7 @@ def tool_result(
         line: Json = {"message": {"role": "user", "content": [result_block(called, content, error=error)]}}
         if structured is not None:
             line["toolUseResult"] = structured
+        # Since 2.1 a result is a child of the line with its call (a tree); before, of the line before it (a chain).
         if source is not None and writer.version >= (2, 1):
             line["sourceToolAssistantUUID"] = source
             line["parentUuid"] = source
@@ -334,6 +338,7 @@ def queued(prompt: str, *, taken: bool = True) -> Step:
         writer.note("queue-operation", {"operation": "enqueue", "timestamp": writer.clock.tick(), "content": prompt})
         if taken:
             writer.note("queue-operation", {"operation": "remove", "timestamp": writer.clock.tick()})
+            # In older versions only the queue has the prompt.
             if writer.version >= (2, 1, 100):
                 data = {"type": "queued_command", "prompt": prompt, "commandMode": "prompt"}
                 writer.node("attachment", {"attachment": data})
@@ -348,6 +353,7 @@ def compaction(summary: str, *, keep: int = 0, trigger: str = "auto", before: in
         kept, logical = writer.written[-keep:] if keep else [], writer.parent
         metadata: Json = {"trigger": trigger, "preTokens": before, **more}
         writer.parent = None
+        # The boundary names the summary that follows it, so the uuid of that line is drawn first.
         anchor = writer.ids.uuid()
         if kept:
             metadata["preservedSegment"] = {"headUuid": kept[0], "anchorUuid": anchor, "tailUuid": kept[-1]}
@@ -431,6 +437,7 @@ def _usage(usage: Json | None, *, final: bool) -> Json:
         "service_tier": "standard",
         **(usage or {}),
     }
+    # Until its last line a message has the count of output tokens from the beginning of the stream.
     return full if final else {**full, "output_tokens": min(full["output_tokens"], 2)}
 
 

@@ -1,6 +1,6 @@
 """Writes the side files of the demo: history, todos, plans, settings, statistics.
 
-They follow from the sessions, with the faults they really have: the index misses a session, names one that is gone
+They are computed from the sessions, with the faults of real ones: the index misses a session, names one that is gone
 and has a stale time; the statistics count every line of a message.
 """
 
@@ -39,7 +39,7 @@ _SETTINGS: Json = {
 
 
 def files(tide: Project, ledger: Project, others: list[Project]) -> Iterator[File]:
-    """Yield the side files."""
+    """Yield the side files of all projects."""
     runs = [run for project in (tide, ledger, *others) for run in project.sessions]
     yield File("history.jsonl", _history(runs), _NOW)
     yield File("stats-cache.json", _pretty(_stats(runs)), _NOW)
@@ -57,21 +57,22 @@ def files(tide: Project, ledger: Project, others: list[Project]) -> Iterator[Fil
 
 
 def _history(runs: list[SimulatedProgram]) -> bytes:
-    """All that was typed in a terminal; a long paste is kept under its hash."""
+    """Return `history.jsonl`: everything that was typed in a terminal."""
     typed = sorted(((time, shown, run) for run in runs for shown, time in run.history), key=lambda item: item[:2])
     lines = []
     for time, shown, run in typed:
         pasted = {"1": {"id": 1, "type": "image", "contentHash": "5f1d0c27b7a4e9b3"}} if "[Image #1]" in shown else {}
         line: Json = {"display": shown, "pastedContents": pasted, "timestamp": milliseconds(time)}
         line["project"] = run.tools.cwd
-        if run.since(2, 0, 50):
+        # Older versions wrote the history without the session.
+        if run.is_at_least(2, 0, 50):
             line["sessionId"] = run.id
         lines.append(encode_json(line) + b"\n")
     return b"".join(lines)
 
 
 def _process(run: SimulatedProgram) -> Json:
-    """A program that was killed, and so left its entry."""
+    """Return the registry entry of a Claude Code that was killed and could not delete it."""
     began = milliseconds(run.start)
     who = {"pid": _PID, "sessionId": run.id, "cwd": run.tools.cwd, "startedAt": began, "procStart": "570957"}
     kind = {"version": run.setting.version, "peerProtocol": 1, "kind": "interactive", "entrypoint": "cli"}
@@ -81,6 +82,7 @@ def _process(run: SimulatedProgram) -> Json:
 
 
 def _index(project: Project) -> Json:
+    # Indexes of real folders miss sessions, have stale times and name deleted files: readers must not trust them.
     *indexed, _missing = [run for run in project.sessions if run.writer.lines]
     entries = [_entry(project, run) for run in indexed]
     entries[-1]["fileMtime"] -= 86_400_000
@@ -110,21 +112,21 @@ def _entry(project: Project, run: SimulatedProgram) -> Json:
 
 
 def _stats(runs: list[SimulatedProgram]) -> Json:
-    """What /stats kept: whole days, and the tokens of every line."""
+    """Return the cache of `/stats`: whole days, with the tokens of every line."""
     days: dict[str, Counter[str]] = defaultdict(Counter)
     tokens: dict[str, Counter[str]] = defaultdict(Counter)
     models: dict[str, Counter[str]] = defaultdict(Counter)
     hours: Counter[str] = Counter()
-    begun = [run for run in runs if run.writer.lines and run.start < TODAY]
-    for run in begun:
+    started = [run for run in runs if run.writer.lines and run.start < TODAY]
+    for run in started:
         days[run.start[:10]]["sessionCount"] += 1
         hours[str(int(run.start[11:13]))] += 1
         for line in rows(run):
             if line["type"] in ("user", "assistant") and line["timestamp"] < TODAY:
                 _count(line, days[line["timestamp"][:10]], tokens[line["timestamp"][:10]], models)
-    longest = max(begun, key=lambda run: run.lasted)
+    longest = max(started, key=lambda run: run.duration_ms)
     messages = sum(day["messageCount"] for day in days.values())
-    first = min(run.start for run in begun)
+    first = min(run.start for run in started)
     kinds = ("messageCount", "sessionCount", "toolCallCount")
     return {
         "version": 2,
@@ -134,11 +136,11 @@ def _stats(runs: list[SimulatedProgram]) -> Json:
         ],
         "dailyModelTokens": [{"date": day, "tokensByModel": dict(by)} for day, by in sorted(tokens.items()) if by],
         "modelUsage": {model: {**used, "webSearchRequests": 0, "costUSD": 0} for model, used in models.items()},
-        "totalSessions": len(begun),
+        "totalSessions": len(started),
         "totalMessages": messages,
         "longestSession": {
             "sessionId": longest.id,
-            "duration": longest.lasted,
+            "duration": longest.duration_ms,
             "messageCount": len(longest.writer.written),
             "timestamp": longest.start,
         },
@@ -155,6 +157,7 @@ def _count(line: Json, day: Counter[str], tokens: Counter[str], models: dict[str
         return
     day["toolCallCount"] += sum(block["type"] == "tool_use" for block in message["content"])
     usage, model = message["usage"], models[message["model"]]
+    # Claude Code counts each line of a message here, so a message of two lines counts twice.
     tokens[message["model"]] += usage["input_tokens"] + usage["output_tokens"]
     model["inputTokens"] += usage["input_tokens"]
     model["outputTokens"] += usage["output_tokens"]

@@ -228,12 +228,12 @@ LEDGER_FILES = {
 
 
 def benchmark_log(lines: int) -> str:
-    """Return what a long benchmark prints."""
+    """Return the output of a long benchmark with so many lines."""
     return "\n".join(islice(_timings(), lines)) + "\n"
 
 
 def pdf(words: str) -> bytes:
-    """Return the smallest document that says something."""
+    """Return a minimal PDF with one line of text."""
     body = f"BT /F1 12 Tf 20 60 Td ({words}) Tj ET"
     return (
         "%PDF-1.4\n1 0 obj<</Type/Catalog/Pages 2 0 R>>endobj\n"

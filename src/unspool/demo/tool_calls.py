@@ -1,7 +1,7 @@
 """Simulates tool calls and sub-agents of the demo sessions.
 
-What Read, Grep, Glob, Edit and Write say is not made up: it follows from the files on the `Desk`, which the
-sessions of a project change one after the other.
+The results of Read, Grep, Glob, Edit and Write are computed from the files of the `ToolSimulator`, which the sessions
+of a project change one after the other.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class SimulatedCall(msgspec.Struct, frozen=True):
-    """A tool call with what came of it."""
+    """A tool call with its result."""
 
     use: Json
     result: str | list[Json]
@@ -43,6 +43,7 @@ class ToolSimulator:
     def __init__(self, cwd: str, files: Mapping[str, str], *, arrows: bool = False) -> None:
         self.cwd = cwd
         self.files = dict(files)
+        # Read separates line numbers by an arrow in files of old versions (1.0.128, 2.0.5), by a tab in newer ones.
         self._mark = "→" if arrows else "\t"
 
     def path(self, name: str) -> str:
@@ -66,13 +67,14 @@ class ToolSimulator:
         return SimulatedCall(tool_use("Read", file_path=self.path(name), **part), text, {"type": "text", "file": file})
 
     def missing(self, name: str) -> SimulatedCall:
-        """Read a file that is not there."""
+        """Read a file that does not exist."""
         words = f"File does not exist. Note: your current working directory is {self.cwd}."
         return SimulatedCall(tool_use("Read", file_path=self.path(name)), words, f"Error: {words}", error=True)
 
     def edit(self, name: str, old: str, new: str) -> SimulatedCall:
         """Replace a piece of a file."""
         before = self.files[name]
+        # As the real tool: an edit of a text that is not unique fails.
         assert before.count(old) == 1, f"{before.count(old)} times in {name}: {old}"
         after = self.files[name] = before.replace(old, new)
         path = self.path(name)
@@ -111,19 +113,19 @@ class ToolSimulator:
 
     def grep(self, pattern: str) -> SimulatedCall:
         """Search the files for lines."""
-        found = [
+        matches = [
             f"{name}:{number}:{line}"
             for name, text in sorted(self.files.items())
             for number, line in enumerate(text.split("\n"), 1)
             if re.search(pattern, line) and not name.startswith("/")
         ]
-        content = "\n".join(found)
+        content = "\n".join(matches)
         structured = {
             "mode": "content",
             "numFiles": 0,
             "filenames": [],
             "content": content,
-            "numLines": len(found),
+            "numLines": len(matches),
         }
         return SimulatedCall(tool_use("Grep", pattern=pattern, output_mode="content"), content, structured)
 
@@ -135,53 +137,53 @@ class ToolSimulator:
 
 
 def shell(command: str, output: str, *, about: str, seconds: float = 1.2, **more: Any) -> SimulatedCall:
-    """A command that ended well; `more` goes into the structured result."""
+    """Return a command that succeeded; `more` goes into the structured result."""
     structured = {"stdout": output, "stderr": "", "interrupted": False, "isImage": False, **more}
     use = tool_use("Bash", command=command, description=about)
     return SimulatedCall(use, output or "(Bash completed with no output)", structured, seconds=seconds)
 
 
 def failing_shell(command: str, output: str, *, about: str, code: int = 1) -> SimulatedCall:
-    """A command that did not."""
+    """Return a command that failed."""
     words = f"Exit code {code}\n{output}"
     use = tool_use("Bash", command=command, description=about)
     return SimulatedCall(use, words, f"Error: {words}", error=True, seconds=2.4)
 
 
 def rejected(use: Json) -> SimulatedCall:
-    """A call that the user would not have."""
+    """Return a call that the user has rejected."""
     words = "The user doesn't want to proceed with this tool use. The tool use was rejected."
     fields = {"toolDenialKind": "user-rejected"}
     return SimulatedCall(use, words, "User rejected tool use", error=True, seconds=6, fields=fields)
 
 
-def search(query: str, found: Mapping[str, str], said: str) -> SimulatedCall:
-    """A web search: pages by title, and what was made of them."""
-    links = [{"title": title, "url": url} for title, url in found.items()]
-    text = f'Web search results for query: "{query}"\n\nLinks: {links}\n\n{said}'
-    results = [{"tool_use_id": "srvtoolu_01demo", "content": links}, said]
+def search(query: str, pages: Mapping[str, str], summary: str) -> SimulatedCall:
+    """Return a web search with its pages by title and their summary."""
+    links = [{"title": title, "url": url} for title, url in pages.items()]
+    text = f'Web search results for query: "{query}"\n\nLinks: {links}\n\n{summary}'
+    results = [{"tool_use_id": "srvtoolu_01demo", "content": links}, summary]
     structured = {"query": query, "results": results, "durationSeconds": 3.25, "searchCount": 1}
     return SimulatedCall(tool_use("WebSearch", query=query), text, structured, seconds=3.25)
 
 
 def question(words: str, header: str, options: Mapping[str, str], chosen: str) -> SimulatedCall:
-    """Ask the user; they choose."""
+    """Return a question to the user with the chosen answer."""
     offered = [{"label": label, "description": about} for label, about in options.items()]
-    asked = [{"question": words, "header": header, "options": offered, "multiSelect": False}]
-    said = f'User has answered your questions: "{words}"="{chosen}". You can now continue with the answers in mind.'
-    structured = {"questions": asked, "answers": {words: chosen}}
-    return SimulatedCall(tool_use("AskUserQuestion", questions=asked), said, structured, seconds=19)
+    questions = [{"question": words, "header": header, "options": offered, "multiSelect": False}]
+    result = f'User has answered your questions: "{words}"="{chosen}". You can now continue with the answers in mind.'
+    structured = {"questions": questions, "answers": {words: chosen}}
+    return SimulatedCall(tool_use("AskUserQuestion", questions=questions), result, structured, seconds=19)
 
 
 def new_task(number: int, subject: str, description: str, active: str) -> SimulatedCall:
-    """Put something on the task list."""
+    """Return a call that adds a task to the task list."""
     use = tool_use("TaskCreate", subject=subject, description=description, activeForm=active)
     task = {"id": str(number), "subject": subject, "description": description}
     return SimulatedCall(use, f"Task #{number} created successfully: {subject}", {"task": task}, seconds=0.1)
 
 
 def task_status(number: int, before: str, after: str) -> SimulatedCall:
-    """Move a task on."""
+    """Return a call that changes the status of a task."""
     change = {"from": before, "to": after}
     structured = {"success": True, "taskId": str(number), "updatedFields": ["status"], "statusChange": change}
     use = tool_use("TaskUpdate", taskId=str(number), status=after)
@@ -189,7 +191,7 @@ def task_status(number: int, before: str, after: str) -> SimulatedCall:
 
 
 def todos(before: list[Json], after: list[Json]) -> SimulatedCall:
-    """Write the todo list (until 2.1.69)."""
+    """Return a call that writes the todo list (until 2.1.69)."""
     structured = {"oldTodos": before, "newTodos": after}
     return SimulatedCall(tool_use("TodoWrite", todos=after), "Todos have been modified.", structured, seconds=0.1)
 
@@ -197,7 +199,7 @@ def todos(before: list[Json], after: list[Json]) -> SimulatedCall:
 def hunks(before: str, after: str) -> list[Json]:
     """Return the difference of two texts as a structured patch with three lines around each change."""
     old, new = before.splitlines(), after.splitlines()
-    found = []
+    patches = []
     for group in difflib.SequenceMatcher(None, old, new, autojunk=False).get_grouped_opcodes(3):
         lines: list[str] = []
         for tag, a1, a2, b1, b2 in group:
@@ -206,15 +208,15 @@ def hunks(before: str, after: str) -> list[Json]:
                 continue
             lines += [f"-{line}" for line in old[a1:a2]] + [f"+{line}" for line in new[b1:b2]]
         first, last = group[0], group[-1]
-        found.append(
+        patches.append(
             {"oldStart": first[1] + 1, "oldLines": last[2] - first[1],
              "newStart": first[3] + 1, "newLines": last[4] - first[3], "lines": lines}
         )  # fmt: skip
-    return found
+    return patches
 
 
 class AgentOrder(msgspec.Struct, frozen=True):
-    """What an agent is to do."""
+    """The task of an agent and the call that starts it."""
 
     agent: str
     kind: str
@@ -226,86 +228,87 @@ class AgentOrder(msgspec.Struct, frozen=True):
 
     @property
     def source(self) -> str:
-        """What its requests are for."""
+        """The `querySource` of its requests."""
         return f"agent:builtin:{self.kind}"
 
     @property
     def use(self) -> Json:
-        """The call."""
+        """The tool call that starts it."""
         return tool_use(self.tool, id=self.call, description=self.about, prompt=self.prompt, subagent_type=self.kind)
 
 
 def order(run: SimulatedProgram, kind: str, about: str, prompt: str) -> AgentOrder:
-    """Ask for an agent; its id is as long as the version makes them."""
+    """Return the order for an agent; the length of its id depends on the version."""
     call, number = run.writer.ids.tool(), run.writer.ids.uuid().replace("-", "")
-    agent = f"a{number[:16]}" if run.since(2, 1, 70) else f"a{number[:6]}"
-    if not run.since(2, 0, 60):
+    # Ids of agents: eight digits, from 2.0.60 `a` and six, from 2.1.70 `a` and sixteen.
+    agent = f"a{number[:16]}" if run.is_at_least(2, 1, 70) else f"a{number[:6]}"
+    if not run.is_at_least(2, 0, 60):
         agent = number[:8]
-    return AgentOrder(agent, kind, about, prompt, call, "Agent" if run.since(2, 1, 63) else "Task")
+    return AgentOrder(agent, kind, about, prompt, call, "Agent" if run.is_at_least(2, 1, 63) else "Task")
 
 
 def report(worker: SimulatedProgram, words: str) -> SimulatedCall:
-    """An agent comes back with its answer."""
+    """Return the result of an agent that has finished."""
     assert worker.order is not None
-    done = worker.order
+    order = worker.order
     usage = worker.usage
     parts = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "output_tokens")
     structured = {
         "status": "completed",
-        "prompt": done.prompt,
-        "agentId": done.agent,
+        "prompt": order.prompt,
+        "agentId": order.agent,
         "content": [text(words)],
-        "totalDurationMs": worker.lasted,
+        "totalDurationMs": worker.duration_ms,
         "totalTokens": sum(usage[part] for part in parts),
-        "totalToolUseCount": len(worker.called),
+        "totalToolUseCount": len(worker.tool_calls),
         "usage": usage,
     }
-    if worker.since(2, 1, 98):
+    if worker.is_at_least(2, 1, 98):
         structured |= {
-            "agentType": done.kind,
+            "agentType": order.kind,
             "resolvedModel": worker.setting.model,
-            "toolStats": _stats(worker.called),
+            "toolStats": _stats(worker.tool_calls),
         }
-    resume = f"agentId: {done.agent} (for resuming to continue this agent's work if needed)"
-    return SimulatedCall(done.use, [text(words), text(resume)], structured)
+    resume = f"agentId: {order.agent} (for resuming to continue this agent's work if needed)"
+    return SimulatedCall(order.use, [text(words), text(resume)], structured)
 
 
 def launched(worker: SimulatedProgram) -> SimulatedCall:
-    """An agent works on in the background."""
+    """Return the result of starting an agent in the background."""
     assert worker.order is not None
-    asked = worker.order
-    words = f"The agent was started in the background.\nagentId: {asked.agent}"
+    order = worker.order
+    words = f"The agent was started in the background.\nagentId: {order.agent}"
     structured = {
         "isAsync": True,
         "status": "async_launched",
-        "agentId": asked.agent,
-        "description": asked.about,
+        "agentId": order.agent,
+        "description": order.about,
         "resolvedModel": worker.setting.model,
-        "prompt": asked.prompt,
+        "prompt": order.prompt,
         "outputFile": _output(worker),
         "canReadOutputFile": True,
         "canContinueAgent": True,
     }
-    return SimulatedCall(asked.use, [text(words)], structured, seconds=0.1)
+    return SimulatedCall(order.use, [text(words)], structured, seconds=0.1)
 
 
 def notify(run: SimulatedProgram, worker: SimulatedProgram, words: str) -> None:
-    """What a background agent found is put to the model as if the user had said it."""
+    """Write the notification of a finished background agent, which the model gets as a user line."""
     assert worker.order is not None
-    done = worker.order
+    order = worker.order
     run.catch_up(worker)
     content = (
-        f"<task-notification>\n<task-id>{done.agent}</task-id>\n<tool-use-id>{done.call}</tool-use-id>\n"
+        f"<task-notification>\n<task-id>{order.agent}</task-id>\n<tool-use-id>{order.call}</tool-use-id>\n"
         f"<output-file>{_output(worker)}</output-file>\n<status>completed</status>\n"
-        f'<summary>Agent "{done.about}" finished</summary>\n<result>{words}</result>\n'
+        f'<summary>Agent "{order.about}" finished</summary>\n<result>{words}</result>\n'
         f"<usage><total_tokens>{worker.meter.context}</total_tokens></usage>\n</task-notification>"
     )
     run.note("queue-operation", operation="enqueue", timestamp=run.now, content=content)
     run.note("queue-operation", operation="dequeue", timestamp=run.now)
     run.prompt_id = run.writer.ids.uuid()
-    origin = {"kind": "task-notification", "producer": "session-task", "runId": f"0demo-{done.agent[-8:]}"}
+    origin = {"kind": "task-notification", "producer": "session-task", "runId": f"0demo-{order.agent[-8:]}"}
     marks = {"promptSource": "system", "turnOrigin": "task_notification", "queueSkipAttachments": True}
-    run.say(content, permissionMode=run.setting.mode, origin=origin, **marks)
+    run.inject_user_line(content, permissionMode=run.setting.mode, origin=origin, **marks)
 
 
 def _output(worker: SimulatedProgram) -> str:

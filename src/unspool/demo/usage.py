@@ -1,8 +1,8 @@
 """Computes plausible token usage for the demo's responses.
 
 Rules
-  1. A token is four characters. What the model has heard before comes from the cache until it expires.
-  2. A session and its agents share one `Bill`, as the program's own cost line does.
+  1. A token is four characters. Input of earlier requests comes from the cache until it expires.
+  2. A session and its agents share one `SimulatedUsage`, because Claude Code's own cost line counts them together.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from unspool.demo.session_builder import Json
 OPUS, SONNET, HAIKU = "claude-opus-5-5", "claude-sonnet-5-5", "claude-haiku-5-5"
 
 _BASE = 17_300
-"""What every request begins with: system prompt and tools."""
-_LASTS = {"5m": 300, "1h": 3600}
-"""Seconds that an unused cache lasts."""
+"""Tokens of the system prompt and tools, which every request begins with."""
+_CACHE_SECONDS = {"5m": 300, "1h": 3600}
+"""Seconds after which an unused cache expires."""
 
 
 class Price(NamedTuple):
@@ -34,18 +34,18 @@ PRICES = {
     SONNET: Price(2, 10, 2.5, 4, 0.1),
     HAIKU: Price(0.1, 0.5, 0.125, 0.2, 0.01),
 }
-_SEARCH = 0.01
+_WEB_SEARCH_DOLLARS = 0.01
 
 
 class SimulatedUsage:
-    """What each model used, and how long it took."""
+    """The tokens that each model used in a session, and the time of all requests."""
 
     def __init__(self) -> None:
         self.models: dict[str, Json] = {}
         self.seconds = 0.0
 
     def add(self, model: str, usage: Json, seconds: float) -> None:
-        """Count one reply."""
+        """Count one response."""
         self.seconds += seconds
         writes = usage["cache_creation"]
         used = {
@@ -63,7 +63,7 @@ class SimulatedUsage:
             total[name] += number
 
     def cost(self, model: str) -> float:
-        """Return what a model cost, in dollars."""
+        """Return the cost of a model in dollars."""
         used, price = self.models[model], PRICES[model]
         tokens = (
             used["inputTokens"] * price.input
@@ -72,7 +72,7 @@ class SimulatedUsage:
             + used["cacheCreationEphemeral1hInputTokens"] * price.write_1h
             + used["cacheReadInputTokens"] * price.read
         )
-        return float(round(tokens / 1e6 + used["webSearchRequests"] * _SEARCH, 6))
+        return float(round(tokens / 1e6 + used["webSearchRequests"] * _WEB_SEARCH_DOLLARS, 6))
 
     def state(self) -> Json:
         """Return the fields of a `cost-state` line that come from here."""
@@ -87,7 +87,7 @@ class SimulatedUsage:
 
 
 class UsageSimulator:
-    """How full the context of one conversation is."""
+    """Simulates the context and the prompt cache of one conversation."""
 
     def __init__(self, *, cache: str = "5m", base: int = _BASE) -> None:
         self.cache = cache
@@ -96,31 +96,32 @@ class UsageSimulator:
 
     @property
     def context(self) -> int:
-        """Tokens the next request would hold."""
+        """Tokens that the next request would have."""
         return self._cached + self._fresh
 
-    def hear(self, text: object) -> None:
-        """Take in something that the model will be sent."""
+    def add_input(self, text: object) -> None:
+        """Add something that the next request will send."""
         self._fresh += len(str(text)) // 4 + 8
 
     def pause(self, seconds: float) -> None:
-        """Let time pass: a cache that is not used for long is gone."""
-        if seconds > _LASTS[self.cache]:
+        """Let time pass; the cache may expire."""
+        # An expired cache is written again with the next request, so all of the context is new input.
+        if seconds > _CACHE_SECONDS[self.cache]:
             self._cached, self._fresh = 0, self.context
 
-    def forget(self) -> None:
-        """Begin again, as after a compaction."""
+    def reset(self) -> None:
+        """Start again with an empty conversation, as after a compaction."""
         self._cached, self._fresh = 0, self._base
 
-    def reply(self, said: int, *, thought: int = 0, searches: int = 0) -> Json:
-        """Return the usage of a reply of so many characters."""
-        output = said // 4 + thought + 9
+    def reply(self, characters: int, *, thinking_tokens: int = 0, searches: int = 0) -> Json:
+        """Return the usage of a response of so many characters."""
+        output = characters // 4 + thinking_tokens + 9
         usage = {
             "input_tokens": 3 + output % 7,
             "cache_creation_input_tokens": self._fresh,
             "cache_read_input_tokens": self._cached,
             "output_tokens": output,
-            "output_tokens_details": {"thinking_tokens": thought},
+            "output_tokens_details": {"thinking_tokens": thinking_tokens},
             "server_tool_use": {"web_search_requests": searches, "web_fetch_requests": 0},
             "service_tier": "standard",
             "cache_creation": {
@@ -131,5 +132,6 @@ class UsageSimulator:
             "iterations": [],
             "speed": "standard",
         }
-        self._cached, self._fresh = self.context, output - thought
+        # The next request sends this answer back, without its thinking.
+        self._cached, self._fresh = self.context, output - thinking_tokens
         return usage

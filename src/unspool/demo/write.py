@@ -1,10 +1,10 @@
 """Writes the whole demo config folder.
 
 Rules
-  1. Deterministic: the same names, bytes, modes and times, wherever and whenever it is written.
-  2. Only an empty folder, or a demo written before (it has `.unspool-demo`), is written to. What else lies in an
-     older demo stays.
-  3. Nothing outside the folder is touched: no link is followed, no file is written through.
+  1. The output is deterministic: the same names, bytes, modes and times, wherever and whenever it is written.
+  2. Only an empty folder, or an earlier demo (it has `.unspool-demo`), is written to. Other files in an earlier demo
+     are kept.
+  3. Nothing outside the folder is changed: no link is followed.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from unspool.demo.files import files as project_files
 from unspool.errors import Refused
 
 MARKER = ".unspool-demo"
-_WORDS = b"Written by `unspool demo`: nothing in here happened, and it may be written again at any time.\n"
+_MARKER_TEXT = b"Written by `unspool demo`: nothing in here happened, and it may be written again at any time.\n"
 
 
 class Summary(msgspec.Struct, frozen=True):
-    """What was written."""
+    """How many sessions, agents, files and bytes were written."""
 
     sessions: int
     agents: int
@@ -35,35 +35,38 @@ class Summary(msgspec.Struct, frozen=True):
 
 def write_demo(folder: Path) -> Summary:
     """Write the demo; the folder becomes a config folder."""
-    _check(folder)
-    made = contents()
-    places = sorted({parent for file in made for parent in Path(file.place).parents})
-    _check_way([folder / place for place in places], [folder / file.place for file in made])
+    _check_target(folder)
+    files = contents()
+    places = sorted({parent for file in files for parent in Path(file.place).parents})
+    # Before anything is written: a refused demo leaves the folder as it was.
+    _check_obstacles([folder / place for place in places], [folder / file.place for file in files])
     folder.parent.mkdir(parents=True, exist_ok=True)
     for place in places:
         (folder / place).mkdir(exist_ok=True)
         (folder / place).chmod(0o700)
-    for file in made:
-        _write(folder / file.place, file)
-    for place in reversed(places):  # last, because each file moved its folder's time
-        newest = max(file.time for file in made if Path(file.place).is_relative_to(place))
+    for file in files:
+        _write_file(folder / file.place, file)
+    # Last, because each new file changes the time of its folder.
+    for place in reversed(places):
+        newest = max(file.time for file in files if Path(file.place).is_relative_to(place))
         _set_time(folder / place, newest)
-    agents = [file for file in made if Path(file.place).match("agent-*.jsonl")]
-    sessions = [file for file in made if Path(file.place).match("projects/*/*.jsonl") and file not in agents]
-    return Summary(len(sessions), len(agents), len(made), sum(len(file.data) for file in made))
+    agents = [file for file in files if Path(file.place).match("agent-*.jsonl")]
+    sessions = [file for file in files if Path(file.place).match("projects/*/*.jsonl") and file not in agents]
+    return Summary(len(sessions), len(agents), len(files), sum(len(file.data) for file in files))
 
 
 def contents() -> list[File]:
-    """Return every file of the demo, by place."""
-    tides, books = project_tide.project(), project_ledger.project()
+    """Return every file of the demo, sorted by path."""
+    tide, ledger = project_tide.project(), project_ledger.project()
     others = [project_birds.project(), damaged.project()]
-    made = [file for project in (tides, books, *others) for file in project_files(project)]
-    made += side_files.files(tides, books, others)
-    made.append(File(MARKER, _WORDS, f"{side_files.TODAY}T08:00:00.000Z"))
-    return sorted(made)
+    files = [file for project in (tide, ledger, *others) for file in project_files(project)]
+    files += side_files.files(tide, ledger, others)
+    files.append(File(MARKER, _MARKER_TEXT, f"{side_files.TODAY}T08:00:00.000Z"))
+    return sorted(files)
 
 
-def _check(folder: Path) -> None:
+def _check_target(folder: Path) -> None:
+    # A link may point into a real config folder, which a demo must never be written to.
     if folder.is_symlink():
         raise Refused(f"a link, not a folder: `{folder}`", hint="name the folder itself, or a new one")
     if not folder.exists():
@@ -75,16 +78,16 @@ def _check(folder: Path) -> None:
         raise Refused(f"not empty: `{folder}`", hint="name a folder that is empty or does not exist")
 
 
-def _check_way(folders: list[Path], files: list[Path]) -> None:
-    """In an older demo something else may stand where a file or folder has to go."""
+def _check_obstacles(folders: list[Path], files: list[Path]) -> None:
+    """Refuse a demo if something else exists where a file or folder has to be."""
     blocked = [path for path in folders if path.is_symlink() or (path.exists() and not path.is_dir())]
     blocked += [path for path in files if path.is_dir() and not path.is_symlink()]
     if blocked:
         raise Refused(f"in the way: `{blocked[0]}`", hint="write the demo to a new folder")
 
 
-def _write(path: Path, file: File) -> None:
-    """Write a file anew: what stood there may be a link, or have a second name elsewhere."""
+def _write_file(path: Path, file: File) -> None:
+    # Deleted first, not overwritten: the old file may be a link, or have a second name elsewhere.
     path.unlink(missing_ok=True)
     with path.open("xb") as output:
         os.fchmod(output.fileno(), 0o600)

@@ -11,9 +11,9 @@ import re
 from collections.abc import Iterable
 
 from unspool.display import size
-from unspool.format import AnyBlock, Document, Image, MediaSource, Text
-from unspool.format.image_header import parse_image_header
+from unspool.format import AnyBlock, Document, Image, MediaSource, Text, parse_image_header
 
+# A multiple of four, so that base64 that is cut here can still be decoded.
 _MAX_HEADER = 65_536
 """How many bytes of an image, or characters of its base64, are searched for its size in pixels."""
 _TAGS = re.compile(

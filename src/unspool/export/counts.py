@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias
 
 from unspool.format import AnyBlock, Assistant, BadLine, Entry, User
-from unspool.graph.tool_calls import collect_uses_and_results
+from unspool.graph import collect_uses_and_results
 from unspool.home import Session
 from unspool.read import kind_of
 
@@ -63,7 +63,7 @@ def session_row(session: Session) -> Json:
 def count_session(session: Session) -> Json:
     """Return the counts of a session's own file, without those of its agents."""
     entries = session.entries
-    uses, results = (found.keys() for found in collect_uses_and_results(entries))
+    uses, results = (by_id.keys() for by_id in collect_uses_and_results(entries))
     return {
         "lines": len(entries) + sum(isinstance(item, BadLine) for item in session.items),
         "bytes": sum(item.length for item in session.items),
@@ -78,7 +78,9 @@ def count_session(session: Session) -> Json:
         "uses_without_result": len(uses - results),
         "results_without_use": len(results - uses),
         "human_turns": len(session.turns),
-        "seed_human_turns": sum(_is_string_prompt(entry) for entry in entries),
+        "seed_human_turns": sum(
+            isinstance(entry.record, User) and isinstance(entry.record.message.content, str) for entry in entries
+        ),
         "models": list(session.facts.models),
         "agents": len(session.agent_sources),
     }
@@ -128,6 +130,7 @@ def _stop_reasons(entries: Iterable[Entry]) -> Iterable[str]:
 def _block_kinds(entries: Iterable[Entry]) -> Iterable[str]:
     for entry in entries:
         record = entry.record
+        # Not `message.blocks`: it makes a block of a plain string (rule 2).
         if isinstance(record, User | Assistant) and not isinstance(record.message.content, str):
             yield from map(_block_kind, record.message.content)
 
@@ -135,7 +138,3 @@ def _block_kinds(entries: Iterable[Entry]) -> Iterable[str]:
 def _block_kind(block: AnyBlock) -> str:
     tag = type(block).__struct_config__.tag
     return tag if isinstance(tag, str) else getattr(block, "type", None) or "(no type)"
-
-
-def _is_string_prompt(entry: Entry) -> bool:
-    return isinstance(entry.record, User) and isinstance(entry.record.message.content, str)

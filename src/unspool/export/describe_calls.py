@@ -16,15 +16,13 @@ import msgspec
 from unspool.display import amount
 from unspool.export.block_text import blocks_to_text
 from unspool.format import Image, ToolResult
-from unspool.format.tools import Hunk
+from unspool.format.tools import AnyResult, Hunk
 from unspool.format.tools import agents as agent_tools
 from unspool.format.tools import files as file_tools
 from unspool.format.tools import plans as plan_tools
 from unspool.format.tools import shell as shell_tools
 from unspool.format.tools import web as web_tools
-from unspool.format.tools.parse import AnyResult
-from unspool.graph import ToolCall, describe_target
-from unspool.graph.turns import join_text
+from unspool.graph import ToolCall, describe_target, join_text
 
 _ERROR_TAGS = re.compile(r"</?tool_use_error>")
 
@@ -49,6 +47,7 @@ def diff_lines(call: ToolCall) -> list[str]:
     if call.failed:
         return []
     match call.structured:
+        # Claude Code writes no patch for a new file.
         case file_tools.WriteResult(type="create", content=content, structured_patch=()):
             return [f"+{line}" for line in content.splitlines()]
         case (
@@ -134,7 +133,7 @@ def parse_exit_code(text: str) -> int | None:
 
 def _find_state(call: ToolCall, text: str) -> CallState:
     structured = call.structured
-    # An interrupted command is no error: its result only has the flag.
+    # Before `failed`: the result of an interrupted command need not be an error.
     if isinstance(structured, shell_tools.BashResult) and structured.interrupted:
         return CallState.INTERRUPTED
     if not call.failed:

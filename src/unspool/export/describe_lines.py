@@ -43,7 +43,7 @@ class LineDescription(NamedTuple):
 def describe_line(entry: Entry) -> LineDescription:
     """Return the description of a line that is no step of the conversation."""
     match entry.record:
-        case Unknown(type=kind):
+        case Unknown(type=kind):  # rule 2: a type that no known version writes may matter
             return LineDescription("unknown", f"record `{kind}`" if kind else "record without a type", Depth.STEPS)
         case System() as record:
             return _describe_system(record)

@@ -53,6 +53,7 @@ def find_versions(session: Session) -> dict[str, list[FileHistoryVersion]]:
         number = _version_number(backup)
         if number is not None:
             version = FileHistoryVersion(path, number, backup.backup_file_name, backup.backup_time)
+            # Every line repeats the versions before it: the first mention counts.
             by_path.setdefault(path, {}).setdefault((number, version.name), version)
     return {path: sorted(known.values(), key=lambda version: version.number) for path, known in by_path.items()}
 
@@ -69,7 +70,7 @@ def version_size(session: Session, version: FileHistoryVersion) -> int | None:
     """Return how many bytes a version has; None if there is no copy that can be read."""
     try:
         path = find_backup(session, version)
-        status = path.lstat() if path else None
+        status = path.lstat() if path else None  # not `stat`: links are not followed (rule 2)
     except (Refused, OSError):  # not a plain name; gone since it was found
         return None
     return status.st_size if status and stat.S_ISREG(status.st_mode) else None
@@ -113,6 +114,7 @@ def diff_versions(session: Session, old: FileHistoryVersion, new: FileHistoryVer
     import difflib  # start-up: only a comparison needs it
 
     texts = [b"" if version.name is None else read_version(session, version) for version in (old, new)]
+    # Paths and times come from a file: control characters in them must not reach the terminal.
     names = [clean_line(version_label(version)) for version in (old, new)]
     if texts[0] == texts[1]:
         return ""

@@ -93,6 +93,7 @@ def compactions_to_json(entries: Sequence[Entry]) -> list[Json]:
 
 def decode_line(entry: Entry) -> Json:
     """Return a line's JSON, every field of it; empty if the line is nested too deeply to be decoded."""
+    # A byte order mark and zero bytes around a line are no part of its JSON.
     text = entry.line.strip(b"\0\xef\xbb\xbf \t\r\n")
     try:
         value = msgspec.json.decode(repair_text(text)[0])
@@ -176,5 +177,5 @@ def _preserved_uuids(segment: PreservedSegment | None, parents: Mapping[str, str
     uuid = segment.tail_uuid if segment else None
     while segment and uuid is not None and uuid in parents and uuid not in path:
         path.append(uuid)
-        uuid = parents[uuid] if uuid != segment.head_uuid else None
+        uuid = parents[uuid] if uuid != segment.head_uuid else None  # `not in path`: parents may form a cycle
     return path[::-1]

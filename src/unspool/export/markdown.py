@@ -61,6 +61,7 @@ def _render_head(session: Session, zone: tzinfo | None) -> Iterator[str]:
 
 def _render_body(session: Session, zone: tzinfo | None, depth: Depth, turns: range | None) -> Iterator[str]:
     story = Story(session.entries)
+    # The files of agents are read only if their steps are shown.
     agents = group_agents_by_call(session) if session.agent_sources and depth >= Depth.STEPS else {}
     for section in number_sections(session):
         if turns is not None and section.number not in turns:
@@ -132,7 +133,7 @@ def _render_call(step: ToolCallStep, cwd: str | None, agents: dict[str, list[Nes
         yield from _fenced("\n".join(patch), "diff")
     for nested in agents.get(call.id, []):
         # Without the agents of this very call: an agent's file may repeat the call that started it.
-        yield from _folded(nested.words, _render_steps(nested.entries, cwd, {**agents, call.id: []}))
+        yield from _folded(nested.label, _render_steps(nested.entries, cwd, {**agents, call.id: []}))
 
 
 def _render_steps(entries: Sequence[Entry], cwd: str | None, agents: dict[str, list[NestedAgent]]) -> list[str]:
@@ -152,6 +153,7 @@ def _quoted(text: str) -> Iterator[str]:
 def _fenced(text: str, language: str = "") -> Iterator[str]:
     lines = text.rstrip("\n").splitlines()
     rest = len(lines) - _MAX_LINES
+    # Longer than any run of backticks inside: nothing in a result may end its own fence.
     fence = "`" * max(3, _longest_run(text) + 1)
     yield from [f"{fence}{language or 'text'}", *lines[:_MAX_LINES], fence]
     yield from [f"*… {units.amount(rest, 'more line')}*"] if rest > 0 else []

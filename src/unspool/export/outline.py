@@ -131,7 +131,7 @@ class NestedAgent(msgspec.Struct, frozen=True):
     entries: Sequence[Entry]
 
     @property
-    def words(self) -> str:
+    def label(self) -> str:
         """The id and the type of the agent, on one line."""
         kind = self.agent.type or (self.agent.kind.value if self.agent.kind is not AgentClass.TASK else "")
         return " ".join(part for part in (f"agent {self.agent.id}", f"({kind})" if kind else "") if part)

@@ -203,6 +203,7 @@ class Story:
 
     def _orphan_steps(self, record: User | Assistant, entry: Entry) -> Iterator[Step]:
         for block in record.message.blocks:
+            # A result that was written again is a step at its first line only.
             if isinstance(block, ToolResult) and self._orphans.get(block.tool_use_id) == entry.offset:
                 yield EventStep(EventKind.RESULT, blocks_to_text(block.blocks), entry)
 
@@ -223,7 +224,7 @@ class Story:
                     # A call that was written again is a step at its first line only.
                     if self.calls[id].use_entry.offset == entry.offset:
                         yield ToolCallStep(self.calls[id])
-                case ToolResult():
+                case ToolResult():  # servers of other vendors write results into assistant lines
                     yield from self._orphan_steps(record, entry)
                 case other:
                     yield EventStep(EventKind.OTHER, blocks_to_text([other]), entry)

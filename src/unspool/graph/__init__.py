@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from unspool._lazy import lazy_door
+from unspool.lazy_door import lazy_door
 
 # fmt: off
 if TYPE_CHECKING:
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
         find_thread_entries, find_thread_entries_in_graph, find_threads, is_boundary, is_message,
     )
     from unspool.graph.tool_calls import (
-        ToolCall, describe_target, elapsed_time, find_orphan_results, find_tool_calls, first_line,
+        ToolCall, collect_uses_and_results, describe_target, elapsed_time, find_orphan_results, find_tool_calls,
+        first_line,
     )
     from unspool.graph.turns import (
         PromptTracker, Turn, classify_user_record, find_prompts, first_text, is_queued_prompt, join_text, split_turns,
@@ -34,11 +35,12 @@ __all__ = [
     "INTERRUPT_PREFIX", "PASSAGE_KINDS", "Agent", "AgentClass", "AgentFile", "BranchIndex", "BranchState",
     "FactsCollector", "Json", "Passage", "PromptTracker", "SessionFacts", "SessionGraph", "Speaker", "Thread",
     "ToolCall", "Turn", "WholeMessage", "add_entry_facts", "build_main_graph", "classify_user_record",
-    "collect_facts", "describe_target", "elapsed_time", "extract_passages", "extract_text_passages", "find_flaws",
-    "find_leaf", "find_leaf_by_oldest_rule", "find_orphan_results", "find_path_with_siblings", "find_prompts",
-    "find_target_path", "find_thread_entries", "find_thread_entries_in_graph", "find_threads", "find_tool_calls",
-    "first_line", "first_text", "group_messages", "is_boundary", "is_message", "is_queued_prompt", "is_special_fork",
-    "is_typed_prompt", "join_text", "join_texts", "link_agents", "split_turns", "typed_text",
+    "collect_facts", "collect_uses_and_results", "describe_target", "elapsed_time", "extract_passages",
+    "extract_text_passages", "find_flaws", "find_leaf", "find_leaf_by_oldest_rule", "find_orphan_results",
+    "find_path_with_siblings", "find_prompts", "find_target_path", "find_thread_entries",
+    "find_thread_entries_in_graph", "find_threads", "find_tool_calls", "first_line", "first_text", "group_messages",
+    "is_boundary", "is_message", "is_queued_prompt", "is_special_fork", "is_typed_prompt", "join_text", "join_texts",
+    "link_agents", "split_turns", "typed_text",
 ]
 
 __getattr__ = lazy_door(__name__, {
@@ -53,7 +55,9 @@ __getattr__ = lazy_door(__name__, {
     "threads":
         "SessionGraph Thread build_main_graph find_leaf find_leaf_by_oldest_rule find_path_with_siblings "
         "find_thread_entries find_thread_entries_in_graph find_threads is_boundary is_message",
-    "tool_calls": "ToolCall describe_target elapsed_time find_orphan_results find_tool_calls first_line",
+    "tool_calls":
+        "ToolCall collect_uses_and_results describe_target elapsed_time find_orphan_results "
+        "find_tool_calls first_line",
     "turns":
         "PromptTracker Turn classify_user_record find_prompts first_text is_queued_prompt join_text "
         "split_turns typed_text",

@@ -169,8 +169,8 @@ class BranchIndex:
             parent = self._replaced_by[parent]
         if parent == _NO_PARENT:
             return None
-        found = nodes.get(parent, node - 1)
-        return found if 0 <= found != node else None
+        parent_node = nodes.get(parent, node - 1)
+        return parent_node if 0 <= parent_node != node else None
 
 
 class _NumberTree(BranchTree):

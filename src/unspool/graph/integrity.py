@@ -73,11 +73,11 @@ class _IdIndex:
                 offset for call, offset in self.results.items() if call not in self.calls
             ],
         }
-        return [StructureFlaw(kind, offset, text) for (kind, text), found in offsets.items() for offset in found]
+        return [StructureFlaw(kind, offset, text) for (kind, text), among in offsets.items() for offset in among]
 
     def _leads_back(self, start: int) -> bool:
         """Tell whether the parents of a line lead back to it."""
-        # Only unseen parents are asked: every cycle has a line that is written before its parent.
+        # Called for unseen parents only: every cycle has a line that is written before its parent.
         path: set[int] = set()
         current: int | None = start
         while current is not None and current not in path:

@@ -1,9 +1,9 @@
 """Groups the lines of one API response into whole messages.
 
 Rules
-  1. An answer is all lines with one `message.id`, wherever they stand in the file: a tool result lies between them in
-     7,221 messages of the files looked at. Without an id, a line is a message of its own. A user line always is.
-  2. Blocks stand in file order. A line that was written again (same message, same moment, same content: history that
+  1. An answer is all lines with one `message.id`, wherever they are in the file: a tool result is between them in
+     7,221 messages of the files examined. Without an id, a line is a message of its own. A user line always is.
+  2. Blocks are in file order. A line that was written again (same message, same moment, same content: history that
      was appended once more) is left out.
   3. Usage is that of the line with the most output tokens: all lines repeat the input, and early ones may hold the
      count from the start of the stream. `final` tells whether a stop reason was written; without one the count may be
@@ -21,7 +21,7 @@ from unspool.format import AnyBlock, Assistant, Entry, Usage, User
 
 
 class PlacedBlock(NamedTuple):
-    """A block and the line it stands on."""
+    """A block and its line."""
 
     block: AnyBlock
     entry: Entry
@@ -72,6 +72,7 @@ def _join_lines(group: list[Entry]) -> WholeMessage:
         entries=tuple(lines),
         blocks=blocks,
         model=part.model,
+        # Early lines may hold the count from the start of the stream (2.0.50 to 2.1.70).
         usage=max((p.usage for p in parts if p.usage), key=lambda usage: usage.output_tokens, default=None),
         stop_reason=reasons[-1] if reasons else None,
         final=bool(reasons),

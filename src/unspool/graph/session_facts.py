@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from unspool.format import Glance, GlanceBlock
-from unspool.graph.speakers import Speaker, UserLine, classify_user_line, join_typed_texts
+from unspool.graph.speakers import Speaker, classify_user_line, join_typed_texts
 
 if TYPE_CHECKING:  # start-up: `unspool ls` reads projections of lines and never loads the types of all records
     from unspool.format import AnyRecord, Assistant, BilledUsage, Usage, User
@@ -28,7 +28,7 @@ if TYPE_CHECKING:  # start-up: `unspool ls` reads projections of lines and never
 MAX_PAUSE_SECONDS = 300.0
 """A longer pause is not counted as active time."""
 
-_MINUTE_PREFIX = len("2026-01-05T09:00:")
+_TO_MINUTE = len("2026-01-05T09:00:")
 MAX_PROMPT_CHARS = 2000
 """How many characters of the first prompt are kept."""
 
@@ -159,12 +159,7 @@ class FactsCollector(msgspec.Struct, omit_defaults=True):
         """Add the timestamp and the uuid, which lines of all types have."""
         if stamp := record.timestamp:
             last = self.last
-            if (
-                last
-                and stamp[:_MINUTE_PREFIX] == last[:_MINUTE_PREFIX]
-                and stamp >= last
-                and stamp[-1] == last[-1] == "Z"
-            ):
+            if last and stamp[:_TO_MINUTE] == last[:_TO_MINUTE] and stamp >= last and stamp[-1] == last[-1] == "Z":
                 self.last, self.is_behind = stamp, True  # the same minute: no pause, parsed only when needed
             else:
                 self._add_time(stamp)
@@ -227,8 +222,7 @@ class FactsCollector(msgspec.Struct, omit_defaults=True):
         """Add a user line without its blocks."""
         self._add_message(record)
         self.prompts += 1
-        line: UserLine = record
-        speaker = classify_user_line(line, texts, has_result=has_result)
+        speaker = classify_user_line(record, texts, has_result=has_result)
         if speaker is Speaker.HUMAN:
             self.add_typed_prompt(offset, join_typed_texts(texts))
         if self.starts_warm is None:
@@ -247,6 +241,7 @@ class FactsCollector(msgspec.Struct, omit_defaults=True):
         model = message.model
         if model and model != "<synthetic>":
             self.models[model] = self.models.get(model, 0) + 1
+            # Sub-agents inside the main file (1.0.x) have contexts of their own.
             if message.usage and not record.is_sidechain:
                 self.context_tokens = _prompt_tokens(message.usage)
 

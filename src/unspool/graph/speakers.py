@@ -5,7 +5,7 @@ Rules, first match counts
   2. `[Request interrupted by user…]` is an interrupt; a compact summary a summary; `isMeta` lines are Claude Code's.
   3. `Warmup` in a sub-agent is a warm-up. Tags at the start mark commands, their output and notifications; a
      notification may carry `permissionMode` and `promptSource` like a prompt (2.1.200 on), so its origin counts too.
-  4. In a sub-agent the rest is what its parent asked. Elsewhere the rest is a person's prompt: a string or blocks, also
+  4. In a sub-agent the rest is a prompt of its parent, elsewhere it is a prompt of a person: a string or blocks, also
      with images, documents or a note of the editor's first. `permissionMode` is not required: older lines lack it.
 """
 
@@ -13,7 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import Enum
-from typing import Protocol
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:  # start-up: `unspool ls` classifies projections and never loads the types of all records
+    from unspool.format import Glance, User
 
 
 class Speaker(Enum):
@@ -52,35 +55,7 @@ _PREFIXES = {
 MACHINE_ORIGINS = frozenset({"task-notification", "task_notification", "system", "hook", "teammate", "channel"})
 
 
-class PromptOrigin(Protocol):
-    """Who is named as the author of a prompt."""
-
-    @property
-    def kind(self) -> str | None:
-        """The kind of author, as `origin.kind` has it."""
-
-
-class UserLine(Protocol):
-    """The fields that decide what a user line is: a whole record has them, and a projection of one."""
-
-    @property
-    def is_compact_summary(self) -> bool:
-        """Whether it is what a compaction left."""
-
-    @property
-    def is_meta(self) -> bool | None:
-        """Whether Claude Code wrote it."""
-
-    @property
-    def is_sidechain(self) -> bool | None:
-        """Whether it belongs to a sub-agent."""
-
-    @property
-    def origin(self) -> PromptOrigin | None:
-        """Who wrote it."""
-
-
-def classify_user_line(record: UserLine, texts: Sequence[str], *, has_result: bool) -> Speaker:
+def classify_user_line(record: Glance | User, texts: Sequence[str], *, has_result: bool) -> Speaker:
     """Return what a user line is, by its fields and its texts."""
     if has_result:
         return Speaker.RESULT

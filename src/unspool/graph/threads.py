@@ -210,7 +210,7 @@ def _with_siblings(graph: SessionGraph, path: list[int]) -> list[int]:
     selected = [*path, *blocks]
     for number in beside:
         results = _result_ids(graph, number)
-        # The first result of a call counts: a result that was written again belongs to another branch.
+        # The first result of a call counts (`tool_calls.py`, rule 2).
         if results and results <= calls and not results & answered:
             selected.append(number)
             answered |= results

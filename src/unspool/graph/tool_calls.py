@@ -149,8 +149,8 @@ def describe_target(tool: str, value: object, cwd: str | None) -> str:
         case web_tools.WebSearchInput(query=query):
             return first_line(query)
         case plan_tools.TodoWriteInput(todos=tuple() as todos):
-            done = sum(1 for todo in todos if isinstance(todo, plan_tools.Todo) and todo.status == "completed")
-            return f"{done} of {len(todos)} done"
+            completed = sum(1 for todo in todos if isinstance(todo, plan_tools.Todo) and todo.status == "completed")
+            return f"{completed} of {len(todos)} done"
         case plan_tools.TaskUpdateInput(task_id=id, status=status):
             return f"{id} {status}" if status else id
         case plan_tools.ExitPlanModeInput(plan=plan):
@@ -174,7 +174,7 @@ def relative_path(path: str, cwd: str | None) -> str:
 
 
 def first_line(text: str) -> str:
-    """Return the first line that says something, with `…` if there are more."""
+    """Return the first line that is not blank, with `…` if there are more."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return lines[0] + (" …" if len(lines) > 1 else "") if lines else ""
 

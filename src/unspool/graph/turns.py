@@ -40,26 +40,32 @@ def classify_user_record(record: User) -> Speaker:
 
 def find_prompts(entries: Sequence[Entry]) -> list[tuple[Entry, Speaker, str]]:
     """Return every prompt of a person in file order: the line, whether it was queued, its text."""
-    prompts: list[tuple[Entry, Speaker, str]] = []
-    last_indexes: dict[str, int] | None = None
+    prompts: dict[int, tuple[Entry, Speaker, str]] = {}
+    waiting: dict[str, list[int]] = {}
     for index, entry in enumerate(entries):
-        if type(entry.record) not in _WITH_PROMPTS:
+        if type(entry.record) not in _WITH_PROMPTS:  # most lines: `match` would try its cases one after the other
             continue
         match entry.record:
-            case User() as record if classify_user_record(record) is Speaker.HUMAN:
-                prompts.append((entry, Speaker.HUMAN, typed_text(record.message.blocks)))
-            case Attachment(attachment=QueuedCommand() as queued) if is_queued_prompt(queued):
-                prompts.append((entry, Speaker.QUEUED, join_text(as_blocks(queued.prompt))))
+            case User(message=message) as record:
+                text = join_text(message.blocks) if waiting else ""
+                if classify_user_record(record) is Speaker.HUMAN:
+                    prompts[index] = (entry, Speaker.HUMAN, typed_text(message.blocks))
+            case Attachment(attachment=QueuedCommand() as queued):
+                text = join_text(as_blocks(queued.prompt))
+                if is_queued_prompt(queued):
+                    prompts[index] = (entry, Speaker.QUEUED, text)
             case QueueOperation(operation="enqueue", content=content) if content:
                 text = join_text(as_blocks(content))
                 if is_typed_prompt(text):
-                    # Built only for files with queued prompts: it joins the texts of every user line.
-                    last_indexes = _last_indexes(entries) if last_indexes is None else last_indexes
-                    if last_indexes.get(text.strip(), -1) < index:
-                        prompts.append((entry, Speaker.QUEUED, text))
+                    prompts[index] = (entry, Speaker.QUEUED, text)
+                    waiting.setdefault(text.strip(), []).append(index)
+                continue
             case _:
-                pass
-    return prompts
+                continue
+        # A queued prompt that a later line repeats is no prompt of its own (rule 1).
+        for repeated in waiting.pop(text.strip(), ()):
+            del prompts[repeated]
+    return list(prompts.values())
 
 
 _WITH_PROMPTS = frozenset({User, Attachment, QueueOperation})
@@ -104,20 +110,6 @@ def first_text(blocks: Sequence[AnyBlock]) -> str:
 
 def _texts(blocks: Sequence[AnyBlock]) -> list[str]:
     return [block.text for block in blocks if isinstance(block, Text)]
-
-
-def _last_indexes(entries: Sequence[Entry]) -> dict[str, int]:
-    """Return the last index of each text of a user line or attachment."""
-    indexes: dict[str, int] = {}
-    for index, entry in enumerate(entries):
-        match entry.record:
-            case User(message=message):
-                indexes[join_text(message.blocks).strip()] = index
-            case Attachment(attachment=QueuedCommand(prompt=prompt)):
-                indexes[join_text(as_blocks(prompt)).strip()] = index
-            case _:
-                pass
-    return indexes
 
 
 class PromptTracker(msgspec.Struct):

@@ -25,12 +25,12 @@ from unspool.page.html import preload_templates
 from unspool.store.catalog import CatalogCache
 from unspool.web import assets
 from unspool.web.auth import AuthMiddleware, RequestGuard
-from unspool.web.common.background import BoardWatcher, StoreRefresher
-from unspool.web.common.open_sessions import OpenSessions
-from unspool.web.common.responses import create_environment, respond
-from unspool.web.common.services import WebServices
-from unspool.web.common.site import Site
 from unspool.web.pages import board, palette, search, session, sessions, side_documents, sql, usage
+from unspool.web.serving.background import BoardWatcher, StoreRefresher
+from unspool.web.serving.open_sessions import OpenSessions
+from unspool.web.serving.responses import create_environment, respond
+from unspool.web.serving.services import WebServices
+from unspool.web.serving.site import Site
 
 _STATUS = {NotFound: 404, NothingFound: 404, UsageError: 400, Refused: 403}
 

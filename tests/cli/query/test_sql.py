@@ -475,8 +475,8 @@ real = importlib.util.find_spec
 importlib.util.find_spec = lambda name, package=None: None if name in ("duckdb", "arro3") else real(name, package)
 sys.meta_path.insert(0, Missing())
 sys.argv = ["unspool", "sql", "SELECT 1", "--config-dir", sys.argv[1]]
-from unspool.cli.main import main
-main()
+from unspool.cli.main import run_command_line
+run_command_line()
 """
     environment = {"HOME": str(tmp_path), "PATH": os.environ["PATH"]}
     done = subprocess.run(

@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.client.talks import assistant, body, call, result, talks, text, user
+from tests.profiles import examples
 from unspool.api.accumulator import ApiResponse
 from unspool.client.compaction.compact import CompactedMessages, compact_if_needed, summarize
 from unspool.client.compaction.recap import collect_recap
@@ -81,7 +82,7 @@ def test_a_summary_has_every_prompt_whatever_the_model_says(model: str) -> None:
 
 
 @given(talks(), st.sampled_from([*MODELS]), st.sampled_from([1500, 3000, 8000, 40_000]))
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(100), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_whatever_comes_the_next_request_fits(talk: list[Json], model: str, window: int) -> None:
     asked = body(talk, system="Be good. " * 40)
     for _ in range(3):  # again and again: what is shortened once may be shortened once more
@@ -95,7 +96,7 @@ def test_whatever_comes_the_next_request_fits(talk: list[Json], model: str, wind
 
 
 @given(talks())
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_the_last_prompt_is_in_a_recap_and_what_it_says_is_found_again(talk: list[Json]) -> None:
     done = asyncio.run(summarize(body(talk), TokenWindow(None, 200_000), MODELS["tells"]))
     assert done.summary is not None

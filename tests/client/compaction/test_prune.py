@@ -7,6 +7,7 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 
 from tests.client.talks import PICTURE, assistant, body, call, result, talks, text, user
+from tests.profiles import examples
 from unspool.client.compaction.prune import MessageOutline, prune_fully, prune_stepwise
 from unspool.edit.planning.stubs import STUB_PREFIX
 from unspool.testing.strict import count_tokens, problems
@@ -19,7 +20,7 @@ def _blocks(messages: list[Json], *kinds: str) -> list[Json]:
 
 
 @given(talks())
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_every_rung_is_a_request_that_the_api_takes_and_never_a_larger_one(talk: list[Json]) -> None:
     before = count_tokens(body(talk))
     for thinned in prune_stepwise(talk):
@@ -30,7 +31,7 @@ def test_every_rung_is_a_request_that_the_api_takes_and_never_a_larger_one(talk:
 
 
 @given(talks())
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_words_stay_and_so_does_what_is_not_answered_yet(talk: list[Json]) -> None:
     outline = MessageOutline(talk)
     for thinned in prune_stepwise(talk):
@@ -40,7 +41,7 @@ def test_words_stay_and_so_does_what_is_not_answered_yet(talk: list[Json]) -> No
 
 
 @given(talks())
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_the_newest_turn_is_whole_on_all_rungs_but_the_last(talk: list[Json]) -> None:
     newest = talk[MessageOutline(talk).newest_from :]
     found = [*prune_stepwise(talk)]
@@ -52,7 +53,7 @@ def test_the_newest_turn_is_whole_on_all_rungs_but_the_last(talk: list[Json]) ->
 
 
 @given(talks())
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_thinning_twice_is_thinning_once(talk: list[Json]) -> None:
     found = [talk, *prune_stepwise(talk)]
     assert [*prune_stepwise(found[-1])] == []

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.profiles import examples
 from unspool.client.permissions.decide import PermissionPolicy
 from unspool.client.permissions.paths import WorkspacePaths, resolve_path
 from unspool.client.permissions.settings import load_settings
@@ -452,7 +453,7 @@ unlisted = st.sampled_from(
 )
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(300), deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     st.sampled_from(("npm run test", "git log", "pytest -q", "ls")),
     st.sampled_from(OPERATORS),
@@ -464,7 +465,7 @@ def test_no_operator_lets_another_program_in(world: Path, command: str, operator
     assert permissions(world, *ALLOWED).judge("Bash", {"command": whole}, context(world)).behaviour != "allow"
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(300), deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.text(max_size=30), st.text(max_size=30), unlisted)
 def test_no_words_around_it_let_another_program_in(world: Path, before: str, after: str, program: str) -> None:
     whole = f"{before};{program} x;{after}"
@@ -818,7 +819,7 @@ names = st.one_of(
 )
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(100), deadline=None, suppress_health_check=list(HealthCheck))
 @given(names)
 def test_who_judges_a_path_means_the_file_that_the_tools_open(world: Path, name: str) -> None:
     place = context(world)

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 
 from tests.client.tools.calling import call_with, context_in, problem_of, text_of
+from tests.profiles import examples
 from tests.strategies import json_values
 from unspool.client.tool_context import ToolContext
 from unspool.client.tool_result import ToolFailed, ToolOutcome
@@ -67,7 +68,7 @@ def test_what_comes_out_can_be_written_down(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", [tool.name for tool in built_in_tools()])
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(value=json_values)
 def test_any_input_is_answered_in_words(tmp_path_factory: Any, name: str, value: Any) -> None:
     outcome = call_with(context_in(tmp_path_factory.mktemp("any")), name, value)

@@ -81,7 +81,9 @@ class Typed:
     def say(self, text: str) -> None:
         """Type a line and send it."""
         self.press(text)
-        self.see(text.rsplit("\n", maxsplit=1)[-1][-30:])
+        end = "".join(text.rsplit("\n", maxsplit=1)[-1][-30:].split())
+        # A long line is wrapped wherever the terminal ends.
+        until(lambda: end in "".join(self.shown.split()), lambda: f"never saw {end}:\n{self.shown}")
         self.press(ENTER)
 
     def see(self, *words: str) -> None:

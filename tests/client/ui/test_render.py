@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.profiles import examples
 from unspool.client import events
 from unspool.client.events import CallEnded
 from unspool.client.protocols import PermissionRequest, RuleDecision
@@ -32,7 +33,7 @@ def is_safe(drawn: str) -> bool:
     return clean(plain) == plain
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(evil)
 def test_nothing_but_colours_is_obeyed_of_what_is_drawn(text: str) -> None:
     drawing = ChatRenderer(RenderOptions(40), "/work")
@@ -56,14 +57,14 @@ def test_nothing_but_colours_is_obeyed_of_what_is_drawn(text: str) -> None:
         assert is_safe(drawn), repr(drawn)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(evil)
 def test_without_a_terminal_there_is_no_escape_sequence_at_all(text: str) -> None:
     drawing = ChatRenderer(RenderOptions(40, plain=True))
     assert "\x1b" not in drawing.answer(text, first=True) + drawing.prompt(text) + drawing.error(text)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(st.text(st.sampled_from("word \n-`#*1."), max_size=80), st.integers(1, 9))
 def test_what_grows_is_shown_once_and_whole(text: str, size: int) -> None:
     shown: list[str] = []

@@ -100,11 +100,11 @@ class Device:
 
     def _segment(self, path: str, source: Source, state: _State, held: list[tuple[int, bytes]], whole: int) -> Made:
         is_lined = source.kind in LINE_KINDS
-        told = [_told(offset, line.rstrip(b"\r") if is_lined else line, self.redact) for offset, line in held]
-        told = [one for one in told if one.raw.strip()]
+        lines = [_redacted_line(offset, line.rstrip(b"\r") if is_lined else line, self.redact) for offset, line in held]
+        lines = [line for line in lines if line.raw.strip()]
         end = min(held[-1][0] + len(held[-1][1]) + is_lined, whole)
         state.sequence += 1
-        state.lines += len(told)
+        state.lines += len(lines)
         header = SegmentHeader(
             version=VERSION,
             org=self.org,
@@ -122,13 +122,13 @@ class Device:
             generation=state.generation,
             start=state.end,
             end=end,
-            lines=len(told),
+            lines=len(lines),
             rules="none",
             written=WRITTEN,
             head="",
             boundary="",
         )
-        data = pack_segment(header, told)
+        data = pack_segment(header, lines)
         state.end, state.previous = end, segment_digest(data)
         return Made(name_segment(header), data, header)
 
@@ -146,5 +146,5 @@ def _lines(data: bytes, start: int) -> list[tuple[int, bytes]]:
     return found if found[-1][1] else found[:-1]
 
 
-def _told(offset: int, line: bytes, redact: Callable[[str], str]) -> SegmentLine:
+def _redacted_line(offset: int, line: bytes, redact: Callable[[str], str]) -> SegmentLine:
     return SegmentLine(offset, len(line), redact(line.decode(errors="replace")))

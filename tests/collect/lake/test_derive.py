@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.strategies import objects, written
 from unspool.collect.lake.derive import RowBuffer, day_of, derive_stream
 from unspool.collect.lake.streams import ReadSegment
-from unspool.collect.lake.tables import columns_filled_by, lake_tables, partition_columns
+from unspool.collect.lake.tables import lake_tables, partition_columns, tables_filled_by
 from unspool.collect.segments import FIRST, VERSION, Segment, SegmentHeader, SegmentLine
 from unspool.read.source_tree import Kind
 
@@ -64,8 +64,8 @@ def test_every_line_is_a_row_that_depends_on_its_segment_alone(
     assert len(_rows(out, "sources")) == 1
     for name in lake_tables():
         rows = _rows(out, name)
-        assert not rows or name in {"entries", "side_files", "sources", *columns_filled_by(kind)}
-        if derived.days and name in columns_filled_by(kind) and "day" in partition_columns(name):
+        assert not rows or name in {"entries", "side_files", "sources", *tables_filled_by(kind)}
+        if derived.days and name in tables_filled_by(kind) and "day" in partition_columns(name):
             assert {row["day"].toordinal() - 719_163 for row in rows} <= derived.days
 
 

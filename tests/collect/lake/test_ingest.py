@@ -14,7 +14,7 @@ from tests.collect.lake.lakes import TestLake, expected
 from tests.faults.world import World, lines
 from tests.store import dirty
 from tests.store.asking import Columns
-from unspool.collect.lake.ingest import LANES, lane_of_device
+from unspool.collect.lake.ingest import LANES, lane_of_stream
 from unspool.collect.lake.lake import create_lake
 from unspool.collect.segments import pack_segment
 from unspool.store.columns.tables import public_tables
@@ -267,4 +267,4 @@ def test_names_with_odd_characters_are_names(lake: TestLake, config: Path) -> No
 
 
 def test_every_stream_has_a_worker() -> None:
-    assert {lane_of_device(f"{digit:x}" + "0" * 31) for digit in range(16)} == set(range(LANES))
+    assert {lane_of_stream(f"{digit:x}" + "0" * 31) for digit in range(16)} == set(range(LANES))

@@ -28,7 +28,7 @@ def ingester(lake: TestLake, world: World) -> Ingester:
     lake.device("other").send(world.root)
     made = Ingester(IngestJob(lake.url, str(lake.folder)), {})
     assert made.round().segments > 0
-    made._next_all = NEVER
+    made._next_listing = NEVER
     return made
 
 
@@ -49,7 +49,7 @@ def test_what_no_manifest_tells_of_is_found_when_all_is_listed(
     for made in lake.device().make(world.root):
         lake.place.put_new(made.name, made.data)
     assert ingester.round().segments == 0
-    ingester._next_all = 0.0
+    ingester._next_listing = 0.0
     assert ingester.round().segments > 0
 
 
@@ -60,9 +60,9 @@ def test_a_long_session_rests_and_is_not_forgotten(lake: TestLake, world: World,
     world.append(world.paths[0], 1)
     device.send(world.root)
     stream = device.stream(str(world.paths[0].relative_to(world.root)))
-    ingester._rests[stream] = time.monotonic() + 1000
+    ingester._paused[stream] = time.monotonic() + 1000
     assert ingester.round().segments == 0
-    ingester._rests.clear()
+    ingester._paused.clear()
     assert ingester.round().segments == 1
 
 
@@ -72,5 +72,5 @@ def test_a_store_that_does_not_answer_is_told_of(lake: TestLake, monkeypatch: py
         monkeypatch.setenv(name, value)
     ingester = Ingester(IngestJob("s3://bucket/in", str(lake.folder)), said)
     for _ in range(2):  # and asked again
-        (told,) = ingester.news()
+        (told,) = ingester.round_with_news()
         assert isinstance(told, ObjectStoreFailed)

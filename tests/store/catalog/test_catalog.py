@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.faults.world import synced
+from tests.profiles import examples
 from unspool.demo.write import write_demo
 from unspool.store.archive.archive import Archive
 from unspool.store.catalog.catalog import (
@@ -155,7 +156,7 @@ def test_rows_are_in_order_and_what_is_not_known_is_last(demo: Path, sort: str, 
 
 
 @given(st.integers(1, 7), st.sampled_from(sorted(SORTS)), st.booleans())
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(20), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_pages_one_after_the_other_are_the_whole(demo: Path, size: int, sort: str, reverse: bool) -> None:
     with asking(demo) as asked:
         whole = asked(CatalogRequest(sort=sort, reverse=reverse, limit=10_000))

@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.faults.world import synced
+from tests.profiles import examples
 from unspool.demo.write import write_demo
 from unspool.export import counts
 from unspool.home import open as open_home
@@ -142,7 +143,7 @@ def check_same(own: Path, root: Path) -> None:
 
 
 @given(files(), st.lists(st.floats(0, 1), max_size=3), st.randoms(use_true_random=False))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_files_that_grow_are_told_of_as_if_they_were_read_at_once(
     files: dict[str, bytes], shares: list[float], chance: random.Random
 ) -> None:

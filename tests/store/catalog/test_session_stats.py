@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.faults.world import synced
+from tests.profiles import examples
 from tests.real_files import corpus
 from tests.store import dirty, plain
 from unspool.demo.write import write_demo
@@ -133,7 +134,7 @@ steps = st.lists(
 )  # fmt: skip
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(steps, st.lists(st.floats(0, 1), max_size=4))
 def test_where_a_sync_ends_does_not_matter(parts: list[tuple[Step, ...]], cuts: list[float]) -> None:
     data = session(*(step for part in parts for step in part), id=S[1]).data

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.profiles import examples
 from tests.store import dirty
 from tests.store.asking import PLAIN, Columns, digest
 from tests.store.dirty import ONE, TWO
@@ -289,7 +290,7 @@ documents = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(documents | st.dictionaries(names, json_values, max_size=4) | st.binary(max_size=20), max_size=6))
 def test_whatever_lines_hold_every_table_can_be_read(place: Path, lines: list[object]) -> None:
     columns = Columns(place / "own", place / "config")

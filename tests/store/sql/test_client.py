@@ -17,6 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.profiles import examples
 from tests.store import dirty
 from tests.store.asking import Columns, answer, digest
 from unspool.errors import Refused, UnspoolError, UsageError
@@ -307,7 +308,7 @@ def test_values_are_what_the_rule_says(engine: SqlEngine) -> None:
     }  # fmt: skip
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.text(max_size=40))
 def test_any_text_is_answered_or_refused(engine: SqlEngine, query: str) -> None:
     with suppress(UsageError):

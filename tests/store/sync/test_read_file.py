@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.faults.world import lines, whole
+from tests.profiles import examples
 from unspool.errors import NotFound
 from unspool.graph.session_facts_from_entries import collect_facts
 from unspool.read.chunks import Change
@@ -36,7 +37,7 @@ def goes_on(task: ReadTask, batch: Batch) -> ReadTask:
 
 
 @given(st.lists(st.integers(0, len(DATA)), max_size=5))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 def test_where_a_file_was_cut_between_reads_does_not_matter(cuts: list[int]) -> None:
     with TemporaryDirectory() as place:
         path = Path(place) / "a.jsonl"

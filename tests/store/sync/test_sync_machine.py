@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, rule
 
 from tests.faults.world import SEEN, World, check, synced
+from tests.profiles import examples
 from unspool.store.sync.sync import STEPS, SyncOptions
 
 cuts = st.integers(0, 5000)
@@ -122,5 +123,5 @@ class Syncing(RuleBasedStateMachine):
             shutil.rmtree(self._place)
 
 
-Syncing.TestCase.settings = settings(max_examples=30, stateful_step_count=20, deadline=None)
+Syncing.TestCase.settings = settings(max_examples=examples(30), stateful_step_count=20, deadline=None)
 TestSyncing = Syncing.TestCase

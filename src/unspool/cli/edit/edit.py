@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from unspool.cli import output, session_argument, store_access
-from unspool.cli.edit import edit_report
+from unspool.cli.edit import edit_options, edit_report
 from unspool.cli.main import on_step
 from unspool.errors import Refused, UsageError
 from unspool.paths import data_folder
@@ -43,8 +43,8 @@ def edit() -> None:
     """
 
 
-def _options(command: F) -> F:
-    """Add what every edit takes."""
+def _edit_options(command: F) -> F:
+    """Add the options of every edit."""
     claude = click.option(
         "--claude",
         is_flag=False,
@@ -57,15 +57,15 @@ def _options(command: F) -> F:
     return plan(exact(claude(output.output_options(command))))
 
 
-def _in_place(command: F) -> F:
-    words = "Edit the session itself. Only while nobody works with it; a backup is kept."
-    return click.option("--in-place", is_flag=True, help=words)(command)
+def _in_place_option(command: F) -> F:
+    help_text = "Edit the session itself. Only while nobody works with it; a backup is kept."
+    return click.option("--in-place", is_flag=True, help=help_text)(command)
 
 
 @edit.command()
 @click.argument("session")
-@_options
-def clone(session: str, **how: Any) -> None:
+@_edit_options
+def clone(session: str, **common: Any) -> None:
     """Copy a session, with everything that belongs to it, under new ids.
 
     Resumed, the copy sends what the original would. What it cost is not counted again.
@@ -76,7 +76,7 @@ def clone(session: str, **how: Any) -> None:
     """
     from unspool.edit.planning import Clone
 
-    _run(session, Clone(), **how)
+    _run(session, Clone(), **common)
 
 
 @edit.command()
@@ -84,8 +84,8 @@ def clone(session: str, **how: Any) -> None:
 @click.option(
     "--at", required=True, metavar="TURN|UUID", help="`7`, `-1` (the last), or the beginning of a line's uuid."
 )
-@_options
-def fork(session: str, at: str, **how: Any) -> None:
+@_edit_options
+def fork(session: str, at: str, **common: Any) -> None:
     """Make a new session of an old one up to some point, on any branch.
 
     A turn is meant with all that followed it, up to the next prompt; a line with the rest of its answer and the results
@@ -97,15 +97,15 @@ def fork(session: str, at: str, **how: Any) -> None:
     """
     from unspool.edit.planning import Fork
 
-    _run(session, Fork(at), **how)
+    _run(session, Fork(at), **common)
 
 
 @edit.command()
 @click.argument("session")
 @click.option("--to", required=True, metavar="DIR", help="The folder to go on in.")
-@_in_place
-@_options
-def move(session: str, to: str, in_place: bool, **how: Any) -> None:
+@_in_place_option
+@_edit_options
+def move(session: str, to: str, in_place: bool, **common: Any) -> None:
     """Put a session where Claude Code finds it in another folder.
 
     A copy comes to lie there; with `--in-place` the session itself moves. What the lines say of the folder they were
@@ -116,7 +116,7 @@ def move(session: str, to: str, in_place: bool, **how: Any) -> None:
     """
     from unspool.edit.planning import Move
 
-    _run(session, Move(to), in_place=in_place, **how)
+    _run(session, Move(to), in_place=in_place, **common)
 
 
 @edit.command()
@@ -134,8 +134,8 @@ def move(session: str, to: str, in_place: bool, **how: Any) -> None:
 @click.option("--keep-last", type=click.IntRange(1), metavar="N", help="All turns of the context but the last N.")
 @click.option("--outside", is_flag=True, help="Lines outside the context: other branches, what was compacted.")
 @click.option("--to", metavar="40%|TOKENS", help="As much of all this as it takes, mildest first.")
-@_in_place
-@_options
+@_in_place_option
+@_edit_options
 def trim(session: str, in_place: bool, **options: Any) -> None:
     """Take out of a session's context what it no longer needs.
 
@@ -147,8 +147,9 @@ def trim(session: str, in_place: bool, **options: Any) -> None:
     unspool edit trim 945090a1 --tools Bash,Grep
     unspool edit trim 945090a1 --to 40% --plan
     """
-    how = {name: options.pop(name) for name in ("only_plan", "exact", "claude", "as_json", "config_dir")}
-    _run(session, lambda count: _trim(count, **options), in_place=in_place, **how)
+    common = {name: options.pop(name) for name in ("only_plan", "exact", "claude", "as_json", "config_dir")}
+    # Parsed later: `..3` and `-1` mean turns only when the session is open and its turns are counted.
+    _run(session, lambda turn_count: _parse_trim(turn_count, **options), in_place=in_place, **common)
 
 
 @edit.command()
@@ -157,9 +158,11 @@ def trim(session: str, in_place: bool, **options: Any) -> None:
 @click.option("--keep-calls", is_flag=True, help="Name the calls of older turns in the summary.")
 @click.option("--model", metavar="MODEL|script:FILE", help="Let this model write the summary; `script:` for tests.")
 @click.option("--no-model", is_flag=True, help="Ask no model: prompts, files touched, last words, open todos.")
-@_in_place
-@_options
-def compress(session: str, *, keep_last: int, keep_calls: bool, model: str | None, no_model: bool, **how: Any) -> None:
+@_in_place_option
+@_edit_options
+def compress(
+    session: str, *, keep_last: int, keep_calls: bool, model: str | None, no_model: bool, **common: Any
+) -> None:
     """Make a summary of a session's older turns, as Claude Code's own compaction does.
 
     Every prompt stands in it word for word. The old turns stay in the file, out of the context.
@@ -172,7 +175,7 @@ def compress(session: str, *, keep_last: int, keep_calls: bool, model: str | Non
         raise UsageError("who is to write the summary?", hint="either `--model MODEL` or `--no-model`")
     from unspool.edit.planning import Compress
 
-    _run(session, Compress(keep_last, keep_calls), model=model, **how)
+    _run(session, Compress(keep_last, keep_calls), model=model, **common)
 
 
 @edit.command()
@@ -201,7 +204,7 @@ def log(as_json: bool) -> None:
 
 def _run(
     name: str,
-    wish: Operation | Callable[[int], Operation],
+    operation: Operation | Callable[[int], Operation],
     *,
     only_plan: bool,
     exact: bool,
@@ -211,52 +214,46 @@ def _run(
     in_place: bool = False,
     model: str | None = None,
 ) -> None:
-    """Plan, look, apply, tell."""
+    """Plan an edit, check it, apply it and print the result. The operation may depend on the number of turns."""
     from unspool.edit import apply_edit, plan_edit
 
+    # From the files: what is edited must be what is on disk, not what the store has read of it.
     with session_argument.open_session(name, store_access.AccessOptions(config_dir, no_store=True)) as session:
-        operation = wish(len(session.turns)) if callable(wish) else wish
+        operation = operation(len(session.turns)) if callable(operation) else operation
         if model is not None:
-            from unspool.cli.edit import edit_options as edit_model
-
-            operation = edit_model.with_model_summary(session, operation, model)
+            operation = edit_options.with_model_summary(session, operation, model)
         planned = plan_edit(session, operation, in_place=in_place)
         if exact:
-            from unspool.cli.edit import edit_options as edit_model
-
-            planned = edit_model.with_exact_tokens(planned)
-        judged = None
-        if claude is not None:
-            from unspool.cli.edit import edit_options as edit_claude
-
-            judged = edit_claude.check_with_claude_code(planned, claude)
+            planned = edit_options.with_exact_tokens(planned)
+        is_confirmed = None if claude is None else edit_options.check_with_claude_code(planned, claude)
         if only_plan:
-            edit_report.print_plan(planned, judged, as_json=as_json)
+            edit_report.print_plan(planned, is_confirmed, as_json=as_json)
             return
-        if judged is False:
+        if is_confirmed is False:
             raise Refused("Claude Code would send something else than predicted", hint="nothing was written")
-        edited = apply_edit(planned, folder=data_folder(os.environ), claude=judged, at=on_step())
+        edited = apply_edit(planned, folder=data_folder(os.environ), claude=is_confirmed, at=on_step())
     edit_report.print_applied(edited, as_json=as_json)
 
 
-def _trim(count: int, **options: Any) -> Operation:
-    """Return what is wished for, in a session with so many turns."""
+def _parse_trim(turn_count: int, **options: Any) -> Operation:
+    """Return the operation that the options of `trim` describe, for a session with so many turns."""
     from unspool.edit.planning import Trim
 
     if options["to"] is not None:
-        return _trim_to(options)
+        return _parse_trim_to(options)
     if not options["results"] and (options["older_than"] is not None or options["larger_than"] is not None):
         raise UsageError("`--older-than` and `--larger-than` are about `--results`", hint="add `--results`")
     turns = None
     if options["turns"] is not None:
         from unspool.export import parse_turn_range  # start-up: the outline is loaded only for a range of turns
 
-        turns = parse_turn_range(options["turns"], count)
+        turns = parse_turn_range(options["turns"], turn_count)
         if turns is None:
             raise UsageError(f"not a range of turns: `{options['turns']}`", hint="as in `--range 2..5`")
     tools = options["tools"]
-    wish = Trim(
-        tools=None if tools is None else tuple(filter(None, (one.strip() for one in tools.split(",")))),
+    trim = Trim(
+        # `--tools` alone is the empty text: no names, which means all tools.
+        tools=None if tools is None else tuple(filter(None, (name.strip() for name in tools.split(",")))),
         results=options["results"],
         superseded_reads=options["superseded_reads"],
         thinking=options["thinking"],
@@ -265,14 +262,14 @@ def _trim(count: int, **options: Any) -> Operation:
         keep_last=options["keep_last"],
         outside=options["outside"],
         older_than=options["older_than"] or 0,
-        larger_than=512 if options["larger_than"] is None else _bytes(options["larger_than"]),
+        larger_than=512 if options["larger_than"] is None else _parse_size(options["larger_than"]),
     )
-    if wish == Trim(older_than=wish.older_than, larger_than=wish.larger_than):
+    if trim == Trim(older_than=trim.older_than, larger_than=trim.larger_than):
         raise UsageError("what is to be trimmed?", hint="for example `--results --superseded-reads`, or `--to 40%`")
-    return wish
+    return trim
 
 
-def _trim_to(options: dict[str, Any]) -> Operation:
+def _parse_trim_to(options: dict[str, Any]) -> Operation:
     from unspool.edit.planning import TrimTo
 
     others = [name for name, value in options.items() if name not in ("to", "outside") and value not in (None, False)]
@@ -291,12 +288,12 @@ def _trim_to(options: dict[str, Any]) -> Operation:
     return TrimTo(tokens=int(value), outside=options["outside"])
 
 
-def _bytes(text: str) -> int:
-    """Return a size as a person writes it: `2000`, `4kB`, `1.5 MB`."""
-    words = text.strip().lower().removesuffix("b").strip()
-    factor = {"k": 1000, "m": 1_000_000}.get(words[-1:], 1)
+def _parse_size(text: str) -> int:
+    """Return the bytes of a size such as `2000`, `4kB` or `1.5 MB`."""
+    number = text.strip().lower().removesuffix("b").strip()
+    factor = {"k": 1000, "m": 1_000_000}.get(number[-1:], 1)
     try:
-        value = float(words.rstrip("km")) * factor
+        value = float(number.rstrip("km")) * factor
     except ValueError:
         value = -1.0
     if value < 0:

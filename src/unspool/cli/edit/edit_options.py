@@ -5,12 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from unspool.cli.store_access import warn
-from unspool.edit import count_exact_tokens, read_session_text, write_model_summary
-from unspool.edit.planning import Compress
-from unspool.edit.verify import compare_with_claude_code as compared
 
 if TYPE_CHECKING:
     from unspool.edit import Planned
@@ -19,13 +14,21 @@ if TYPE_CHECKING:
 
 
 def with_model_summary(session: Session, operation: Operation, model: str) -> Operation:
-    """Let a model write the summary."""
+    """Let a model write the summary of a compression."""
+    from unspool.edit import read_session_text, write_model_summary
+    from unspool.edit.planning import Compress
+
     assert isinstance(operation, Compress)
     return write_model_summary(read_session_text(session), operation, model, os.environ)
 
 
 def with_exact_tokens(planned: Planned) -> Planned:
-    """Let the API count tokens."""
+    """Let the API count the tokens of a plan; a warning says if it did not."""
+    # Start-up: most edits neither use the API nor run Claude Code.
+    import msgspec
+
+    from unspool.edit import count_exact_tokens
+
     prepared = count_exact_tokens(planned.prepared, os.environ)
     if not prepared.plan.exact_tokens:
         warn("the API did not count the tokens; the numbers are estimates")
@@ -33,8 +36,10 @@ def with_exact_tokens(planned: Planned) -> Planned:
 
 
 def check_with_claude_code(planned: Planned, command: str) -> bool:
-    """Tell whether it sends what was predicted; say where it does not."""
-    found = compared(planned.prepared, command)
-    if found is not None:
-        warn(f"Claude Code sends something else: {found}")
-    return found is None
+    """Tell whether Claude Code, resuming the edited session, sends what was predicted; a warning says where not."""
+    from unspool.edit.verify import compare_with_claude_code
+
+    difference = compare_with_claude_code(planned.prepared, command)
+    if difference is not None:
+        warn(f"Claude Code sends something else: {difference}")
+    return difference is None

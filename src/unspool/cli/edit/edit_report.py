@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from unspool.edit.apply import Journal
     from unspool.edit.planning import Payback
 
-_SHOWN = 12
+_MAX_ROWS = 12
 
 
 def print_plan(planned: Planned, claude: bool | None, *, as_json: bool) -> None:
-    """Say what an edit would do."""
+    """Print what an edit would do."""
     if as_json:
         faults = {"faults": list(planned.verified.faults)} if planned.verified.faults else {}
         output.write_json(
@@ -33,20 +33,23 @@ def print_plan(planned: Planned, claude: bool | None, *, as_json: bool) -> None:
         )
         return
     output.print_heading(f"{planned.plan.operation} {planned.plan.source}: nothing is written")
-    _table(planned)
-    _reasons(planned)
-    _checks(planned, claude)
+    _print_sizes(planned)
+    reasons = Counter((change.kind, change.reason) for change in planned.plan.changes).most_common()
+    if reasons:
+        pairs = [(f"{count:,} × {kind}", reason) for (kind, reason), count in reasons]
+        output.print_section("what goes, and why", pairs, _MAX_ROWS)
+    _print_checks(planned, claude)
 
 
 def print_applied(edited: Edited, *, as_json: bool) -> None:
-    """Say what an edit did."""
+    """Print what an edit did and how to undo it."""
     planned = edited.planned
     if as_json:
         output.write_json({**edit_as_json(planned, claude=edited.claude), "undo_id": edited.undo_id})
         return
     output.print_heading(f"{planned.plan.operation} {planned.plan.source}")
-    _table(planned)
-    _checks(planned, edited.claude)
+    _print_sizes(planned)
+    _print_checks(planned, edited.claude)
     output.print_line()
     where = "in place" if planned.plan.in_place else str(edited.path)
     output.print_pairs(
@@ -60,7 +63,7 @@ def print_applied(edited: Edited, *, as_json: bool) -> None:
 
 
 def print_undone(journal: Journal, *, as_json: bool) -> None:
-    """Say what was taken back."""
+    """Print which edit was undone."""
     files = [action.target or action.path for action in journal.actions]
     if as_json:
         output.write_json(
@@ -68,6 +71,7 @@ def print_undone(journal: Journal, *, as_json: bool) -> None:
              "session": journal.session, "path": journal.path, "files": files}
         )  # fmt: skip
         return
+    # An edit that made a new session is undone by removing it.
     what = "removed again" if journal.session != journal.source else "as it was"
     output.print_line(
         f"undid {journal.operation} {journal.id}: {journal.session} is {what}, {output.amount(len(files), 'file')}"
@@ -75,9 +79,11 @@ def print_undone(journal: Journal, *, as_json: bool) -> None:
 
 
 def print_log(journals: Sequence[Journal], *, as_json: bool) -> None:
-    """List edits, newest first."""
+    """Print the edits; as a table newest first."""
     if as_json:
-        output.write_json([{**one.report, "undo_id": one.id, "when": one.when, "state": one.state} for one in journals])
+        output.write_json(
+            [{**edit.report, "undo_id": edit.id, "when": edit.when, "state": edit.state} for edit in journals]
+        )
         return
     if not journals:
         raise NothingFound("no edits yet", hint="`unspool edit --help` tells what there is")
@@ -91,8 +97,8 @@ def print_log(journals: Sequence[Journal], *, as_json: bool) -> None:
         table.TextColumn("STATE"),
     ]
     rows = [
-        (one.id, one.when, one.operation, one.session, one.source, _tokens(one), one.state)
-        for one in reversed(journals)
+        (edit.id, edit.when, edit.operation, edit.session, edit.source, _tokens(edit), edit.state)
+        for edit in reversed(journals)
     ]
     table.write_table(columns, rows, output.terminal_width())
 
@@ -102,30 +108,32 @@ def _tokens(journal: Journal) -> str:
     return f"{numbers[0]:,} → {numbers[1]:,}"
 
 
-def _table(planned: Planned) -> None:
+def _print_sizes(planned: Planned) -> None:
     plan = planned.plan
     columns = [table.TextColumn(""), *(table.TextColumn(name, right=True) for name in ("BEFORE", "AFTER", "LESS"))]
-    words = "context tokens" if plan.exact_tokens else "context tokens, about"
+    # Estimates follow what the session itself was billed for; only the API counts exactly (`--exact`).
+    label = "context tokens" if plan.exact_tokens else "context tokens, about"
     rows = [
         ("lines", f"{plan.lines.before:,}", f"{plan.lines.after:,}", _less(*plan.lines)),
         ("file", output.size(plan.file_bytes.before), output.size(plan.file_bytes.after), _less(*plan.file_bytes)),
-        (words, f"{plan.context_tokens.before:,}", f"{plan.context_tokens.after:,}", _less(*plan.context_tokens)),
+        (label, f"{plan.context_tokens.before:,}", f"{plan.context_tokens.after:,}", _less(*plan.context_tokens)),
     ]
     table.write_table(columns, rows, output.terminal_width())
     if plan.removed:
         output.print_line()
         output.print_pairs(
-            (name, f"{count:,}") for name, count in sorted(plan.removed.items(), key=lambda one: -one[1])
+            (name, f"{count:,}") for name, count in sorted(plan.removed.items(), key=lambda removed: -removed[1])
         )
     if plan.payback is not None:
-        output.print_line(_worth(plan.payback))
+        output.print_line(_describe_payback(plan.payback))
 
 
 def _less(before: int, after: int) -> str:
     return f"{100 * (before - after) / before:.0f} %" if before else "–"
 
 
-def _worth(payback: Payback) -> str:
+def _describe_payback(payback: Payback) -> str:
+    # The API has cached the old context: the changed one is paid in full once before it saves anything.
     cost = f"${payback.rewrite_micros / 1e6:.4f}"
     once = f"reading the changed context anew costs about {cost} once ({payback.rewritten_tokens:,} tokens)"
     if payback.requests is None:
@@ -135,22 +143,12 @@ def _worth(payback: Payback) -> str:
     return f"{once}, each request less by {each}: it pays after {after}"
 
 
-def _reasons(planned: Planned) -> None:
-    counts = Counter((change.kind, change.reason) for change in planned.plan.changes)
-    if not counts:
-        return
-    output.print_line()
-    output.print_heading("what goes, and why")
-    output.print_pairs((f"{count:,} × {kind}", reason) for (kind, reason), count in counts.most_common(_SHOWN))
-    if len(counts) > _SHOWN:
-        output.print_line(f"  … and {len(counts) - _SHOWN:,} more; `--json` lists all")
-
-
-def _checks(planned: Planned, claude: bool | None) -> None:
-    found = planned.verified
-    words = ["rules kept" if found.invariants else "rules broken", "API takes it" if found.replay else "API refuses it"]
+def _print_checks(planned: Planned, claude: bool | None) -> None:
+    verified = planned.verified
+    rules = "rules kept" if verified.invariants else "rules broken"
+    results = [rules, "API takes it" if verified.replay else "API refuses it"]
     if claude is not None:
-        words.append("Claude Code sends it as predicted" if claude else "Claude Code sends something else")
-    output.print_line(f"checked: {', '.join(words)}")
-    for fault in found.faults[:_SHOWN]:
+        results.append("Claude Code sends it as predicted" if claude else "Claude Code sends something else")
+    output.print_line(f"checked: {', '.join(results)}")
+    for fault in verified.faults[:_MAX_ROWS]:
         output.print_line(f"  {fault}")

@@ -7,18 +7,15 @@ import sys
 from collections.abc import Iterable, Iterator
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
 import click
 
-from unspool.cli import output
-from unspool.cli import store_access as reading
-from unspool.cli.query import sql_access as columns
+from unspool.cli import output, store_access
+from unspool.cli.query import sql_access
 from unspool.cli.session_argument import is_path, open_folder_of_session, open_session
 from unspool.display import clean
 from unspool.errors import NotFound, NothingFound, UsageError
-from unspool.export import DEPTH_NAMES, Depth, parse_depth, parse_turn_range, render_markdown
-from unspool.export import json_data as data
+from unspool.export import DEPTH_NAMES, Depth, json_data, parse_depth, parse_turn_range, render_markdown
 from unspool.home import Reader, Session
 from unspool.paths import absolute_path, resolve_existing
 from unspool.read import LINE_KINDS, Line, LineBuffer, LongLine, Source
@@ -41,7 +38,7 @@ from unspool.read import LINE_KINDS, Line, LineBuffer, LongLine, Source
 @click.option("--parquet", metavar="DIR", help="All sessions: every table of `unspool sql`, in a new folder.")
 @click.option("--duckdb", metavar="FILE", help="The same as a new DuckDB database.")
 @click.option("--raw", is_flag=True, help="With these two: `entries` also has each line as it is written.")
-@reading.store_options
+@store_access.store_options
 @output.folders_option
 def export(
     session: str | None,
@@ -69,13 +66,11 @@ def export(
     `--parquet` and `--duckdb` take no SESSION: they write the tables of all sessions, deleted ones too.
     """
     if parquet or duckdb:
-        pass
-
         if session or form or target:
             raise UsageError(
                 "`--parquet` and `--duckdb` write all sessions", hint="leave out SESSION and the other formats"
             )
-        export_tables(config_dirs, reading.AccessOptions(None, no_sync, no_store), parquet, duckdb, raw=raw)
+        _export_tables(config_dirs, store_access.AccessOptions(None, no_sync, no_store), parquet, duckdb, raw=raw)
         return
     if form is None or session is None:
         hint = "one of `--md`, `--html`, `--json`, `--messages`, `--jsonl`; or all with `--parquet`, `--duckdb`"
@@ -84,15 +79,16 @@ def export(
         raise UsageError("`--raw` and several folders go with `--parquet` and `--duckdb`", hint="leave them out")
     if (turns or depth) and form not in ("md", "html"):
         raise UsageError("`--turns` and `--depth` go with `--md` and `--html`", hint="leave them out")
-    how = reading.AccessOptions(config_dirs[0], no_sync, no_store)
+    access = store_access.AccessOptions(config_dirs[0], no_sync, no_store)
     if form == "jsonl":
-        _lines(session, how, target)
+        _export_lines(session, access, target)
         return
-    with open_session(session, how) as one:
+    with open_session(session, access) as opened:
         if form in ("md", "html"):
-            _to_read(one, form, parse_depth(depth), _chosen(one, turns), target)
+            _export_document(opened, form, parse_depth(depth), _parse_turns(opened, turns), target)
             return
-        text = output.json_text(_data(one, form)) + "\n"
+        data = json_data.session_to_json(opened) if form == "json" else json_data.context_to_json(opened)
+        text = output.json_text(data) + "\n"
     if target:
         with output.create_file(target) as file:
             file.write(text.encode())
@@ -100,8 +96,8 @@ def export(
         click.echo(text, nl=False)
 
 
-def _to_read(session: Session, form: str, depth: Depth, turns: range | None, target: str | None) -> None:
-    """Write a session for people."""
+def _export_document(session: Session, form: str, depth: Depth, turns: range | None, target: str | None) -> None:
+    """Write a session as Markdown or HTML."""
     if form == "md":
         pieces = iter([clean(render_markdown(session, depth=depth, turns=turns))])
     else:
@@ -111,7 +107,7 @@ def _to_read(session: Session, form: str, depth: Depth, turns: range | None, tar
             raise UsageError(f"`--html` needs `{missing.name}`", hint="install `unspool[web]`") from None
 
         pieces = render_standalone(session, depth=depth, turns=turns)
-    first = next(pieces, "")  # a file that cannot be read makes none
+    first = next(pieces, "")  # before the file is created: a session that cannot be read leaves no empty file
     if target:
         with output.create_file(target) as file:
             file.writelines(piece.encode() for piece in chain([first], pieces))
@@ -120,30 +116,26 @@ def _to_read(session: Session, form: str, depth: Depth, turns: range | None, tar
             click.echo(piece, nl=False)
 
 
-def _chosen(session: Session, turns: str | None) -> range | None:
-    """Return the turns a person means."""
+def _parse_turns(session: Session, turns: str | None) -> range | None:
+    """Return the turns that `--turns` names."""
     if turns is None:
         return None
     count = len(session.turns)
-    wanted = parse_turn_range(turns, count)
-    if wanted is None:
+    numbers = parse_turn_range(turns, count)
+    if numbers is None:
         raise UsageError(f"not turns: `{turns}`", hint="as in `--turns 3`, `--turns -1` or `--turns 2..5`")
-    if not wanted:
+    if not numbers:
         raise NothingFound(f"no such turns: `{turns}`", hint=f"the session has {output.amount(count, 'turn')}")
-    return wanted
+    return numbers
 
 
-def _data(session: Session, form: str) -> dict[str, Any]:
-    return data.session_to_json(session) if form == "json" else data.context_to_json(session)
-
-
-def _lines(name: str, how: reading.AccessOptions, target: str | None) -> None:
-    """Write a file of lines, byte for byte: one that is there, or that the archive has."""
+def _export_lines(name: str, access: store_access.AccessOptions, target: str | None) -> None:
+    """Write a session file byte for byte, from the disk or from the archive."""
     path = Path(name).expanduser()
     if os.path.lexists(path):
         _copy(Reader().pieces(resolve_existing(path)), target)
         return
-    with open_folder_of_session(name, how) as opened:
+    with open_folder_of_session(name, access) as opened:
         home = opened.home
         sources = [source for source in home.tree.sources if source.kind in LINE_KINDS and _is_named(source, name)]
         if len(sources) > 1:
@@ -156,21 +148,21 @@ def _lines(name: str, how: reading.AccessOptions, target: str | None) -> None:
 
 def _copy(pieces: Iterator[bytes], target: str | None) -> None:
     if target:
-        first = next(pieces, b"")  # a file that cannot be read makes none
+        first = next(pieces, b"")  # before the file is created: a source that cannot be read leaves no empty file
         with output.create_file(target) as file:
             file.writelines(chain([first], pieces))
     elif sys.stdout.isatty():
         lines = LineBuffer()
         for piece in pieces:
-            _show(lines.feed(piece))
-        _show(lines.finish())
+            _print_lines(lines.feed(piece))
+        _print_lines(lines.finish())
         click.echo("shown with escape sequences made harmless; redirect the output for the exact bytes", err=True)
     else:
         for piece in pieces:
             _write(sys.stdout.buffer.fileno(), piece)
 
 
-def _show(lines: list[Line | LongLine]) -> None:
+def _print_lines(lines: list[Line | LongLine]) -> None:
     for line in lines:
         text = bytes(line.data).decode(errors="replace") if isinstance(line, Line) else f"… {line.length:,} bytes …\n"
         click.echo(clean(text), nl=False)
@@ -190,27 +182,31 @@ def _write(target: int, data: bytes) -> None:
         view = view[os.write(target, view) :]
 
 
-def export_tables(
-    config_dirs: Iterable[str | None], how: reading.AccessOptions, parquet: str | None, duckdb: str | None, *, raw: bool
+def _export_tables(
+    config_dirs: Iterable[str | None],
+    access: store_access.AccessOptions,
+    parquet: str | None,
+    duckdb: str | None,
+    *,
+    raw: bool,
 ) -> None:
     """Write the tables of some folders to a new folder of Parquet files, or to a new database."""
     if parquet and duckdb:
         raise UsageError("`--parquet` does not go with `--duckdb`", hint="choose one")
-    with columns.open_sql_tables(config_dirs, how) as tables:
+    with sql_access.open_sql_tables(config_dirs, access) as tables:
+        # Here, when it is known that DuckDB and the rest are installed.
         from unspool.store import IN_FOLDER, folder_parameters
-        from unspool.store.columns import store_rows as snapshot
-        from unspool.store.sql import export as dump
+        from unspool.store.columns import store_rows
+        from unspool.store.sql import export as table_export
 
         query, lines = f"SELECT id FROM sources WHERE {IN_FOLDER}", None
         if raw:
             ids = {id for root in tables.roots for (id,) in tables.database.execute(query, folder_parameters(root))}
-            known = [one for one in snapshot.read_sources(tables.database) if one.id in ids]
-            lines = dump.read_raw_lines(known, tables.folder, _left_out)
+            sources = [source for source in store_rows.read_sources(tables.database) if source.id in ids]
+            lines = table_export.read_raw_lines(
+                sources, tables.folder, lambda path, reason: store_access.warn(f"left out `{path}`: {reason}")
+            )
         if parquet:
-            dump.export_parquet(tables.setup, Path(parquet), lines)
+            table_export.export_parquet(tables.setup, Path(parquet), lines)
         else:
-            dump.export_duckdb(tables.setup, Path(duckdb or ""), lines)
-
-
-def _left_out(path: str, reason: str) -> None:
-    reading.warn(f"left out `{path}`: {reason}")
+            table_export.export_duckdb(tables.setup, Path(duckdb or ""), lines)

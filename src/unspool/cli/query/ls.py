@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from datetime import datetime
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import click
 
@@ -16,13 +16,13 @@ from unspool.store import StoreAccess
 Json: TypeAlias = dict[str, Any]
 
 _HAS = {"error": "errors", "image": "images", "agent": "agents", "compaction": "compactions", "pr": "pull_requests"}
-"""What `--has` asks for, and where a row says it."""
+"""The names that `--has` takes, and the field of a row that each means."""
 
 FIELDS = (
     "id", "path", "title", "project", "cwd", "branch", "versions", "models", "started", "last", "turns", "messages",
     "tool_calls", "errors", "agents", "bytes", "cost_micros", "context_tokens", "gone",
 )  # fmt: skip
-"""What `--json` tells of a session."""
+"""The fields of a session in `--json`."""
 
 _COLUMNS = [
     table.TextColumn("id"),
@@ -37,17 +37,6 @@ _COLUMNS = [
     table.TextColumn("context", right=True, expendable=True),
     table.TextColumn("cost", right=True),
 ]
-
-
-class ListFilters(NamedTuple):
-    """Which sessions are wanted."""
-
-    project: str | None
-    since: datetime | None
-    until: datetime | None
-    branch: str | None
-    model: str | None
-    has: tuple[str, ...]
 
 
 @click.command()
@@ -83,25 +72,22 @@ def ls(
     its agents; the context is the prompt of its last request, in tokens.
     """
     now = datetime.now().astimezone()
-    filters = ListFilters(
-        project,
-        parse_time_expression(since, now),
-        parse_time_expression(until, now, end=True),
-        branch,
-        model,
-        _wanted(has),
-    )
+    after, before = parse_time_expression(since, now), parse_time_expression(until, now, end=True)
+    required = _parse_has(has)
     hidden: Counter[str] = Counter()
     rows: list[Json] = []
     with store_access.open_folder(store_access.AccessOptions(config_dir, no_sync, no_store)) as opened:
-        for row in _every(opened):
+        for row in _read_rows(opened):
+            if not _is_of_project(row, project):
+                continue
             reason = None if show_all else row["hidden"]
             if reason:
-                hidden[reason] += matches_project(row, project)
-            elif matches_filters(row, filters):
+                hidden[reason] += 1
+            elif _matches(row, after, before, branch=branch, model=model, has=required):
                 rows.append(row)
+    # The id and path decide between equal times: the order is the same with a store and without.
     rows.sort(key=lambda row: (row["last"] or "", row["id"], row["path"]), reverse=True)
-    left_out = _left_out(+hidden)
+    left_out = _describe_hidden(hidden)
     if not rows:
         raise NothingFound("no sessions found" + (f"; {left_out}" if left_out else ""))
     if as_json:
@@ -112,12 +98,13 @@ def ls(
         click.echo(left_out, err=as_json)
 
 
-def _every(opened: StoreAccess) -> list[Json]:
+def _read_rows(opened: StoreAccess) -> list[Json]:
     """Return a row for each session, from the store or from the files."""
     from unspool.store.catalog import list_sessions, read_session_costs
 
     if opened.database is not None:
         return list_sessions(opened.database, opened.root, opened.ledger)
+    # Start-up: what reads files is not loaded when the store answers.
     from unspool.cli.session_argument import sessions_newest_first
     from unspool.export import counts
 
@@ -128,27 +115,32 @@ def _every(opened: StoreAccess) -> list[Json]:
     ]
 
 
-def matches_filters(row: Json, filters: ListFilters) -> bool:
-    """Tell whether a session is wanted."""
-    last, begun = units.local_time(row["last"]), units.local_time(row["started"])
+def _matches(
+    row: Json,
+    after: datetime | None,
+    before: datetime | None,
+    *,
+    branch: str | None,
+    model: str | None,
+    has: tuple[str, ...],
+) -> bool:
+    last, started = units.local_time(row["last"]), units.local_time(row["started"])
     return (
-        matches_project(row, filters.project)
-        and (filters.since is None or (last is not None and last >= filters.since))
-        and (filters.until is None or (begun is not None and begun <= filters.until))
-        and filters.branch in (None, row["branch"])
-        and (filters.model is None or any(filters.model.casefold() in model.casefold() for model in row["models"]))
-        and all(row[_HAS[name]] for name in filters.has)
+        (after is None or (last is not None and last >= after))
+        and (before is None or (started is not None and started <= before))
+        and branch in (None, row["branch"])
+        and (model is None or any(model.casefold() in name.casefold() for name in row["models"]))
+        and all(row[_HAS[name]] for name in has)
     )
 
 
-def matches_project(row: Json, wanted: str | None) -> bool:
-    """Tell whether a session is of a project, named by its name, a part of its path or its key."""
-    from unspool.store.usage import matches_project as matches_any_name
+def _is_of_project(row: Json, project: str | None) -> bool:
+    from unspool.store.usage import matches_project
 
-    return matches_any_name(wanted, row["project"], row["cwd"], row["project_key"])
+    return matches_project(project, row["project"], row["cwd"], row["project_key"])
 
 
-def _wanted(has: str | None) -> tuple[str, ...]:
+def _parse_has(has: str | None) -> tuple[str, ...]:
     names = tuple(name.strip() for name in (has or "").split(",") if name.strip())
     for name in names:
         if name not in _HAS:
@@ -156,8 +148,8 @@ def _wanted(has: str | None) -> tuple[str, ...]:
     return names
 
 
-def _left_out(hidden: Counter[str]) -> str:
-    """Say what was left out and why: `3 hidden: 2 empty, 1 warm-up; --all shows them`."""
+def _describe_hidden(hidden: Counter[str]) -> str:
+    """Return how many sessions are hidden and why: `3 hidden: 2 empty, 1 warm-up; --all shows them`."""
     if not hidden:
         return ""
     reasons = ", ".join(f"{count:,} {reason}" for reason, count in sorted(hidden.items()))

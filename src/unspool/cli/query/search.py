@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from datetime import datetime
 from typing import Final
 
@@ -15,13 +13,20 @@ from unspool.cli import output, store_access
 from unspool.display import clean_line
 from unspool.errors import NothingFound, UsageError
 from unspool.graph import PASSAGE_KINDS
-from unspool.store import StoreAccess, parse_zone
-from unspool.store.search import KIND_ALIASES, MATCH_END, MATCH_START, Corpus, SearchHit, SearchRequest, open_corpus
+from unspool.store import parse_zone
+from unspool.store.search import (
+    KIND_ALIASES,
+    MATCH_END,
+    MATCH_START,
+    SearchHit,
+    SearchRequest,
+    open_corpus,
+    search_corpora,
+)
 from unspool.store.search import request as requests
-from unspool.store.search import search_corpora as searched
 
 DEFAULT_HITS: Final = 20
-"""Hits that a person is shown, if no number is named."""
+"""Hits that are printed as text if `--limit` is not given."""
 
 
 @click.command()
@@ -73,38 +78,29 @@ def search(
     if regex is not None and (words or indexed):
         raise UsageError("`--regex` goes with neither words nor `--indexed`", hint="put all of it into the pattern")
     request = SearchRequest(" ".join(words), regex, kinds, tool, target, project, session, since, until, errors)
-    asked = requests.parse_terms(request)
-    how = store_access.AccessOptions(None, no_sync, no_store)
-    with _corpora(config_dirs, how) as (opened, corpora):
-        chosen = opened[0].preferences
-        zone = parse_zone(chosen.timezone) if chosen.timezone else None
+    # Before a folder is opened: a wrong request is an error at once, not after a sync.
+    terms = requests.parse_terms(request)
+    with store_access.open_folders(config_dirs, store_access.AccessOptions(None, no_sync, no_store)) as opened:
+        for folder in opened:
+            if folder.database is not None and not no_sync:
+                store_access.update_text_index_if_quick(folder)
+        timezone = opened[0].preferences.timezone
+        zone = parse_zone(timezone) if timezone else None
         filters = requests.parse_filters(request, opened, datetime.now().astimezone(), zone)
         most = (None if as_json else DEFAULT_HITS) if limit is None else limit or None
-        hits = searched(corpora, asked, filters, limit=most, indexed_only=indexed)
+        hits = search_corpora(list(map(open_corpus, opened)), terms, filters, limit=most, indexed_only=indexed)
     if as_json:
         output.write_json([hit._asdict() for hit in hits])
     elif hits:
-        _show(hits)
+        _print_hits(hits)
         if len(hits) == most and sys.stderr.isatty():
             click.echo(f"the best {most}; `--limit 0` shows all", err=True)
     if not hits:
         raise NothingFound("nothing found", hint=_hint(words, indexed=indexed))
 
 
-@contextmanager
-def _corpora(
-    config_dirs: Iterable[str | None], how: store_access.AccessOptions
-) -> Iterator[tuple[list[StoreAccess], list[Corpus]]]:
-    """Open folders, with the index up to date if that does not take long; else it goes on in the background."""
-    with store_access.open_folders(config_dirs, how) as opened:
-        for one in opened:
-            if one.database is not None and not how.no_sync:
-                store_access.update_text_index_if_quick(one)
-        yield opened, list(map(open_corpus, opened))
-
-
-def _show(hits: list[SearchHit]) -> None:
-    """Write hits for a person: where, what, and how to open it."""
+def _print_hits(hits: list[SearchHit]) -> None:
+    """Write hits as text: where, what, and the command that shows it."""
     colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
     for hit in hits:
         where = [
@@ -117,16 +113,17 @@ def _show(hits: list[SearchHit]) -> None:
         ]
         head = clean_line(" · ".join(part for part in where if part))
         click.echo(click.style(head, bold=True) if colour else head)
-        click.echo(f"    {_marked(clean_line(hit.snippet), colour=colour)}")
+        click.echo(f"    {_highlight(clean_line(hit.snippet), colour=colour)}")
         click.echo(f"    {clean_line(hit.file)}:{hit.offset}")
         if command := _command(hit):
             click.echo(f"    {command}")
         click.echo()
 
 
-def _marked(snippet: str, *, colour: bool) -> str:
+def _highlight(snippet: str, *, colour: bool) -> str:
     if not colour:
         return snippet
+    # The marks become escape sequences only after the snippet was cleaned: these are the only ones in it.
     return snippet.replace(MATCH_START, "\x1b[1;33m").replace(MATCH_END, "\x1b[0m")
 
 

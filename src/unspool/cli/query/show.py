@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import click
 
 from unspool.cli import output, store_access
-from unspool.cli.query.show_file import FileOutput, print_file_versions
+from unspool.cli.query.show_file import print_file_versions
 from unspool.cli.query.show_render import TranscriptRenderer
 from unspool.cli.session_argument import open_session
 from unspool.display import amount
@@ -62,16 +62,20 @@ def show(
             raise UsageError("`--file` shows a file, not turns", hint="leave out `--turn` and `--tree`")
     elif diff or target or as_json:
         raise UsageError("`--diff`, `-o` and `--json` go with `--file`", hint="`unspool export` writes a whole session")
-    with open_session(session, store_access.AccessOptions(config_dir, no_sync, no_store)) as one:
+    with open_session(session, store_access.AccessOptions(config_dir, no_sync, no_store)) as opened:
         if file is not None:
-            print_file_versions(one, file, FileOutput(diff, target, as_json))
+            print_file_versions(opened, file, diff=diff, target=target, as_json=as_json)
         else:
-            _show(one, Depth[depth.upper()], turn, as_tree=as_tree)
+            _print_session(opened, Depth[depth.upper()], turn, as_tree=as_tree)
 
 
-def _show(session: Session, depth: Depth, turn: str | None, *, as_tree: bool) -> None:
+def _print_session(session: Session, depth: Depth, turn: str | None, *, as_tree: bool) -> None:
     transcript = TranscriptRenderer(session, depth, output.terminal_width())
-    pieces = _drawn(transcript, session) if as_tree else _told(transcript, _selected(session, turn), turn is None)
+    if as_tree:
+        pieces = _render_tree(transcript, session)
+    else:
+        pieces = _render_sections(transcript, _select_sections(session, turn), is_whole=turn is None)
+    # The pager takes the pieces as they are made: the first turn of a long session is there at once.
     if sys.stdout.isatty():
         click.echo_via_pager(pieces, color=False if os.environ.get("NO_COLOR") else None)
     else:
@@ -79,34 +83,34 @@ def _show(session: Session, depth: Depth, turn: str | None, *, as_tree: bool) ->
             click.echo(piece, nl=False)
 
 
-def _told(transcript: TranscriptRenderer, selected: list[Section], whole: bool) -> Iterator[str]:
-    if whole:
+def _render_sections(transcript: TranscriptRenderer, selected: list[Section], *, is_whole: bool) -> Iterator[str]:
+    if is_whole:
         yield transcript.head()
     for number, section in enumerate(selected):
-        told = transcript.section(section)
-        yield told if whole or number else told.lstrip("\n")
-    if whole:
+        text = transcript.section(section)
+        yield text if is_whole or number else text.lstrip("\n")
+    if is_whole:
         yield transcript.foot()
 
 
-def _drawn(transcript: TranscriptRenderer, session: Session) -> Iterator[str]:
+def _render_tree(transcript: TranscriptRenderer, session: Session) -> Iterator[str]:
     yield transcript.head()
     yield "\n"
     yield from transcript.tree(build_branch_tree(session))
 
 
-def _selected(session: Session, turn: str | None) -> list[Section]:
-    """Return the turns a person asked for: all of them, with what came before the first, if none are named."""
-    found = number_sections(session)
-    if not found:
+def _select_sections(session: Session, turn: str | None) -> list[Section]:
+    """Return the turns that `--turn` names; without it all, and what came before the first."""
+    sections = number_sections(session)
+    if not sections:
         raise NothingFound(f"nothing in this session: `{session.id}`")
     if turn is None:
-        return found
+        return sections
     count = len(session.turns)
-    wanted = parse_turn_range(turn, count)
-    if wanted is None:
+    numbers = parse_turn_range(turn, count)
+    if numbers is None:
         raise UsageError(f"not a turn: `{turn}`", hint="as in `--turn 3`, `--turn -1` or `--turn 2..5`")
-    selected = [section for section in found if section.number in wanted]
+    selected = [section for section in sections if section.number in numbers]
     if not selected:
         raise NothingFound(f"no such turn: `{turn}`", hint=f"the session has {amount(count, 'turn')}")
     return selected

@@ -2,8 +2,8 @@
 
 Rules
   1. `PATH` lists, `PATH@v2` is one version, `PATH@v1..v3` or `--diff` is the difference of two.
-  2. What is tracked under exactly these words goes before what they could also mean.
-  3. In a pipe or a file the bytes are exact; on a terminal they are made harmless.
+  2. A file whose name is exactly the argument goes first: a name may end in `@v2` too.
+  3. In a pipe or a file the bytes are exact; on a terminal they are made safe.
 """
 
 from __future__ import annotations
@@ -40,59 +40,52 @@ History: TypeAlias = dict[str, list[FileHistoryVersion]]
 """The versions of each file, by its path."""
 
 
-class FileOutput(NamedTuple):
-    """How the answer is wanted."""
-
-    diff: bool = False
-    target: str | None = None
-    as_json: bool = False
-
-
-class _Wanted(NamedTuple):
-    """What a person means: some files, or one file and one or two of its versions."""
+class _Selection(NamedTuple):
+    """The files that match the argument, and the versions that it names."""
 
     files: History
     first: int | None = None
     second: int | None = None
 
 
-def print_file_versions(session: Session, words: str, form: FileOutput) -> None:
-    """Write what a person asked for with `--file`."""
-    wanted = _understood(find_versions(session), words, session)
-    if wanted.first is None and not form.diff:
-        if form.target:
-            raise UsageError("say which version to write", hint=f"as in `--file {words}@v1 -o FILE`")
-        _write_list(session, wanted.files, as_json=form.as_json)
+def print_file_versions(session: Session, spec: str, *, diff: bool, target: str | None, as_json: bool) -> None:
+    """Write what `--file` names: a list of versions, one version, or the difference of two."""
+    selection = _parse_spec(find_versions(session), spec, session)
+    if selection.first is None and not diff:
+        if target:
+            raise UsageError("say which version to write", hint=f"as in `--file {spec}@v1 -o FILE`")
+        _write_list(session, selection.files, as_json=as_json)
         return
-    if form.as_json:
+    if as_json:
         raise UsageError(
             "only the list of versions can be JSON", hint="`--file PATH --json`, without a version or `--diff`"
         )
-    if form.diff or wanted.second is not None:
-        data = _diff(session, *_pair(wanted))
+    if diff or selection.second is not None:
+        data = _diff(session, *_versions_to_compare(selection))
     else:
-        data = read_version(session, _version(wanted, wanted.first))
-    _write(data, form.target)
+        data = read_version(session, _find_version(selection, selection.first))
+    _write(data, target)
 
 
-def _understood(history: History, words: str, session: Session) -> _Wanted:
-    if found := _files(history, words, session):
-        return _Wanted(found)
-    match = _SPEC.fullmatch(words)
-    path, number = (match[1], match[2]) if match else words.rpartition("@")[::2]
-    found = _files(history, path, session) if path else {}
-    if not found:
-        raise NotFound(f"no such file in this session: `{path if match else words}`", hint=_some(history))
+def _parse_spec(history: History, spec: str, session: Session) -> _Selection:
+    if files := _match_files(history, spec, session):
+        return _Selection(files)
+    match = _SPEC.fullmatch(spec)
+    path, number = (match[1], match[2]) if match else spec.rpartition("@")[::2]
+    files = _match_files(history, path, session) if path else {}
+    if not files:
+        raise NotFound(f"no such file in this session: `{path if match else spec}`", hint=_describe_history(history))
     if not match:
         raise UsageError(f"not a version: `{number}`", hint=f"as in `--file {path}@v1` or `--file {path}@v1..v2`")
-    return _Wanted(found, int(number), int(match[3]) if match[3] else None)
+    return _Selection(files, int(number), int(match[3]) if match[3] else None)
 
 
-def _files(history: History, words: str, session: Session) -> History:
-    """Return the files that fit: one of exactly this name, else those that end so."""
-    wanted, folder = _slashes(words), _slashes(session.cwd or "").rstrip("/")
-    exact = {path: history[path] for path in history if wanted in (_slashes(path), f"{folder}/{_slashes(path)}")}
-    ending = f"/{wanted.removeprefix('./').lstrip('/')}"
+def _match_files(history: History, name: str, session: Session) -> History:
+    """Return the file of exactly this name, else those whose path ends with it."""
+    # Paths of a session from Windows have backslashes; either kind may be typed.
+    name, folder = _slashes(name), _slashes(session.cwd or "").rstrip("/")
+    exact = {path: history[path] for path in history if name in (_slashes(path), f"{folder}/{_slashes(path)}")}
+    ending = f"/{name.removeprefix('./').lstrip('/')}"
     return exact or {path: history[path] for path in history if f"/{_slashes(path)}".endswith(ending)}
 
 
@@ -100,35 +93,35 @@ def _slashes(path: str) -> str:
     return path.replace("\\", "/")
 
 
-def _some(history: History) -> str:
-    if not history:
+def _describe_history(history: History) -> str:
+    if not history:  # Claude Code keeps versions of files since 2.0.36
         return "it keeps no versions: it changed no file, or is older than 2.0.36"
     more = f" and {len(history) - 3:,} more" if len(history) > 3 else ""
     return f"it has versions of {', '.join(f'`{path}`' for path in list(history)[:3])}{more}"
 
 
-def _one(files: History) -> list[FileHistoryVersion]:
+def _only_file(files: History) -> list[FileHistoryVersion]:
     if len(files) > 1:
         some = ", ".join(f"`{path}`" for path in list(files)[:3])
         raise UsageError(f"that fits {len(files)} files: {some}", hint="give more of the path")
     return next(iter(files.values()))
 
 
-def _version(wanted: _Wanted, number: int | None) -> FileHistoryVersion:
-    known = _one(wanted.files)
-    found = [version for version in known if version.number == number]
-    if not found:
+def _find_version(selection: _Selection, number: int | None) -> FileHistoryVersion:
+    known = _only_file(selection.files)
+    matching = [version for version in known if version.number == number]
+    if not matching:
         there = ", ".join(f"v{version.number}" for version in known)
         raise NotFound(f"no such version of `{known[0].path}`: `v{number}`", hint=f"it has {there}")
-    return found[-1]
+    return matching[-1]
 
 
-def _pair(wanted: _Wanted) -> tuple[FileHistoryVersion, FileHistoryVersion]:
-    """Return the versions to compare: the two that were named, else one and that before it."""
-    if wanted.second is not None:
-        return _version(wanted, wanted.first), _version(wanted, wanted.second)
-    known = _one(wanted.files)
-    newer = known[-1] if wanted.first is None else _version(wanted, wanted.first)
+def _versions_to_compare(selection: _Selection) -> tuple[FileHistoryVersion, FileHistoryVersion]:
+    """Return the two versions that were named, else one and the version before it."""
+    if selection.second is not None:
+        return _find_version(selection, selection.first), _find_version(selection, selection.second)
+    known = _only_file(selection.files)
+    newer = known[-1] if selection.first is None else _find_version(selection, selection.first)
     before = [version for version in known if version.number < newer.number]
     if not before:
         label = f"`{newer.path}@v{newer.number}`"
@@ -137,11 +130,11 @@ def _pair(wanted: _Wanted) -> tuple[FileHistoryVersion, FileHistoryVersion]:
 
 
 def _diff(session: Session, old: FileHistoryVersion, new: FileHistoryVersion) -> bytes:
-    found = diff_versions(session, old, new)
-    if not found:
+    difference = diff_versions(session, old, new)
+    if not difference:
         names = [clean_line(version_label(version)) for version in (old, new)]
         click.echo(f"no difference: {names[0]} and {names[1]}", err=True)
-    return found.encode("utf-8", "surrogateescape")
+    return difference.encode("utf-8", "surrogateescape")  # bytes that are not UTF-8 come out as they were
 
 
 def _write(data: bytes, target: str | None) -> None:

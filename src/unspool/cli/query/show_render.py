@@ -1,9 +1,9 @@
 """Renders the steps of a session as lines for the terminal.
 
 Rules
-  1. A line is made of spans, and a span is cleaned where it is painted: nothing gets to the terminal around that.
-  2. No meaning is carried by colour alone: `✓` done, `✗` failed, `…` no result, `>` asked, `+` and `-` changed.
-  3. A turn is told when it is asked for, so that a long session starts at once.
+  1. A line is a list of `StyledText`, and `render_line` cleans each: there is no other way to the terminal.
+  2. No meaning is carried by colour alone: `✓` done, `✗` failed, `…` no result, `>` prompt, `+` and `-` changed.
+  3. A turn is rendered when it is needed, so that the first lines of a long session are shown at once.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ from unspool.export import (
 from unspool.graph import Turn, first_line
 from unspool.home import Session
 
-_FEW = 8
-"""How many lines of a diff, an error or an output are shown unless all is asked for."""
+_MAX_LINES = 8
+"""How many lines of a diff, an error or an output are shown without `--depth all`."""
 _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 
 
@@ -51,7 +51,7 @@ class StyledText(NamedTuple):
 
 
 class TranscriptRenderer:
-    """A session being told: how deep, how wide, in which time zone."""
+    """Renders a session at one depth, width and time zone."""
 
     def __init__(self, session: Session, depth: Depth, width: int, zone: tzinfo | None = None) -> None:
         self.session = session
@@ -68,7 +68,7 @@ class TranscriptRenderer:
         return outline.group_agents_by_call(self.session)
 
     def head(self) -> str:
-        """Return what the session is."""
+        """Return the lines above the first turn: title, id, folder, models, counts."""
         session, facts = self.session, self.session.facts
         when = units.span(units.local_time(facts.started, self.zone), units.local_time(facts.last, self.zone))
         numbers = [
@@ -78,40 +78,42 @@ class TranscriptRenderer:
         ]
         if session.agent_sources:
             numbers.append(units.amount(len(session.agent_sources), "agent"))
-        told = [
+        facts_by_line = [
             [session.id],
             [session.cwd or session.project or "", facts.branch or "", when],
             [", ".join(facts.models), ", ".join(facts.versions)],
             [", ".join(numbers)],
         ]
         lines = [[StyledText(session.title or "(no title)", bold=True)]]
-        lines += [[StyledText(" · ".join(part for part in parts if part), dim=True)] for parts in told if any(parts)]
+        lines += [
+            [StyledText(" · ".join(part for part in parts if part), dim=True)] for parts in facts_by_line if any(parts)
+        ]
         return "".join(map(render_line, lines))
 
     def section(self, section: Section) -> str:
-        """Return a turn."""
+        """Return the lines of a turn."""
         steps = [*self._spaced(self._story.steps(section.entries), "  ")]
         if section.turn is None and not steps:
             return ""
         return "".join(render_line(line) for line in [*self._title(section), *steps])
 
     def foot(self) -> str:
-        """Return what no turn tells: agents that no call started."""
+        """Return the line below the last turn: the agents that no call started."""
         kinds = Counter(agent.kind.value for agent in self.session.agents if agent.call is None)
         if self.depth < Depth.STEPS or not kinds:
             return ""
-        told = ", ".join(f"{count:,} {kind}" for kind, count in kinds.most_common())
+        counts = ", ".join(f"{count:,} {kind}" for kind, count in kinds.most_common())
         return render_line([]) + render_line(
-            [StyledText(f"{units.amount(kinds.total(), 'agent')} without a call: {told}", dim=True)]
+            [StyledText(f"{units.amount(kinds.total(), 'agent')} without a call: {counts}", dim=True)]
         )
 
     def tree(self, branches: Iterable[Branch], indent: str = "") -> Iterator[str]:
         """Yield the turns one to a line, drawn as the tree of their branches."""
-        among = list(branches)
-        for place, branch in enumerate(among):
-            last = place == len(among) - 1
-            first, rest = ("└─ ", "   ") if last else ("├─ ", "│  ")
-            if not indent and len(among) == 1:
+        siblings = list(branches)
+        for place, branch in enumerate(siblings):
+            is_last = place == len(siblings) - 1
+            first, rest = ("└─ ", "   ") if is_last else ("├─ ", "│  ")
+            if not indent and len(siblings) == 1:
                 first = rest = ""
             for number, section in enumerate(branch.sections):
                 yield render_line(self._tree_line(section, indent + (rest if number else first), branch))
@@ -123,10 +125,9 @@ class TranscriptRenderer:
         head = f"{indent}{section.number}  {f'{time:%m-%d %H:%M}  ' if time else ''}"
         marks = "  (left)" if section.left else ""
         marks += "  (compacted)" if section.number in branch.compacted else ""
-        words = truncate(
-            clean_line(first_line(section.turn.text)), max(20, self.width - len(head) - len(marks))
-        )
-        return [StyledText(head, dim=section.left), StyledText(words, dim=section.left), StyledText(marks, fg="yellow")]
+        # Cleaned before it is cut: cleaning changes the width.
+        text = truncate(clean_line(first_line(section.turn.text)), max(20, self.width - len(head) - len(marks)))
+        return [StyledText(head, dim=section.left), StyledText(text, dim=section.left), StyledText(marks, fg="yellow")]
 
     def _title(self, section: Section) -> Iterator[list[StyledText]]:
         yield []
@@ -138,7 +139,7 @@ class TranscriptRenderer:
         yield [*head, StyledText(marks, fg="yellow")]
 
     def _time(self, turn: Turn) -> str:
-        """Return when a turn began: the day only if it is not the one the session began on."""
+        """Return the time of a turn, with its day if the session began on another."""
         first = units.local_time(self.session.facts.started, self.zone)
         time = units.local_time(turn.prompt.record.timestamp, self.zone)
         if time is None:
@@ -178,8 +179,8 @@ class TranscriptRenderer:
         elif mark.kind is EventKind.INTERRUPT:
             yield [StyledText(f"{indent}■ interrupted", fg="yellow"), StyledText(f"  {mark.text}", dim=True)]
         elif mark.kind is EventKind.API_ERROR:
-            words = first_line(mark.text).removeprefix("API Error: ")
-            yield [StyledText(f"{indent}✗ API error: {words}", fg="red")]
+            message = first_line(mark.text).removeprefix("API Error: ")
+            yield [StyledText(f"{indent}✗ API error: {message}", fg="red")]
         elif self.depth >= Depth.STEPS:
             yield [
                 StyledText(f"{indent}· {mark.kind.value}: "),
@@ -194,13 +195,13 @@ class TranscriptRenderer:
         yield self._call_line(step, patch, error, indent)
         more = f"{indent}    "
         if len(error.splitlines()) > 1:
-            yield from _few(error.splitlines()[1:], more, whole)
-        yield from _few(patch if whole else describe_calls.changed_lines_with_context(patch), more, whole)
+            yield from _first_lines(error.splitlines()[1:], more, whole)
+        yield from _first_lines(patch if whole else describe_calls.changed_lines_with_context(patch), more, whole)
         if whole and not call.failed and not patch:
             yield from _block(describe_calls.result_text(call).strip("\n"), more, dim=True)
-        for agent in self._agents.pop(call.id, []):  # taken out, so that no agent is told inside itself
+        for agent in self._agents.pop(call.id, []):  # taken out, so that no agent is rendered inside itself
             entries = agent.entries
-            yield [StyledText(f"{indent}  └ {agent.words}: {outline.summarize_calls(entries)}", dim=True)]
+            yield [StyledText(f"{indent}  └ {agent.label}: {outline.summarize_calls(entries)}", dim=True)]
             if whole:
                 yield from self._steps_inside(Story(entries).steps(entries), indent)
 
@@ -212,14 +213,14 @@ class TranscriptRenderer:
             units.duration(call.duration) if call.duration is not None else "",
         ]
         notes += ["no result"] if call.result is None else []
-        told = "".join(f"  {note}" for note in notes if note)
-        room = max(24, self.width - len(f"{indent}{sign} {call.name} {told}"))
-        aim = truncate(clean_line(describe_calls.describe_call_target(call, self.session.cwd)), room)
+        suffix = "".join(f"  {note}" for note in notes if note)
+        width = max(24, self.width - len(f"{indent}{sign} {call.name} {suffix}"))
+        target = truncate(clean_line(describe_calls.describe_call_target(call, self.session.cwd)), width)
         line = [
             StyledText(f"{indent}{sign} ", fg=colour),
             StyledText(call.name, bold=True),
-            StyledText(f" {aim}" if aim else ""),
-            StyledText(told, dim=True),
+            StyledText(f" {target}" if target else ""),
+            StyledText(suffix, dim=True),
         ]
         first = error.splitlines()[0] if error else ""
         return [*line, StyledText(f"  {first}", fg="red")] if first else line
@@ -228,7 +229,7 @@ class TranscriptRenderer:
         yield from self._spaced(steps, f"{indent}    ")
 
     def _spaced(self, steps: Iterable[Step], indent: str) -> Iterator[list[StyledText]]:
-        """Yield steps with air around what is said, so that it stands out from what is done."""
+        """Yield the lines of steps, with blank lines between prompts, answers and tool calls."""
         before: type[Step] | None = None
         for step in steps:
             lines = [*self._step(step, indent)]
@@ -240,13 +241,13 @@ class TranscriptRenderer:
 
 
 def render_line(line: Iterable[StyledText]) -> str:
-    """Return a line with its styles, made safe, with a line end."""
-    painted = "".join(
+    """Return a line with its styles, safe for a terminal, with a line end."""
+    styled = "".join(
         click.style(clean_line(span.text), bold=span.bold or None, dim=span.dim or None, fg=span.fg)
         for span in line
         if span.text
     )
-    return f"{painted}\n"
+    return f"{styled}\n"
 
 
 def _block(text: str, indent: str, *, dim: bool = False, fg: str | None = None) -> Iterator[list[StyledText]]:
@@ -254,9 +255,10 @@ def _block(text: str, indent: str, *, dim: bool = False, fg: str | None = None) 
         yield [StyledText(f"{indent}{line}".rstrip(), dim=dim, fg=fg)]
 
 
-def _few(lines: list[str], indent: str, whole: bool) -> Iterator[list[StyledText]]:
+def _first_lines(lines: list[str], indent: str, whole: bool) -> Iterator[list[StyledText]]:
     """Yield the lines of a diff or an error: all of them, or a few and how many more there are."""
-    shown = lines if whole or len(lines) <= _FEW else lines[: _FEW - 1]
+    # One less than fits, since the line that says how many more takes the place of one.
+    shown = lines if whole or len(lines) <= _MAX_LINES else lines[: _MAX_LINES - 1]
     for line in shown:
         yield [StyledText(f"{indent}{line}".rstrip(), fg=_COLOURS.get(line[:1]), dim=line[:1] not in _COLOURS)]
     if len(lines) > len(shown):

@@ -8,7 +8,7 @@ import click
 
 from unspool.cli import output, store_access
 from unspool.cli.query import sql_access
-from unspool.cli.query.sql_output import format_options, print_error, write_answer
+from unspool.cli.query.sql_output import format_options, print_query_error, write_answer
 from unspool.errors import UnspoolError, UsageError
 
 
@@ -39,12 +39,12 @@ def sql(
     """
     from unspool.store.sql import EngineStopped, QueryLimits, SqlEngine
 
-    how, limits = store_access.AccessOptions(None, no_sync, no_store), QueryLimits(deadline=timeout or None)
+    access, limits = store_access.AccessOptions(None, no_sync, no_store), QueryLimits(deadline=timeout or None)
     if query is None and not (sys.stdin.isatty() and sys.stdout.isatty()):
         query = sys.stdin.read()
     for attempt in (1, 2):
         with (
-            sql_access.open_sql_tables(config_dirs, how, deep=attempt == 2) as tables,
+            sql_access.open_sql_tables(config_dirs, access, deep=attempt == 2) as tables,
             SqlEngine(tables.setup, str(tables.columns), limits) as engine,
         ):
             try:
@@ -57,13 +57,14 @@ def sql(
             except (UsageError, EngineStopped) as error:
                 if attempt == 1 and _may_be_damaged(error, str(tables.columns)):
                     continue  # once more, with every byte of the column files compared
-                print_error(error)
+                print_query_error(error)
                 ctx.exit(error.exit_code)
             break
 
 
 def _may_be_damaged(error: UnspoolError, folder: str) -> bool:
-    """Tell whether column files may be the reason."""
+    """Tell whether damaged column files may be the reason of an error."""
     from unspool.store.sql import EngineStopped
 
+    # Either the message names a column file, or the engine has died on one.
     return isinstance(error, EngineStopped) or folder in error.message

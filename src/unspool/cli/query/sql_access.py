@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from unspool.cli import output, store_access
+from unspool.cli import store_access
 from unspool.cli.main import on_step
 from unspool.store import open_store, preferences
 from unspool.store.columns import parquet
@@ -17,38 +16,47 @@ if TYPE_CHECKING:
     import sqlite3
 
     from unspool.store import Preferences
-    from unspool.store.columns import RefreshOptions
     from unspool.store.sql import SqlTables
-
-LARGE_BYTES = 16 * 1024 * 1024
-"""Bytes whose reading takes long enough to show a bar."""
 
 
 @contextmanager
 def open_sql_tables(
-    config_dirs: Iterable[str | None], how: store_access.AccessOptions, *, deep: bool = False
+    config_dirs: Iterable[str | None], access: store_access.AccessOptions, *, deep: bool = False
 ) -> Iterator[SqlTables]:
-    """Bring the column files of some folders up to date. Without a store, one is made for the while."""
+    """Bring the column files of some folders up to date and open them. Without a store, a temporary one is made."""
     parquet.require_sql_libraries()
-    from unspool.store.columns import refresh as column_files
+    # After the check: without the libraries these imports would fail with a traceback.
+    from unspool.store.columns import RefreshOptions, refresh
     from unspool.store.sql import open_tables
 
     with ExitStack() as stack:
-        each = stack.enter_context(store_access.open_folders(config_dirs, how._replace(wait=True)))
-        roots, chosen, folder = [one.root for one in each], each[0].preferences, each[0].folder
-        database = each[0].database
-        if any(one.database is None for one in each) or database is None:
-            folder, database = _for_the_while(roots, chosen, stack)
+        # Waits for a first sync: the tables are made from a store, there is no answering from the files.
+        opened = stack.enter_context(store_access.open_folders(config_dirs, access._replace(wait=True)))
+        roots, settings, folder = [each.root for each in opened], opened[0].preferences, opened[0].folder
+        database = opened[0].database
+        if any(each.database is None for each in opened) or database is None:
+            folder, database = _make_temporary_store(roots, settings, stack)
         with ExitStack() as bars:
-            refreshed = column_files.refresh_columns(database, folder, _asked(chosen, bars, deep=deep))
+            begin, advance = store_access.delayed_progress_bar(bars, "making column files")
+            options = RefreshOptions(
+                prices=settings.prices,
+                price_edition=preferences.price_edition(settings),
+                begin=begin,
+                advance=advance,
+                at=on_step(),
+                deep=deep,
+            )
+            refreshed = refresh.refresh_columns(database, folder, options)
         if refreshed.lost:
             store_access.warn("column files were damaged or missing, and were made again")
         for path, reason in refreshed.failed:
             store_access.warn(f"left out `{path}`: {reason}")
-        yield stack.enter_context(open_tables(database, folder, roots, chosen))
+        yield stack.enter_context(open_tables(database, folder, roots, settings))
 
 
-def _for_the_while(roots: list[Path], chosen: Preferences, stack: ExitStack) -> tuple[Path, sqlite3.Connection]:
+def _make_temporary_store(
+    roots: list[Path], settings: Preferences, stack: ExitStack
+) -> tuple[Path, sqlite3.Connection]:
     """Read folders into a store that is removed afterwards."""
     import tempfile
 
@@ -56,31 +64,5 @@ def _for_the_while(roots: list[Path], chosen: Preferences, stack: ExitStack) -> 
     database = open_store(folder)
     stack.callback(database.close)
     for root in roots:
-        store_access.sync_store(database, root, folder, chosen._replace(archive=False))
+        store_access.sync_store(database, root, folder, settings._replace(archive=False))
     return folder, database
-
-
-def _asked(chosen: Preferences, stack: ExitStack, *, deep: bool) -> RefreshOptions:
-    from unspool.store.columns import RefreshOptions
-
-    bar: list[Callable[[int], None]] = []
-
-    def begin(total: int) -> None:
-        bar.append(stack.enter_context(output.progress_bar(total if total > LARGE_BYTES else 0, "making column files")))
-
-    def advance(done: int) -> None:
-        bar[0](done)
-
-    return RefreshOptions(
-        prices=chosen.prices,
-        price_edition=preferences.price_edition(chosen),
-        begin=begin,
-        advance=advance,
-        at=on_step(),
-        deep=deep,
-    )
-
-
-def is_terminal() -> bool:
-    """Tell whether a person reads the output."""
-    return sys.stdout.isatty()

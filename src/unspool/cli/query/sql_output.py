@@ -1,9 +1,9 @@
 """Writes the rows that a SQL query returns: as a table, CSV, JSON or Parquet.
 
 Rules
-  1. Rows are worded in `store/sql/format_rows.py`. In CSV null is nothing, in a table `NULL`.
-  2. What is written for a terminal passes `display`. Tables are cut to a terminal's width, and to nothing else.
-  3. Rows go out as they come, after the first few megabytes: an answer that fails before has written nothing.
+  1. `store/sql/format_rows.py` turns values into text. In CSV null is empty, in a table it is `NULL`.
+  2. What is written to a terminal passes `display`. Tables are cut to the width of a terminal, never in a pipe or file.
+  3. Rows are streamed after the first few megabytes: a query that fails before that has written nothing.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 FORMATS = ("table", "csv", "json", "ndjson", "parquet")
 _HELD = 8 * 1024 * 1024
-"""Bytes that are held back until it is likely that there will be an end."""
+"""Bytes that are held back, so that a query which fails early writes nothing."""
 _MEASURED = 10_000
-"""Rows that the widths of a table are made for."""
+"""Rows that decide the widths of the columns."""
 _UNBOUND = 1 << 30
-_LEAST = 8
+_MIN_WIDTH = 8
 _NUMBERS = ("INT", "DECIMAL", "DOUBLE", "FLOAT", "UHUGEINT")
 
 
 def format_options(command: F) -> F:
     """Add `--format`, `--output` and `--timeout`."""
-    words = "End a query that takes longer; 0: any time it takes."
+    help_text = "End a query that takes longer; 0: any time it takes."
     seconds = click.FloatRange(min=0)
-    timeout = click.option("--timeout", metavar="SECONDS", type=seconds, default=60, show_default=True, help=words)
+    timeout = click.option("--timeout", metavar="SECONDS", type=seconds, default=60, show_default=True, help=help_text)
     target = click.option("-o", "--output", "target", metavar="FILE", help="Write to a new file instead of stdout.")
     forms = click.Choice(FORMATS)
     form = click.option("--format", "form", type=forms, default="table", show_default=True, help="Of the rows.")
@@ -49,13 +49,14 @@ def format_options(command: F) -> F:
 
 
 def write_answer(engine: SqlEngine, query: str, form: str, target: str | None) -> None:
-    """Ask, and write the answer in a format to stdout or to a new file."""
+    """Run a query and write its rows in a format to stdout or to a new file."""
     if form == "parquet":
-        _parquet(engine, query, target)
+        _write_parquet(engine, query, target)
         return
-    pieces = _FORMS[form](engine, query, target)
-    if form == "table" and target is None and sys.stdout.isatty():
-        first = next(pieces, "")  # what is wrong is said before a pager starts
+    for_terminal = target is None and sys.stdout.isatty()
+    pieces = _format_rows(engine, query, form, for_terminal=for_terminal)
+    if form == "table" and for_terminal:
+        first = next(pieces, "")  # an error is printed before the pager starts
         click.echo_via_pager(chain([first], pieces), color=False if os.environ.get("NO_COLOR") else None)
         return
     with ExitStack() as stack:
@@ -76,8 +77,9 @@ def write_answer(engine: SqlEngine, query: str, form: str, target: str | None) -
         out.flush()
 
 
-def print_error(error: UnspoolError) -> None:
-    """Say what is wrong with a query, in all the lines that DuckDB says it in."""
+def print_query_error(error: UnspoolError) -> None:
+    """Print an error of a query to stderr."""
+    # DuckDB's message has several lines, which show the place in the query: `print_error` would join them.
     click.echo(f"unspool: {clean(error.message)}", err=True)
     if error.hint:
         click.echo(f"hint: {clean(error.hint)}", err=True)
@@ -87,34 +89,34 @@ def _out(target: str | None, stack: ExitStack) -> IO[bytes]:
     return stack.enter_context(output.create_file(target)) if target else sys.stdout.buffer
 
 
-def _ndjson(engine: SqlEngine, query: str, _: str | None) -> Iterator[str]:
-    return format_json_lines(engine, query)
+def _format_rows(engine: SqlEngine, query: str, form: str, *, for_terminal: bool) -> Iterator[str]:
+    match form:
+        case "csv":
+            return format_csv(engine, query, clean_line if for_terminal else None)
+        case "json":
+            return format_json(engine, query)
+        case "ndjson":
+            return format_json_lines(engine, query)
+        case _:
+            return _format_table(engine, query, for_terminal=for_terminal)
 
 
-def _json(engine: SqlEngine, query: str, _: str | None) -> Iterator[str]:
-    return format_json(engine, query)
-
-
-def _csv(engine: SqlEngine, query: str, target: str | None) -> Iterator[str]:
-    return format_csv(engine, query, clean_line if target is None and sys.stdout.isatty() else None)
-
-
-def _table(engine: SqlEngine, query: str, target: str | None) -> Iterator[str]:
+def _format_table(engine: SqlEngine, query: str, *, for_terminal: bool) -> Iterator[str]:
     header, rows = fetch_text_rows(engine, query, null="NULL")
+    # The plan of `EXPLAIN` is a drawing of many lines: a table would cut it.
     if header.names == ["explain_key", "explain_value"]:
         yield from (f"{clean(value)}\n" for _, value in rows)
         return
     columns = [
-        table.TextColumn(clean_line(name), right=kind.startswith(_NUMBERS) or "INT" in kind, least=_LEAST)
+        table.TextColumn(clean_line(name), right=kind.startswith(_NUMBERS) or "INT" in kind, least=_MIN_WIDTH)
         for name, kind in zip(header.names, header.types, strict=True)
     ]
-    for_terminal = target is None and sys.stdout.isatty()
     width = output.terminal_width() if for_terminal else _UNBOUND
     for line in table.format_table(columns, list(islice(rows, _MEASURED)), width, rows):
         yield (line if for_terminal else click.unstyle(line)) + "\n"
 
 
-def _parquet(engine: SqlEngine, query: str, target: str | None) -> None:
+def _write_parquet(engine: SqlEngine, query: str, target: str | None) -> None:
     from io import BytesIO
 
     from arro3.io import read_ipc_stream, write_parquet
@@ -129,11 +131,3 @@ def _parquet(engine: SqlEngine, query: str, target: str | None) -> None:
         out = _out(target, stack)
         out.write(file.getbuffer())
         out.flush()
-
-
-_FORMS: dict[str, Callable[[SqlEngine, str, str | None], Iterator[str]]] = {
-    "table": _table,
-    "csv": _csv,
-    "json": _json,
-    "ndjson": _ndjson,
-}

@@ -2,8 +2,8 @@
 
 Rules
   1. A statement ends with `;` and may take several lines; a line that begins with a dot is a command.
-  2. Whatever becomes of a question, the prompt goes on; an engine that had to be ended is started anew.
-  3. What was typed is kept in the data folder, for the user alone.
+  2. A query that fails does not end the prompt; an engine that had to be ended is started anew.
+  3. The history is kept in the data folder, for the user alone.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import click
 
 from unspool.cli import output
-from unspool.cli.query.sql_output import FORMATS, print_error, write_answer
+from unspool.cli.query.sql_output import FORMATS, print_query_error, write_answer
 from unspool.errors import Refused, UnspoolError, UsageError
 from unspool.store.columns import INSTALL_HINT, Table, public_tables
 
@@ -47,7 +47,7 @@ _WORD = re.compile(r"[.\w]+$")
 
 
 def run_prompt(engine: SqlEngine, form: str, folder: Path) -> None:
-    """Ask for questions until there are no more."""
+    """Read and run statements until the user leaves."""
     session = _session(folder)
     click.echo("`.help` tells the commands; a statement ends with `;`", err=True)
     while True:
@@ -60,34 +60,34 @@ def run_prompt(engine: SqlEngine, form: str, folder: Path) -> None:
         if typed in (".quit", ".exit"):
             return
         if typed.startswith("."):
-            form = _command(typed, form)
+            form = _run_dot_command(typed, form)
         elif typed.rstrip(";").strip():
-            _ask(engine, typed, form)
+            _run_statement(engine, typed, form)
 
 
 def completion_words() -> list[str]:
-    """Return what can be completed."""
+    """Return the commands, names and keywords that can be completed."""
     names = {name for table in public_tables().values() for name in (table.name, *table.names)}
     return [*(command.partition(" ")[0] for command in _HELP), *sorted(names), *_KEYWORDS]
 
 
 def table_schema(table: Table) -> Iterator[tuple[str, str]]:
-    """Yield the columns of a table with what they mean."""
+    """Yield the columns of a table with their meaning."""
     for column in table.columns:
         yield f"{column.name} {column.type}", column.comment
 
 
-def _ask(engine: SqlEngine, query: str, form: str) -> None:
+def _run_statement(engine: SqlEngine, query: str, form: str) -> None:
     try:
         write_answer(engine, query, form, None)
     except KeyboardInterrupt:
         click.echo("interrupted", err=True)
     except UnspoolError as error:
-        print_error(error)
+        print_query_error(error)
 
 
-def _command(typed: str, form: str) -> str:
-    """Do what a command says; return the format that holds from now on."""
+def _run_dot_command(typed: str, form: str) -> str:
+    """Run a dot command; return the format for the next statements."""
     name, _, rest = typed.partition(" ")
     rest = rest.strip().rstrip(";")
     try:
@@ -105,7 +105,7 @@ def _command(typed: str, form: str) -> str:
             case _:
                 raise UsageError(f"no such command: `{name}`", hint="`.help` tells those there are")
     except UsageError as error:
-        print_error(error)
+        print_query_error(error)
     return form
 
 
@@ -130,6 +130,7 @@ def _session(folder: Path) -> PromptSession[str]:
     except ImportError:
         raise Refused("a prompt needs prompt_toolkit, which is not installed", hint=INSTALL_HINT) from None
     path = folder / HISTORY
+    # Made before `FileHistory` does, which would let others read it; a link at its place is not followed.
     os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600))
     return PromptSession(
         history=FileHistory(str(path)),
@@ -149,9 +150,9 @@ def _completer() -> Completer:
         """Tables, columns, keywords and commands."""
 
         def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
-            """Yield the words that go on as what is typed."""
-            found = _WORD.search(document.text_before_cursor)
-            typed = found[0] if found else ""
+            """Yield the words that begin with what is typed."""
+            match = _WORD.search(document.text_before_cursor)
+            typed = match[0] if match else ""
             last = typed if typed.startswith(".") else typed.rpartition(".")[2]
             for word in completion_words():
                 if word.lower().startswith(last.lower()):

@@ -14,7 +14,7 @@ from unspool.export import counts
 from unspool.home import Session
 
 _TITLES = {"sessions": "session inventory", "stop_reasons": "stop reasons", "blocks": "content blocks"}
-_TITLES_OF_COLUMNS = {
+_COLUMN_TITLES = {
     "tool_calls": "calls",
     "human_turns": "turns",
     "file_history": "file-history",
@@ -32,26 +32,28 @@ def stats(session: str | None, no_sync: bool, no_store: bool, as_json: bool, con
     SESSION is a file, the beginning of a session's id, an agent's id or a title; its own file is counted, without those
     of its agents. Without it there are three tables of all sessions: an inventory, stop reasons, content blocks.
     """
-    how = store_access.AccessOptions(config_dir, no_sync, no_store)
+    access = store_access.AccessOptions(config_dir, no_sync, no_store)
     if session is not None:
-        with open_session(session, how) as one:
-            counted = counts.count_session(one)
+        with open_session(session, access) as opened_session:
+            counted = counts.count_session(opened_session)
             if as_json:
                 output.write_json(counted)
             else:
-                _show(one, counted)
+                _print_session(opened_session, counted)
         return
-    with store_access.open_folder(how) as opened:
-        tables = counts.build_tables((one.id, counts.count_session(one)) for one in sessions_newest_first(opened.home))
+    with store_access.open_folder(access) as opened:
+        # One session at a time: only its counts are kept, not its lines.
+        sessions = sessions_newest_first(opened.home)
+        tables = counts.build_tables((each.id, counts.count_session(each)) for each in sessions)
     if not tables["sessions"]:
         raise NothingFound("no sessions found")
     if as_json:
         output.write_json(tables)
     else:
-        _show_tables(tables)
+        _print_tables(tables)
 
 
-def _show(session: Session, counted: dict[str, Any]) -> None:
+def _print_session(session: Session, counted: dict[str, Any]) -> None:
     output.print_heading(session.title or session.id)
     single = {name: value for name, value in counted.items() if not isinstance(value, dict | list)}
     single["bytes"] = output.size(counted["bytes"])
@@ -61,12 +63,11 @@ def _show(session: Session, counted: dict[str, Any]) -> None:
     )
     for name in ("versions", "entries", "stop_reasons", "blocks"):
         if counted[name]:
-            output.print_line()
-            output.print_heading(name.replace("_", " "))
-            output.print_pairs((key, f"{count:,}") for key, count in counted[name].items())
+            pairs = ((key, f"{count:,}") for key, count in counted[name].items())
+            output.print_section(name.replace("_", " "), pairs)
 
 
-def _show_tables(tables: dict[str, list[dict[str, Any]]]) -> None:
+def _print_tables(tables: dict[str, list[dict[str, Any]]]) -> None:
     for number, (name, rows) in enumerate(tables.items()):
         if number:
             output.print_line()
@@ -78,7 +79,7 @@ def _show_tables(tables: dict[str, list[dict[str, Any]]]) -> None:
 def _column(key: str) -> table.TextColumn:
     if key == "versions":
         return table.TextColumn("versions", least=8)
-    return table.TextColumn(_TITLES_OF_COLUMNS.get(key, key), right=key != "id")
+    return table.TextColumn(_COLUMN_TITLES.get(key, key), right=key != "id")
 
 
 def _cell(key: str, value: Any) -> str:

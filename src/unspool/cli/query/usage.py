@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 _NOTHING = "no billed responses found"
 
+# Kept until the process ends, which it does without freeing memory (`__main__.py`, rule 2): freeing takes time.
 _HELD: list[Ledger] = []
-"""What was counted, until the process ends: to take it apart takes time (`__main__.py`, rule 2)."""
 
 
 @click.command()
@@ -62,43 +62,42 @@ def usage(
         raise UsageError(
             "`--csv` does not go with `--json` or `--explain`", hint="choose one; `--explain --json` is fine"
         )
-    chosen = preferences.read_preferences(data_folder(os.environ))
-    zone = parse_zone(tz or chosen.timezone or "local")
-    asked = report.parse_request(period, datetime.now(UTC), zone, since=since, until=until)
-    asked = asked._replace(project=project, order=order)
+    zone = parse_zone(tz or preferences.read_preferences(data_folder(os.environ)).timezone or "local")
+    request = report.parse_request(period, datetime.now(UTC), zone, since=since, until=until)
+    request = request._replace(project=project, order=order)
     with store_access.open_folder(store_access.AccessOptions(config_dir, no_sync, no_store)) as opened:
         ledger = opened.ledger
         _HELD.append(ledger)
         if explain:
-            _explain(ledger, asked, as_json)
-        else:
-            _write(
-                report.report_usage(ledger, asked), asked, limit, "json" if as_json else "csv" if as_csv else "table"
-            )
+            _explain(ledger, request, as_json)
+            return
+        form = "json" if as_json else "csv" if as_csv else "table"
+        _write_report(report.report_usage(ledger, request), request, limit, form)
 
 
-def _write(found: UsageReport, asked: UsageRequest, limit: int | None, how: str) -> None:
-    shown = found._replace(rows=found.rows[:limit])
-    if how == "json":
+def _write_report(usage_report: UsageReport, request: UsageRequest, limit: int | None, form: str) -> None:
+    shown = usage_report._replace(rows=usage_report.rows[:limit])
+    if form == "json":
         output.write_json(shown.data())
-    elif how == "csv":
-        from unspool.cli.query import usage_table
-
-        click.echo(usage_table.csv_text(shown), nl=False)
-    elif not found.rows:
+        return
+    # Only a table is for people: without rows a program still gets an empty result, and exit code 0.
+    if form == "table" and not usage_report.rows:
         raise NothingFound(_NOTHING)
-    else:
-        from unspool.cli.query import usage_table
+    from unspool.cli.query import usage_table  # start-up: JSON needs no table
 
-        usage_table.print_report(shown, len(found.rows) - len(shown.rows), asked.zone, output.terminal_width())
+    if form == "csv":
+        click.echo(usage_table.csv_text(shown), nl=False)
+        return
+    left_out = len(usage_report.rows) - len(shown.rows)
+    usage_table.print_report(shown, left_out, request.zone, output.terminal_width())
 
 
-def _explain(ledger: Ledger, asked: UsageRequest, as_json: bool) -> None:
+def _explain(ledger: Ledger, request: UsageRequest, as_json: bool) -> None:
     from unspool.cli.query import usage_table
     from unspool.store.usage import UsageQuery
 
     lines: dict[str, list[dict[str, Any]]] = explanation_data(
-        ledger.explain(UsageQuery(since=asked.since, until=asked.until, project=asked.project))
+        ledger.explain(UsageQuery(since=request.since, until=request.until, project=request.project))
     )
     if as_json:
         output.write_json(lines)

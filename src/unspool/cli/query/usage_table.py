@@ -16,8 +16,8 @@ from unspool.store.usage import PERIODS, UsageFigures, UsageReport, UsageRow
 
 _NONE = "(none)"
 _SHORT = re.compile(r"(?:claude-)?(.+?)(?:-\d{8})?", re.ASCII)
-_RUNS = ("=", "+", "-", "@")
-"""What a spreadsheet takes for the beginning of a formula."""
+_FORMULA_STARTS = ("=", "+", "-", "@")
+"""Characters that a spreadsheet takes for the beginning of a formula."""
 
 _PARTS = " ▏▎▍▌▋▊▉"
 _BAR = 12
@@ -44,7 +44,7 @@ _NUMBERS = [
 
 
 def print_report(report: UsageReport, left_out: int, zone: tzinfo | None, width: int) -> None:
-    """Write a report as a table, with what has to be known of it in words below."""
+    """Write a report as a table, and below it the notes: estimates, models without a price, rows left out."""
     head = _HEADS.get(report.period) or [table.TextColumn(PERIODS[report.period].labels[0])]
     models = [] if report.period == "model" else [table.TextColumn("models", least=8, expendable=True)]
     columns = [*head, *models, *_NUMBERS]
@@ -56,14 +56,15 @@ def print_report(report: UsageReport, left_out: int, zone: tzinfo | None, width:
     if models:
         total[len(head)] = ""
     lines.append(total)
-    if sys.stdout.isatty() and _natural(columns, lines) + 2 + _BAR <= width:
+    # Bars only where no column has to be cut for them.
+    if sys.stdout.isatty() and _natural_width(columns, lines) + 2 + _BAR <= width:
         columns.append(table.TextColumn(""))
         most = max(row.figures.cost_micros for row in report.rows)
         for line, row in zip_longest(lines, report.rows):
             line.append(draw_bar(row.figures.cost_micros, most) if row else "")
     table.write_table(columns, lines, width)
-    for words in _notes(report, left_out, zone):
-        output.print_line(words)
+    for note in _notes(report, left_out, zone):
+        output.print_line(note)
 
 
 def csv_text(report: UsageReport) -> str:
@@ -82,29 +83,29 @@ def csv_text(report: UsageReport) -> str:
 def print_explanation(lines: Mapping[str, list[dict[str, Any]]]) -> None:
     """Write which lines were counted, merged and dropped, by reason; as many places as fit a page."""
     groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
-    for what, some in lines.items():
-        for line in some:
-            groups.setdefault((what, line["why"]), []).append(line)
-    folder = _folder({line["file"] for some in lines.values() for line in some})
+    for outcome, members in lines.items():
+        for line in members:
+            groups.setdefault((outcome, line["why"]), []).append(line)
+    folder = _common_folder({line["file"] for members in lines.values() for line in members})
     each = max(1, (shutil.get_terminal_size().lines - 3) // len(groups) - 1)
     output.print_line(f"in {folder}")
-    for (what, why), some in groups.items():
-        output.print_heading(f"{what}: {output.amount(len(some), 'line')}, {why}")
-        output.print_pairs((_place(line, folder), _said(line, folder)) for line in some[:each])
-    if left_out := sum(max(0, len(some) - each) for some in groups.values()):
+    for (outcome, why), members in groups.items():
+        output.print_heading(f"{outcome}: {output.amount(len(members), 'line')}, {why}")
+        output.print_pairs((_place(line, folder), _describe_line(line, folder)) for line in members[:each])
+    if left_out := sum(max(0, len(members) - each) for members in groups.values()):
         output.print_line(f"… and {left_out:,} more; --json lists all")
 
 
 def draw_bar(value: int, most: int) -> str:
-    """Return a bar as long as a value is large."""
+    """Return a bar whose length is the share of a value in the largest one."""
     full, rest = divmod(value * _BAR * 8 // most, 8) if most else (0, 0)
     return ("█" * full + _PARTS[rest]).rstrip()
 
 
 def short_model_name(model: str) -> str:
-    """Return a model's name without what most share.
+    """Return a model's name without the prefix and the date that most names have.
 
-    >>> short("claude-opus-4-5-20251101")
+    >>> short_model_name("claude-opus-4-5-20251101")
     'opus-4-5'
     """
     match = _SHORT.fullmatch(model)
@@ -153,8 +154,8 @@ def _rest(period: str, numbers: UsageFigures, is_gap: bool = False) -> list[str]
     ]
 
 
-def _natural(columns: Sequence[table.TextColumn], lines: Iterable[Sequence[str]]) -> int:
-    """Return how wide a table would like to be."""
+def _natural_width(columns: Sequence[table.TextColumn], lines: Iterable[Sequence[str]]) -> int:
+    """Return the width of a table whose cells are not cut."""
     rows = [[column.title for column in columns], *([clean_line(cell) for cell in line] for line in lines)]
     return sum(max(map(table.cell_width, cells)) for cells in zip(*rows, strict=True)) + 2 * (len(columns) - 1)
 
@@ -165,7 +166,7 @@ def _notes(report: UsageReport, left_out: int, zone: tzinfo | None) -> Iterable[
         yield f"… and {output.amount(left_out, 'more row')}; the total is of all"
     for row in report.rows:
         if report.period == "blocks" and row.labels["is_active"]:
-            yield _active(row, zone)
+            yield _describe_active_block(row, zone)
     if count := totals.estimated_responses:
         has = "has only an early count of its output" if count == 1 else "have only an early count of their output"
         tokens, money = totals.estimated_output_tokens, units.dollars(totals.estimated_cost_micros)
@@ -175,8 +176,8 @@ def _notes(report: UsageReport, left_out: int, zone: tzinfo | None) -> Iterable[
         yield f"{output.amount(totals.unpriced_tokens, 'token')} of models without a price: {names}"
 
 
-def _active(row: UsageRow, zone: tzinfo | None) -> str:
-    """Say how the active block goes on."""
+def _describe_active_block(row: UsageRow, zone: tzinfo | None) -> str:
+    """Return the rate of the active block, what it will cost at that rate, and when its limit resets."""
     labels, parts = row.labels, []
     if labels["burn_rate"] is not None:
         parts.append(f"{labels['burn_rate']:,} tokens a minute")
@@ -203,13 +204,14 @@ def _cell(value: Any) -> Any:
         case str():
             # Cleaned first: what is taken out must not bring a formula to the front.
             text = clean_line(value)
-            return f"'{text}" if text.startswith(_RUNS) else text
+            return f"'{text}" if text.startswith(_FORMULA_STARTS) else text
         case _:
             return value
 
 
-def _folder(files: Iterable[str]) -> str:
+def _common_folder(files: Iterable[str]) -> str:
     """Return the folder that all files lie in."""
+    # What the first and the last in sorted order share, all between them share.
     first, last = min(files), max(files)
     shared = next((at for at, pair in enumerate(zip(first, last, strict=False)) if len(set(pair)) > 1), len(first))
     return first[:shared].rpartition("/")[0]
@@ -219,7 +221,7 @@ def _place(line: Mapping[str, Any], folder: str) -> str:
     return f"{line['file'].removeprefix(folder).lstrip('/')}:{line['offset']}"
 
 
-def _said(line: Mapping[str, Any], folder: str) -> str:
+def _describe_line(line: Mapping[str, Any], folder: str) -> str:
     parts = [line.get("id") or ""]
     if "cost_micros" in line:
         tokens = sum(line.get(f"{kind}_tokens", 0) for kind in ("input", "output", "cache_write", "cache_read"))

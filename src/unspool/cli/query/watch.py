@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING
 import click
 
 from unspool.cli import output
-from unspool.cli.query import watch_view as drawing
+from unspool.cli.query import watch_view
 from unspool.display import clean_json, clean_line, parse_time_expression, truncate
 from unspool.errors import UsageError
 from unspool.live import DEFAULT_RECENT, Board, Watcher, hook_signals
-from unspool.live.state import BoardRow, LiveEvent, row_sort_key, row_to_json
-from unspool.live.state import event_to_json as plain_event
+from unspool.live.state import BoardRow, LiveEvent, event_to_json, row_sort_key, row_to_json
 from unspool.paths import config_folder, data_folder, resolve_existing
 
 if TYPE_CHECKING:
@@ -55,25 +54,21 @@ def watch(once: bool, notify: str | None, since: str | None, as_json: bool, conf
         board.refresh(None)
         _write_once(board.rows(_now()), as_json)
         return
-    teller = _notify(notify)
+    notifier = None
+    if notify is not None:
+        from unspool.cli.notify import Notifier
+
+        notifier = Notifier(notify)
     if as_json:
-        _stream(Watcher(board), teller)
+        _stream(Watcher(board), notifier)
     elif sys.stdout.isatty():
-        _Terminal(Watcher(board), teller).run()
+        _Terminal(Watcher(board), notifier).run()
     else:
-        _print_changes(Watcher(board), teller)
+        _print_changes(Watcher(board), notifier)
 
 
 def _now() -> datetime:
     return datetime.now(UTC)
-
-
-def _notify(command: str | None) -> Notifier | None:
-    if command is None:
-        return None
-    from unspool.cli.notify import Notifier
-
-    return Notifier(command)
 
 
 def _write_once(rows: Sequence[BoardRow], as_json: bool) -> None:
@@ -81,37 +76,38 @@ def _write_once(rows: Sequence[BoardRow], as_json: bool) -> None:
     if as_json:
         output.write_json([row_to_json(row, now) for row in rows])
     elif rows:
-        for line in drawing.board_lines(rows, now, output.terminal_width()):
+        for line in watch_view.board_lines(rows, now, output.terminal_width()):
             click.echo(line)
     else:
         output.print_line("no session has changed lately; `--since 30d` looks further back")
 
 
-def _stream(watch: Watcher, teller: Notifier | None) -> None:
+def _stream(watch: Watcher, notifier: Notifier | None) -> None:
     """Write an object for each event, at once."""
     for events in watch.events(lambda: False):
         now = _now()
-        _tell_mode(events)
+        _print_mode(events)
         for event in (event for event in events if event.event != "mode"):
-            text = json.dumps(plain_event(event, now), ensure_ascii=False, separators=(",", ":"))
+            text = json.dumps(event_to_json(event, now), ensure_ascii=False, separators=(",", ":"))
             sys.stdout.write(clean_json(text) + "\n")
+        # stdout is buffered in a pipe: whoever reads it waits for this event, not for the next eight kilobytes.
         sys.stdout.flush()
-        _tell(teller, watch, now)
+        _notify(notifier, watch, now)
 
 
-def _print_changes(watch: Watcher, teller: Notifier | None) -> None:
+def _print_changes(watch: Watcher, notifier: Notifier | None) -> None:
     """Write a line for each change of what a session is doing."""
     shown: dict[tuple[str, str | None], str] = {}
     for events in watch.events(lambda: False):
         now = _now()
-        _tell_mode(events)
+        _print_mode(events)
         if any(event.event != "mode" for event in events):
             _print_rows(watch.board.rows(now), shown, now)
-        _tell(teller, watch, now)
+        _notify(notifier, watch, now)
 
 
-def _tell_mode(events: Iterable[LiveEvent]) -> None:
-    """Say beside the data how changes are noticed."""
+def _print_mode(events: Iterable[LiveEvent]) -> None:
+    """Print to stderr how changes are noticed."""
     for event in events:
         if event.event == "mode":
             click.echo(clean_line(event.text), err=True)
@@ -120,38 +116,37 @@ def _tell_mode(events: Iterable[LiveEvent]) -> None:
 def _print_rows(rows: Iterable[BoardRow], shown: dict[tuple[str, str | None], str], now: datetime) -> None:
     for row in sorted(rows, key=row_sort_key):
         key = (row.session_id, row.agent_id)
+        # Without the times: a row that differs in nothing else is no news.
         verdict = f"{row.verdict.activity}{row.verdict.source}{row.verdict.probably}{row.group}"
         if shown.get(key) == verdict:
             continue
         shown[key] = verdict
-        mark, name, doing, *_, source = drawing.board_cells(row, now)
-        words = [f"{now.astimezone():%H:%M:%S}", row.group.value, name, doing, row.project or "", source]
-        click.echo("  ".join(clean_line(word) for word in words if word and word != mark))
+        mark, name, doing, *_, source = watch_view.board_cells(row, now)
+        parts = [f"{now.astimezone():%H:%M:%S}", row.group.value, name, doing, row.project or "", source]
+        click.echo("  ".join(clean_line(part) for part in parts if part and part != mark))
     sys.stdout.flush()
 
 
-def _tell(teller: Notifier | None, watch: Watcher, now: datetime) -> None:
-    if teller is not None:
-        teller.look(watch.board.rows(now), now)
+def _notify(notifier: Notifier | None, watch: Watcher, now: datetime) -> None:
+    if notifier is not None:
+        notifier.update(watch.board.rows(now), now)
 
 
 class _Terminal:
-    """The board on a terminal: one thread watches, this one draws and takes keys."""
+    """The board on a terminal: one thread watches the files, the main thread draws and reads keys."""
 
-    def __init__(self, watch: Watcher, teller: Notifier | None) -> None:
-        self._watch, self._teller = watch, teller
+    def __init__(self, watch: Watcher, notifier: Notifier | None) -> None:
+        self._watch, self._notifier = watch, notifier
         self._over = threading.Event()
         self._failure: list[BaseException] = []
         self._first = 0
         """The first line that is shown below the summary."""
         self._last = 0
-        """What it can be at most: the lines from there on fill the screen."""
+        """The largest value of `_first`: the lines from there on fill the screen."""
 
     def run(self) -> None:
-        """Show the board until somebody leaves."""
-        from unspool.cli.query.watch_view import TerminalScreen
-
-        with TerminalScreen() as screen:
+        """Show the board until the user presses `q` or watching fails."""
+        with watch_view.TerminalScreen() as screen:
             thread = threading.Thread(target=self._follow, args=(screen.wake,), daemon=True)
             thread.start()
             try:
@@ -162,13 +157,14 @@ class _Terminal:
             finally:
                 self._over.set()
                 thread.join()
+        # Raised when the screen is left: on the alternate screen the message would be gone with it.
         if self._failure:
             raise self._failure[0]
 
     def _follow(self, wake: Callable[[], None]) -> None:
         try:
             for events in self._watch.events(self._over.is_set):
-                _tell(self._teller, self._watch, _now())
+                _notify(self._notifier, self._watch, _now())
                 if events:
                     wake()
         except (OSError, RuntimeError) as error:
@@ -180,11 +176,11 @@ class _Terminal:
         width, height = size
         now = _now()
         rows = self._watch.board.rows(now)
-        made = drawing.board_lines(rows, now, width)
-        self._last = max(0, len(made) - (height - 1))
+        lines = watch_view.board_lines(rows, now, width)
+        self._last = max(0, len(lines) - (height - 1))
         self._first = min(self._first, self._last)
-        head = drawing.board_summary(rows, now, self._watch.mode.description, self._watch.board.unread)
-        show([click.style(truncate(head, width), reverse=True), *made[self._first : self._first + height - 1]])
+        head = watch_view.board_summary(rows, now, self._watch.mode.description, self._watch.board.unread)
+        show([click.style(truncate(head, width), reverse=True), *lines[self._first : self._first + height - 1]])
 
     def _press(self, key: str, height: int) -> None:
         match key:

@@ -2,8 +2,8 @@
 
 Rules
   1. The alternate screen is used, and left whatever happens: an error, a signal, Ctrl-C.
-  2. Only lines that have changed are written again. What is written was made safe by whoever made it.
-  3. Every key counts, however many come at once. A key's bytes may come in two pieces; what is no key of ours is none.
+  2. Only lines that have changed are written again. `show` takes lines that are already safe for a terminal.
+  3. Every key counts, however many come at once. The bytes of a key may arrive in two reads; unknown keys do nothing.
 """
 
 from __future__ import annotations
@@ -24,8 +24,7 @@ from typing import Any
 
 import click
 
-from unspool.display import clean_line, table
-from unspool.display import units as figures
+from unspool.display import clean_line, table, units
 from unspool.live.state import BoardGroup, BoardRow, describe_verdict, format_elapsed
 
 _ENTER, _LEAVE = "\x1b[?1049h\x1b[?25l\x1b[2J", "\x1b[?25h\x1b[?1049l"
@@ -41,26 +40,28 @@ _KEYS = {
 _KEY = re.compile(rb"\x1b\[[0-?]*[ -/]*[@-~]|\x1bO[@-~]|[\xc0-\xff][\x80-\xbf]+|.", re.DOTALL)
 _TORN = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*|O)?\Z")
 _REST_SECONDS = 0.05
-"""How long the rest of a key's bytes may take; after an Esc nothing comes."""
+"""How long the rest of a key's bytes may take; after the Esc key itself nothing follows."""
 
 
 class TerminalScreen:
-    """The terminal while the `with` lasts."""
+    """The whole terminal, from entering the context until leaving it."""
 
     def __init__(self) -> None:
         self._input = sys.stdin.fileno() if sys.stdin.isatty() else None
         self._settings: list[Any] | None = None
         self._wake, self._waker = os.pipe()
         self._shown: list[str] = []
-        self._before: dict[int, Any] = {}
+        self._handlers: dict[int, Any] = {}
 
     def __enter__(self) -> TerminalScreen:
+        # A signal handler and another thread write to the pipe: a full one must not block them.
         os.set_blocking(self._waker, False)
         os.set_blocking(self._wake, False)
+        # The default handlers end the process at once and leave the terminal on the alternate screen.
         for number in (signal.SIGTERM, signal.SIGHUP):
-            self._before[number] = signal.signal(number, _leave)
+            self._handlers[number] = signal.signal(number, _exit)
         for number in (signal.SIGWINCH, signal.SIGCONT):
-            self._before[number] = signal.signal(number, self._anew)
+            self._handlers[number] = signal.signal(number, self._redraw)
         self._begin()
         return self
 
@@ -72,8 +73,8 @@ class TerminalScreen:
         if self._settings is not None and self._input is not None:
             with suppress(termios.error):
                 termios.tcsetattr(self._input, termios.TCSADRAIN, self._settings)
-        for number, before in self._before.items():
-            signal.signal(number, before)
+        for number, handler in self._handlers.items():
+            signal.signal(number, handler)
         os.close(self._wake)
         os.close(self._waker)
 
@@ -88,7 +89,7 @@ class TerminalScreen:
             os.write(self._waker, b"!")
 
     def keys(self, seconds: float) -> list[str]:
-        """Wait for keys, or until woken or for so long; return what was pressed, in order."""
+        """Wait so many seconds for keys, or until woken; return the keys that were pressed, in order."""
         watched = [self._wake, *([self._input] if self._input is not None else [])]
         ready, _, _ = select.select(watched, [], [], seconds)
         if self._wake in ready:
@@ -97,7 +98,7 @@ class TerminalScreen:
         if self._input is None or self._input not in ready:
             return []
         data = os.read(self._input, 4096)
-        if not data:  # nobody types any more
+        if not data:  # stdin was closed: select would return at once for ever
             self._input = None
             return []
         while _TORN.search(data) and select.select([self._input], [], [], _REST_SECONDS)[0]:
@@ -123,13 +124,14 @@ class TerminalScreen:
 
     def _begin(self) -> None:
         if self._input is not None:
+            # Kept from the first time: after Ctrl-Z and `fg` the settings may already be our own.
             self._settings = self._settings or termios.tcgetattr(self._input)
             tty.setcbreak(self._input)
         _write(_ENTER)
         self._shown = []
 
-    def _anew(self, number: int, frame: FrameType | None) -> None:
-        """Draw everything again: the size is another one, or somebody else has used the terminal meanwhile."""
+    def _redraw(self, number: int, frame: FrameType | None) -> None:
+        """Draw everything again: the size has changed, or the shell has used the terminal meanwhile."""
         if number == signal.SIGCONT:
             self._begin()
         _write("\x1b[2J")
@@ -137,7 +139,7 @@ class TerminalScreen:
         self.wake()
 
 
-def _leave(number: int, frame: FrameType | None) -> None:
+def _exit(number: int, frame: FrameType | None) -> None:
     raise SystemExit(128 + number)
 
 
@@ -170,19 +172,19 @@ COLUMNS = [
 
 def board_lines(rows: Sequence[BoardRow], now: datetime, width: int) -> list[str]:
     """Return the board by group: a heading, then a line for each session."""
-    made = list(table.format_table(COLUMNS, [board_cells(row, now) for row in rows], width))
-    found, heading = [made[0]] if rows else [], None
-    for row, line in zip(rows, made[1:], strict=True):
+    formatted = list(table.format_table(COLUMNS, [board_cells(row, now) for row in rows], width))
+    lines, heading = [formatted[0]] if rows else [], None
+    for row, line in zip(rows, formatted[1:], strict=True):
         if row.group is not heading:
             heading = row.group
-            count = sum(1 for one in rows if one.group is heading)
-            found += ["", click.style(f"{heading.value} ({count})", bold=True, fg=_COLOURS.get(heading))]
-        found.append(click.style(line, fg=_COLOURS.get(heading)) if heading is BoardGroup.NEEDS_YOU else line)
-    return found
+            count = sum(1 for other in rows if other.group is heading)
+            lines += ["", click.style(f"{heading.value} ({count})", bold=True, fg=_COLOURS.get(heading))]
+        lines.append(click.style(line, fg=_COLOURS.get(heading)) if heading is BoardGroup.NEEDS_YOU else line)
+    return lines
 
 
 def board_cells(row: BoardRow, now: datetime) -> list[str]:
-    """Return the cells of a session."""
+    """Return the cells of a session in the order of `COLUMNS`."""
     name = row.title or row.goal or f"({row.session_id[:8]})"
     if row.agent_id is not None:
         name = f"↳ {name}"
@@ -193,7 +195,7 @@ def board_cells(row: BoardRow, now: datetime) -> list[str]:
         format_elapsed(row.verdict.since, now),
         row.project or "",
         row.branch or "",
-        figures.tokens(row.context_tokens),
+        units.tokens(row.context_tokens),
         row.verdict.source.value,
     ]
 
@@ -201,6 +203,6 @@ def board_cells(row: BoardRow, now: datetime) -> list[str]:
 def board_summary(rows: Sequence[BoardRow], now: datetime, mode: str, unread: int) -> str:
     """Return the first line of the board."""
     counts = [(group, sum(1 for row in rows if row.group is group)) for group in BoardGroup]
-    said = " · ".join(f"{count} {group.value.lower()}" for group, count in counts if count) or "no sessions"
+    groups = " · ".join(f"{count} {group.value.lower()}" for group, count in counts if count) or "no sessions"
     more = f" · {unread:,} older" if unread else ""
-    return clean_line(f"{said}{more} · {now.astimezone():%H:%M:%S} · {mode}")
+    return clean_line(f"{groups}{more} · {now.astimezone():%H:%M:%S} · {mode}")

@@ -33,13 +33,13 @@ PAUSE = 5.0
 _LONGEST = 300.0
 """Seconds between attempts, at most, while the store does not answer."""
 _MANIFEST = 60.0
-"""Seconds between manifests, at least: one tells of all streams."""
-_SKEW = 300.0
-"""Seconds that a clock may be wrong before it is worth a word."""
+"""Seconds between manifests, at least: one lists all streams."""
+_MAX_CLOCK_SKEW = 300.0
+"""Seconds that the clock may be wrong before a warning."""
 
 
-class _Asked(NamedTuple):
-    """What the command line says."""
+class _CollectorSettings(NamedTuple):
+    """What is collected, where it is sent, and within which limits."""
 
     to: str
     root: Path
@@ -102,18 +102,20 @@ def collect(
     elif status:
         _status(folder, as_json)
     elif action == "enrol":
-        _told(_enrolled(folder, rest), as_json)
+        enrolment = _enrol(folder, rest)
+        data = {name: getattr(enrolment, name) for name in ("org", "user", "device", "key_id")}
+        output.write_json(data) if as_json else output.print_pairs(data.items(), indent=0)
     else:
         if to is None:
             raise UsageError("where to?", hint="`--to URL`, or `$UNSPOOL_COLLECT_TO`")
         if action == "install":
-            install_service(to, folder, only_print=rest["only_print"], passed=_passed(rest))
+            install_service(to, folder, only_print=rest["only_print"], passed=_unit_options(rest))
             return
         load_credentials(rest["env_file"])
-        _run(_asked(to, folder, rest), rest, follow=follow, dry_run=dry_run, as_json=as_json)
+        _run(_parse_settings(to, folder, rest), rest, follow=follow, dry_run=dry_run, as_json=as_json)
 
 
-def _asked(to: str, folder: Path, rest: dict[str, Any]) -> _Asked:
+def _parse_settings(to: str, folder: Path, rest: dict[str, Any]) -> _CollectorSettings:
     from unspool.display import parse_time_expression
 
     root = resolve_existing(config_folder(rest["config_dir"], os.environ))
@@ -122,9 +124,9 @@ def _asked(to: str, folder: Path, rest: dict[str, Any]) -> _Asked:
     extras = frozenset(word for word in (rest["extras"] or "").split(",") if word)
     if unknown := sorted(extras - OPTIONAL.keys()):
         raise UsageError(f"nothing to collect by that name: `{unknown[0]}`", hint=f"there are {', '.join(OPTIONAL)}")
-    begun = parse_time_expression(rest["since"], datetime.now(UTC))
-    since = None if begun is None else int(begun.timestamp() * 1e9)
-    return _Asked(
+    start = parse_time_expression(rest["since"], datetime.now(UTC))
+    since = None if start is None else int(start.timestamp() * 1e9)
+    return _CollectorSettings(
         to=to.rstrip("/"),
         root=root,
         folder=folder,
@@ -138,77 +140,80 @@ def _asked(to: str, folder: Path, rest: dict[str, Any]) -> _Asked:
     )
 
 
-def _run(asked: _Asked, rest: dict[str, Any], *, follow: bool, dry_run: bool, as_json: bool) -> None:
+def _run(settings: _CollectorSettings, rest: dict[str, Any], *, follow: bool, dry_run: bool, as_json: bool) -> None:
     from unspool.collect import CollectionReport, collect_sessions, collector_lock, preview_segments
 
-    enrolment = _enrolled(asked.folder, rest)
+    enrolment = _enrol(settings.folder, rest)
     with ExitStack() as stack:
         if not dry_run:
-            stack.enter_context(collector_lock(asked.folder))
-        plan, collected = stack.enter_context(_planned(asked, enrolment))
+            stack.enter_context(collector_lock(settings.folder))
+        plan, collected = stack.enter_context(_open_plan(settings, enrolment))
         report = CollectionReport()
         if dry_run:
             preview_segments(plan, report)
-            _show(plan, report, as_json)
+            _print_report(plan, report, as_json)
         elif follow:
-            _follow(plan, collected, asked, as_json)
+            _follow(plan, collected, settings, as_json)
         else:
+            # Also after a failure: what was confirmed before it was sent, and the report says so.
             try:
                 collect_sessions(plan, report)
-                _tell_state(plan, collected, asked)
+                _write_offsets(plan, collected, settings)
             finally:
                 _warn(report)
-                _show(plan, report, as_json)
+                _print_report(plan, report, as_json)
 
 
-class _Collected:
-    """The folder, as the store knows it: brought up to date when asked."""
+class _CollectedFolder:
+    """The config folder as the store knows it, and the files to collect from it."""
 
-    def __init__(self, asked: _Asked, database: sqlite3.Connection) -> None:
-        self._asked, self._database = asked, database
-        self._settings = preferences.read_preferences(asked.folder)
+    def __init__(self, settings: _CollectorSettings, database: sqlite3.Connection) -> None:
+        self._settings, self._database = settings, database
+        self._preferences = preferences.read_preferences(settings.folder)
         self.candidates: list[CollectCandidate] = []
-        self._told: set[Skipped] = set()
+        self._reported: set[Skipped] = set()
+        """Files that could not be read and were named: with `--follow` each is named once."""
 
     def is_fresh(self) -> bool:
-        """Tell whether nothing has changed."""
-        return (
-            is_synced(self._database, self._asked.root) and compare_with_disk(self._database, self._asked.root).is_fresh
-        )
+        """Tell whether the store has read everything in the folder."""
+        root = self._settings.root
+        return is_synced(self._database, root) and compare_with_disk(self._database, root).is_fresh
 
     def refresh(self) -> list[CollectCandidate]:
-        """Bring the store up to date; return what there is."""
-        asked = self._asked
-        freshness = compare_with_disk(self._database, asked.root)
-        if not freshness.is_fresh or not is_synced(self._database, asked.root):
-            report = store_access.sync_store(self._database, asked.root, asked.folder, self._settings, freshness)
-            for skipped in sorted(set(report.failed) - self._told):
+        """Bring the store up to date; return the files to collect."""
+        root, folder = self._settings.root, self._settings.folder
+        changes = compare_with_disk(self._database, root)
+        if not changes.is_fresh or not is_synced(self._database, root):
+            report = store_access.sync_store(self._database, root, folder, self._preferences, changes)
+            for skipped in sorted(set(report.failed) - self._reported):
                 store_access.warn(f"left out `{skipped.path}`: {skipped.reason}")
-            self._told.update(report.failed)
-        self.candidates = find_candidates(self._database, asked.root, asked.choice)
+            self._reported.update(report.failed)
+        self.candidates = find_candidates(self._database, root, self._settings.choice)
         return self.candidates
 
 
 @contextmanager
-def _planned(asked: _Asked, enrolment: Enrolment) -> Iterator[tuple[CollectionPlan, _Collected]]:
-    """Open all that a collector needs."""
+def _open_plan(settings: _CollectorSettings, enrolment: Enrolment) -> Iterator[tuple[CollectionPlan, _CollectedFolder]]:
+    """Open the object store, the store, the archive and the state of a collector."""
     from unspool.cli.redact import redaction_options
     from unspool.collect import CollectionPlan, SegmentTools, limit_rate, open_object_store, open_state, read_offsets
     from unspool.redact import Redactor
     from unspool.store.archive import Archive
 
-    place = open_object_store(asked.to, os.environ)
-    redactor = Redactor(enrolment.secret, redaction_options(asked.folder, **asked.redaction))
+    place = open_object_store(settings.to, os.environ)
+    redactor = Redactor(enrolment.secret, redaction_options(settings.folder, **settings.redaction))
     with ExitStack() as stack:
-        stack.enter_context(translate_errors(asked.folder))
-        database = open_store(asked.folder)
+        stack.enter_context(translate_errors(settings.folder))
+        database = open_store(settings.folder)
         stack.callback(database.close)
-        archive = open_archive(asked.folder)
+        archive = open_archive(settings.folder)
         stack.callback(archive.close)
-        state = stack.enter_context(open_state(asked.folder, asked.to, enrolment.org, enrolment.device))
-        offsets = read_offsets(asked.state_file, Path.home()) if asked.state_file else {}
-        collected = _Collected(asked, database)
-        tools = SegmentTools(enrolment, redactor, Archive(archive), _clock, asked.segment_size, offsets)
+        state = stack.enter_context(open_state(settings.folder, settings.to, enrolment.org, enrolment.device))
+        offsets = read_offsets(settings.state_file, Path.home()) if settings.state_file else {}
+        collected = _CollectedFolder(settings, database)
+        tools = SegmentTools(
+            enrolment, redactor, Archive(archive), lambda: _format_time(time.time()), settings.segment_size, offsets
+        )
         yield (
             CollectionPlan(
                 state=state,
@@ -216,54 +221,55 @@ def _planned(asked: _Asked, enrolment: Enrolment) -> Iterator[tuple[CollectionPl
                 tools=tools,
                 refresh=collected.refresh,
                 milliseconds=lambda: int(time.time() * 1000),
-                at=on_step(),
-                pace=limit_rate(asked.rate),
-                outbox=asked.outbox_size,
-                refuses=lambda path: is_refused(path, asked.choice),
+                on_step=on_step(),
+                pace=limit_rate(settings.rate),
+                outbox=settings.outbox_size,
+                refuses=lambda path: is_refused(path, settings.choice),
             ),
             collected,
         )
 
 
-def _follow(plan: CollectionPlan, collected: _Collected, asked: _Asked, as_json: bool) -> None:
-    """Send what is new, again and again, until somebody ends it."""
+def _follow(plan: CollectionPlan, collected: _CollectedFolder, settings: _CollectorSettings, as_json: bool) -> None:
+    """Send what is new, again and again, until the process is ended."""
     from unspool.collect import CollectionReport, collect_sessions, publish_progress
 
-    pause, said, is_probed, told = 0.0, "", False, 0.0
+    pause, last_failure, is_probed, published = 0.0, "", False, 0.0
     while True:
         time.sleep(pause)
         report = CollectionReport()
         report.is_probed = is_probed
         try:
-            if said or not is_probed or not collected.is_fresh():
+            if last_failure or not is_probed or not collected.is_fresh():
                 collect_sessions(plan, report, publishes=False)
-                _tell_state(plan, collected, asked)
-            if plan.state.is_unpublished and time.monotonic() - told >= _MANIFEST:
+                _write_offsets(plan, collected, settings)
+            if plan.state.is_unpublished and time.monotonic() - published >= _MANIFEST:
                 publish_progress(plan)
-                told = time.monotonic()
-            is_probed, said, pause = True, "", asked.every
+                published = time.monotonic()
+            is_probed, last_failure, pause = True, "", settings.every
         except ObjectStoreFailed as failure:
             if failure.is_final:
                 raise
-            if failure.message.partition(";")[0] != said:
-                said = failure.message.partition(";")[0]
+            # A store that stays away is reported once, not at every attempt.
+            if failure.message.partition(";")[0] != last_failure:
+                last_failure = failure.message.partition(";")[0]
                 store_access.warn(failure.message)
-            pause = min(max(asked.every, pause * 2), max(asked.every, _LONGEST))
+            pause = min(max(settings.every, pause * 2), max(settings.every, _LONGEST))
         _warn(report)
         if report.segments:
-            _show(plan, report, as_json, brief=True)
+            _print_report(plan, report, as_json, brief=True)
 
 
-def _tell_state(plan: CollectionPlan, collected: _Collected, asked: _Asked) -> None:
+def _write_offsets(plan: CollectionPlan, collected: _CollectedFolder, settings: _CollectorSettings) -> None:
     """Keep the offsets of another collector up to date."""
-    if asked.state_file is not None:
+    if settings.state_file is not None:
         from unspool.collect import write_offsets
 
-        write_offsets(asked.state_file, Path.home(), collected.candidates, plan.state.ends())
-        plan.at("told")
+        write_offsets(settings.state_file, Path.home(), collected.candidates, plan.state.ends())
+        plan.on_step("told")
 
 
-def _show(plan: CollectionPlan, report: CollectionReport, as_json: bool, *, brief: bool = False) -> None:
+def _print_report(plan: CollectionPlan, report: CollectionReport, as_json: bool, *, brief: bool = False) -> None:
     waiting = plan.state.waiting()
     data = {
         "segments": report.segments,
@@ -271,7 +277,7 @@ def _show(plan: CollectionPlan, report: CollectionReport, as_json: bool, *, brie
         "lines": report.lines,
         "redactions": report.redactions,
         "pending": len(waiting),
-        "pending_bytes": sum(one.size for one in waiting),
+        "pending_bytes": sum(segment.size for segment in waiting),
         "source_bytes": report.source_bytes,
         "redacted": dict(report.counts.most_common()),
         "failed": [{"path": path, "reason": reason} for path, reason in report.failed],
@@ -282,22 +288,22 @@ def _show(plan: CollectionPlan, report: CollectionReport, as_json: bool, *, brie
         else:
             output.write_json(data)
         return
-    words = f"{output.amount(report.segments, 'segment')}, {output.amount(report.lines, 'line')}"
-    told = ", ".join(f"{kind} {number:,}" for kind, number in report.counts.most_common())
-    click.echo(f"{words}, {output.size(report.bytes)}; redacted: {told or 'nothing'}; waiting: {len(waiting):,}")
+    sent = f"{output.amount(report.segments, 'segment')}, {output.amount(report.lines, 'line')}"
+    redacted = ", ".join(f"{kind} {number:,}" for kind, number in report.counts.most_common())
+    click.echo(f"{sent}, {output.size(report.bytes)}; redacted: {redacted or 'nothing'}; waiting: {len(waiting):,}")
     sys.stdout.flush()
 
 
 def _warn(report: CollectionReport) -> None:
     for path, reason in report.failed:
         store_access.warn(f"left out `{path}`: {reason}")
-    if abs(report.ahead) > _SKEW:
-        much = f"{abs(report.ahead) / 3600:,.1f} hours {'ahead of' if report.ahead > 0 else 'behind'} the store's"
-        store_access.warn(f"this machine's clock is {much}: segments say so too; lines keep the times they have")
+    if abs(report.ahead) > _MAX_CLOCK_SKEW:
+        skew = f"{abs(report.ahead) / 3600:,.1f} hours {'ahead of' if report.ahead > 0 else 'behind'} the store's"
+        store_access.warn(f"this machine's clock is {skew}: segments say so too; lines keep the times they have")
 
 
 def _status(folder: Path, as_json: bool) -> None:
-    """Say what is known of every target, without asking any."""
+    """Print what was sent to every target, without connecting to any."""
     from unspool.collect import known_streams, open_state
 
     rows = []
@@ -314,7 +320,7 @@ def _status(folder: Path, as_json: bool) -> None:
                     "lines": sum(one.lines for one in sent),
                     "pending": len(waiting),
                     "pending_bytes": sum(one.size for one in waiting),
-                    "confirmed": None if last is None else _stamp(last / 1000),
+                    "confirmed": None if last is None else _format_time(last / 1000),
                 }
             )
     if as_json:
@@ -327,36 +333,28 @@ def _status(folder: Path, as_json: bool) -> None:
         click.echo("Nothing was collected yet.", err=True)
 
 
-def _enrolled(folder: Path, rest: dict[str, Any]) -> Enrolment:
+def _enrol(folder: Path, rest: dict[str, Any]) -> Enrolment:
     from unspool.collect import enrol_device, parse_enrolment_options
 
-    wish = parse_enrolment_options(os.environ)._replace(org=rest["org"], user=rest["user"])
-    return enrol_device(folder, wish, os.environ)
+    options = parse_enrolment_options(os.environ)._replace(org=rest["org"], user=rest["user"])
+    return enrol_device(folder, options, os.environ)
 
 
-def _told(enrolment: Enrolment, as_json: bool) -> None:
-    data = {name: getattr(enrolment, name) for name in ("org", "user", "device", "key_id")}
-    output.write_json(data) if as_json else output.print_pairs(data.items(), indent=0)
-
-
-def _passed(rest: dict[str, Any]) -> list[str]:
-    """Return the options that a unit is to run the collector with."""
-    words = []
+def _unit_options(rest: dict[str, Any]) -> list[str]:
+    """Return the options with which the service runs the collector."""
+    arguments = []
     for name in ("include", "exclude"):
-        words += [word for value in rest[name] for word in (f"--{name}", value)]
+        arguments += [word for value in rest[name] for word in (f"--{name}", value)]
     for option in ("since", "extras", "rate", "state_file", "rules", "env_file", "config_dir"):
         if rest[option] is not None:
+            # Absolute: the system starts the collector in another folder.
             value = rest[option].absolute() if isinstance(rest[option], Path) else rest[option]
-            words += [
+            arguments += [
                 {"extras": "--with", "state_file": "--state"}.get(option, f"--{option.replace('_', '-')}"),
                 f"{value}",
             ]
-    return words + [f"--{name}" for name in ("emails", "homes") if rest[name]]
+    return arguments + [f"--{name}" for name in ("emails", "homes") if rest[name]]
 
 
-def _clock() -> str:
-    return _stamp(time.time())
-
-
-def _stamp(seconds: float) -> str:
+def _format_time(seconds: float) -> str:
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}Z"

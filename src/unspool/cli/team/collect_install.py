@@ -13,14 +13,14 @@ from unspool.collect import commands, unit_path, unit_text
 from unspool.errors import NothingFound, Refused, Unreadable, Unwritable
 from unspool.files import read_whole
 
-_PASSED = ("UNSPOOL_HOME", "CLAUDE_CONFIG_DIR")
+_PASSED_VARIABLES = ("UNSPOOL_HOME", "CLAUDE_CONFIG_DIR")
 
 
 def install_service(to: str, folder: Path, *, only_print: bool, passed: Sequence[str]) -> None:
-    """Write what lets the system start the collector; say what to do with it."""
+    """Write the systemd unit or launchd file of the collector, and print how to start it."""
     path = unit_path(Path.home(), sys.platform, os.environ)
     command = [sys.executable, "-m", "unspool", "collect", "--to", to, "--follow", *passed]
-    environment = {name: os.environ[name] for name in _PASSED if name in os.environ}
+    environment = {name: os.environ[name] for name in _PASSED_VARIABLES if name in os.environ}
     text = unit_text(command, environment, sys.platform)
     if only_print:
         click.echo(text.decode(), nl=False)
@@ -37,7 +37,7 @@ def install_service(to: str, folder: Path, *, only_print: bool, passed: Sequence
 
 
 def uninstall_service() -> None:
-    """Take it away; say how to end what runs."""
+    """Remove the unit, and print how to end a collector that runs."""
     path = unit_path(Path.home(), sys.platform, os.environ)
     if not path.exists():
         raise NothingFound(f"not installed: `{path}`")
@@ -50,7 +50,7 @@ def uninstall_service() -> None:
 
 
 def load_credentials(path: Path | None) -> None:
-    """Put what a file says into the environment of this process; what is set there already counts."""
+    """Add the variables of a file to the environment of this process; those that are set already stay."""
     if path is None:
         return
     data = read_whole(path, 1024 * 1024)

@@ -10,7 +10,7 @@ import click
 
 from unspool.cli import output
 from unspool.cli.main import step_hook
-from unspool.cli.query.sql_output import format_options, print_error, write_answer
+from unspool.cli.query.sql_output import format_options, print_query_error, write_answer
 from unspool.errors import Unreadable, UsageError
 from unspool.paths import data_folder
 
@@ -21,7 +21,7 @@ _LAKE = click.option("--lake", "url", metavar="PATH|URL", required=True, help="T
 _FROM = click.option("--from", "source", metavar="URL", required=True, help="Where the collectors send segments to.")
 
 _MEMORY = 8 << 30
-"""Bytes of address space that a question may use: a lake is larger than what one person has."""
+"""Bytes of address space that a query may use: a lake holds the sessions of many users."""
 
 
 @click.group()
@@ -40,11 +40,11 @@ def init(url: str, as_json: bool) -> None:
     """Make an empty lake, or the tables that are missing in one."""
     from unspool.collect.lake import create_lake, lake_tables
 
-    made = create_lake(url, os.environ)
+    created = create_lake(url, os.environ)
     if as_json:
-        output.write_json({"lake": made.url, "tables": list(lake_tables())})
+        output.write_json({"lake": created.url, "tables": list(lake_tables())})
     else:
-        output.print_line(f"{len(lake_tables())} tables at {made.url}")
+        output.print_line(f"{len(lake_tables())} tables at {created.url}")
 
 
 @lake.command()
@@ -77,34 +77,33 @@ def ingest(
     Any number may run at the same time, on any machines. What was begun and not finished, the next one finishes. A
     segment that cannot be read is named in the table `quarantine`, and its stream waits; the exit code is 4 then.
     """
-    from unspool.collect.lake import IngestJob, IngestReport
-    from unspool.collect.lake import run as running
+    from unspool.collect.lake import IngestJob, IngestReport, run
 
     job = IngestJob(source, url, again, workers, step_hook())
     if follow:
-        for told in running.run_forever(job, os.environ, every):
-            if isinstance(told, IngestReport):
-                _tell(told, as_json)
+        for outcome in run.run_forever(job, os.environ, every):
+            if isinstance(outcome, IngestReport):
+                _print_report(outcome, as_json)
                 sys.stdout.flush()
-            else:
-                click.echo(f"unspool: {told.message}; trying again", err=True)
+            else:  # the object store did not answer; the job goes on by itself
+                click.echo(f"unspool: {outcome.message}; trying again", err=True)
         return
-    report = running.run_once(job, os.environ)
-    _tell(report, as_json)
+    report = run.run_once(job, os.environ)
+    _print_report(report, as_json)
     if report.bad:
         ctx.exit(Unreadable.exit_code)
 
 
-def _tell(report: IngestReport, as_json: bool) -> None:
+def _print_report(report: IngestReport, as_json: bool) -> None:
     if as_json:
-        bad = [{"name": one.name, "size": one.size, "reason": one.reason} for one in report.bad]
+        bad = [{"name": segment.name, "size": segment.size, "reason": segment.reason} for segment in report.bad]
         click.echo(output.json_line({**report._asdict(), "bad": bad}))
         return
     waiting = f", {report.waiting:,} streams wait behind a gap" if report.waiting else ""
-    done = f"{report.lines:,} lines of {report.segments:,} segments, {output.size(report.bytes)}"
-    output.print_line(f"{done}, {report.seconds:.1f} s{waiting}")
-    for one in report.bad:
-        click.echo(f"unspool: left out `{one.name}`: {one.reason}", err=True)
+    ingested = f"{report.lines:,} lines of {report.segments:,} segments, {output.size(report.bytes)}"
+    output.print_line(f"{ingested}, {report.seconds:.1f} s{waiting}")
+    for segment in report.bad:
+        click.echo(f"unspool: left out `{segment.name}`: {segment.reason}", err=True)
 
 
 @lake.command()
@@ -116,14 +115,13 @@ def _tell(report: IngestReport, as_json: bool) -> None:
 @output.json_option
 def compact(url: str, days: int, as_json: bool) -> None:
     """Make one file of many small ones. Nobody who reads or writes has to wait."""
-    from unspool.collect.lake import maintenance as upkeep
-    from unspool.collect.lake import open_lake
+    from unspool.collect.lake import maintenance, open_lake
 
-    done = upkeep.compact_tables(open_lake(url, os.environ), days)
+    compacted = maintenance.compact_tables(open_lake(url, os.environ), days)
     if as_json:
-        output.write_json({name: {"removed": one.removed, "added": one.added} for name, one in done.items()})
+        output.write_json({name: {"removed": one.removed, "added": one.added} for name, one in compacted.items()})
     else:
-        removed, added = sum(one.removed for one in done.values()), sum(one.added for one in done.values())
+        removed, added = sum(one.removed for one in compacted.values()), sum(one.added for one in compacted.values())
         output.print_line(f"{removed:,} files became {added:,}")
 
 
@@ -137,14 +135,13 @@ def compact(url: str, days: int, as_json: bool) -> None:
 @output.json_option
 def vacuum(url: str, hours: int, yes: bool, as_json: bool) -> None:
     """Remove files that no table needs any more."""
-    from unspool.collect.lake import maintenance as upkeep
-    from unspool.collect.lake import open_lake
+    from unspool.collect.lake import maintenance, open_lake
 
-    found = upkeep.vacuum_tables(open_lake(url, os.environ), hours, really=yes)
+    count = maintenance.vacuum_tables(open_lake(url, os.environ), hours, really=yes)
     if as_json:
-        output.write_json({"files": found, "removed": yes})
+        output.write_json({"files": count, "removed": yes})
     else:
-        output.print_line(f"{found:,} files {'removed' if yes else 'could go; `--yes` removes them'}")
+        output.print_line(f"{count:,} files {'removed' if yes else 'could go; `--yes` removes them'}")
 
 
 @lake.command()
@@ -157,20 +154,19 @@ def verify(ctx: click.Context, url: str, source: str, as_json: bool) -> None:
 
     Exits with 0 only when everything that devices say they sent is in the store, and every segment in the tables.
     """
-    from unspool.collect.lake import open_lake, open_source
-    from unspool.collect.lake import verify_lake as compare
+    from unspool.collect.lake import open_lake, open_source, verify_lake
 
-    found = compare(open_lake(url, os.environ), open_source(source, os.environ))
+    report = verify_lake(open_lake(url, os.environ), open_source(source, os.environ))
     if as_json:
-        problems = [one._asdict() for one in found.problems]
-        output.write_json({**found._asdict(), "problems": problems, "whole": not problems})
+        problems = [problem._asdict() for problem in report.problems]
+        output.write_json({**report._asdict(), "problems": problems, "whole": not problems})
     else:
-        for one in found.problems:
-            output.print_line(f"{one.what}: {one.where}: {one.words}")
-        words = f"{len(found.problems):,} things are wrong" if found.problems else "whole"
-        numbers = f"{found.streams:,} streams, {found.segments:,} segments, {found.lines:,} lines"
-        output.print_line(f"{numbers} of {found.devices:,} devices: {words}")
-    if found.problems:
+        for problem in report.problems:
+            output.print_line(f"{problem.what}: {problem.where}: {problem.words}")
+        result = f"{len(report.problems):,} things are wrong" if report.problems else "whole"
+        numbers = f"{report.streams:,} streams, {report.segments:,} segments, {report.lines:,} lines"
+        output.print_line(f"{numbers} of {report.devices:,} devices: {result}")
+    if report.problems:
         ctx.exit(Unreadable.exit_code)
 
 
@@ -199,10 +195,11 @@ def sql(
     from unspool.store.sql import EngineStopped, QueryLimits, SqlEngine
 
     query = sys.stdin.read() if query is None else query
-    made, folder = engine_setup(open_lake(url, os.environ), data_folder(os.environ) / "lakes", query)
-    with SqlEngine(made, str(folder), QueryLimits(_MEMORY, deadline=timeout or None)) as engine:
+    # Only the tables that the query names are opened: the files of a remote lake must be fetched first.
+    setup, folder = engine_setup(open_lake(url, os.environ), data_folder(os.environ) / "lakes", query)
+    with SqlEngine(setup, str(folder), QueryLimits(_MEMORY, deadline=timeout or None)) as engine:
         try:
             write_answer(engine, query, "json" if as_json else form, target)
         except (UsageError, EngineStopped) as error:
-            print_error(error)
+            print_query_error(error)
             ctx.exit(error.exit_code)

@@ -21,13 +21,7 @@ from pathlib import Path
 
 import msgspec
 
-from unspool.client.protocols import (
-    PermissionAnswer,
-    PermissionRequest,
-    RuleDecision,
-    UserInterface,
-    UserQuestion,
-)
+from unspool.client.protocols import PermissionAnswer, PermissionRequest, RuleDecision, UserInterface, UserQuestion
 from unspool.client.session.writer import FORMAT_VERSION, replace_surrogates, write_private_file
 from unspool.errors import Unwritable
 

@@ -21,13 +21,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 from unspool.client import events
 from unspool.client.chat import Chat
 from unspool.client.config import SessionStart
-from unspool.client.protocols import (
-    PermissionAnswer,
-    PermissionRequest,
-    RuleDecision,
-    UserInterface,
-    UserQuestion,
-)
+from unspool.client.protocols import PermissionAnswer, PermissionRequest, RuleDecision, UserInterface, UserQuestion
 from unspool.client.ui import find_session, slash_actions, slash_commands, status_text
 from unspool.client.ui.choice import ChoiceOption, ChoicePrompt, ChoiceResult
 from unspool.client.ui.open_chat import OpenedChat

@@ -1,11 +1,11 @@
 """Updates the billing tables of a lake: `answers` and `responses` of the devices in a batch.
 
 Rules
-  1. A device has a lock in both tables. Who finds it raised reads and counts again.
-  2. `answers` comes first. Where its lock is ahead of that of `responses`, whoever was at it was killed, or is at work:
-     then everything of the device is counted anew, in the place of what is there.
+  1. A device has a lock in both tables. An ingest that finds it raised reads and counts again.
+  2. `answers` is written first. If its lock is ahead of that of `responses`, an ingest was killed in between, or is
+     running: then everything of the device is counted anew and replaced.
   3. A response counts once per device, as `unspool usage` on that machine counts it once (`prices/responses.py`).
-  4. Costs are by the price list. A person's own prices are that person's.
+  4. Costs follow the price list; a user's own prices only apply on that user's machine.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from unspool.store.columns import LINE_KINDS, response_values, to_record_batch
 
 
 class BilledCandidate(NamedTuple):
-    """What one file says of a response."""
+    """One file's account of a response."""
 
     org: str
     user: str
@@ -44,63 +44,63 @@ class BilledCandidate(NamedTuple):
 
     @property
     def home(self) -> str:
-        """The device, in its organisation."""
+        """The device with its organisation: `org/device`."""
         return f"{self.org}/{self.device}"
 
     @property
     def place(self) -> str:
-        """The order of lines that are equal in all else: the path first, as in `store/sync/write_rows.py`."""
+        """The key that orders accounts equal in all else: the path first, as in `store/sync/write_rows.py`."""
         return f"{self.source}\0{self.generation:09}\0{self.stream}"
 
 
 def read_candidates(derived: DerivedStream) -> Iterator[BilledCandidate]:
-    """Yield what a stream says of responses."""
-    org, user, device, stream = derived.whose
+    """Yield the accounts of all responses in a stream."""
+    org, user, device, stream = derived.owner
     for generation, response in derived.answers:
         yield BilledCandidate(org, user, device, stream, derived.source, generation, derived.project, response)
 
 
-def answer_row(one: BilledCandidate) -> tuple[object, ...]:
-    """Return a row of `answers`."""
-    said = one.response
+def answer_row(candidate: BilledCandidate) -> tuple[object, ...]:
+    """Return a candidate as a row of `answers`."""
+    response = candidate.response
     return (
-        one.org,
-        one.user,
-        one.device,
-        one.stream,
-        one.source,
-        said.id,
-        one.generation,
-        said.offset,
-        said.timestamp,
-        said.counted_at,
-        said.model,
-        said.session_id,
-        said.agent_id,
-        one.project,
-        said.cwd,
-        said.branch,
-        said.version,
-        said.input,
-        said.output,
-        said.cache_read,
-        said.cache_write_5m,
-        said.cache_write_1h,
-        said.web_searches,
-        said.final,
-        said.size,
-        said.speed,
-        said.service_tier,
-        said.inference_geo,
-        said.sidechain,
-        said.from_progress,
-        said.in_own_file,
-        device_bucket(one.org, one.device),
+        candidate.org,
+        candidate.user,
+        candidate.device,
+        candidate.stream,
+        candidate.source,
+        response.id,
+        candidate.generation,
+        response.offset,
+        response.timestamp,
+        response.counted_at,
+        response.model,
+        response.session_id,
+        response.agent_id,
+        candidate.project,
+        response.cwd,
+        response.branch,
+        response.version,
+        response.input,
+        response.output,
+        response.cache_read,
+        response.cache_write_5m,
+        response.cache_write_1h,
+        response.web_searches,
+        response.final,
+        response.size,
+        response.speed,
+        response.service_tier,
+        response.inference_geo,
+        response.sidechain,
+        response.from_progress,
+        response.in_own_file,
+        device_bucket(candidate.org, candidate.device),
     )
 
 
 def candidate_from_row(row: tuple[Any, ...]) -> BilledCandidate:
-    """Return what a row of `answers` was made from."""
+    """Return the candidate of a row of `answers`."""
     cell = dict(zip(lake_tables()["answers"].names, row, strict=True))
     response = response_from_columns(
         cell,
@@ -110,87 +110,93 @@ def candidate_from_row(row: tuple[Any, ...]) -> BilledCandidate:
         from_progress=cell["retold"],
         in_own_file=cell["at_home"],
     )
-    place = (cell["source_id"], cell["source"], cell["generation"], cell["project_key"])
-    return BilledCandidate(cell["org"], cell["user"], cell["device"], *place, response)
+    source = (cell["source_id"], cell["source"], cell["generation"], cell["project_key"])
+    return BilledCandidate(cell["org"], cell["user"], cell["device"], *source, response)
 
 
 def count_candidates(
-    found: Iterable[BilledCandidate], pricing: PriceLookup
+    candidates: Iterable[BilledCandidate], pricing: PriceLookup
 ) -> dict[tuple[str, str], tuple[object, ...]]:
-    """Return the rows of `responses` for what the files of devices say, by device and response."""
-    countings: dict[str, ResponseCounter[str]] = {}
-    said: dict[tuple[str, str], dict[str, BilledCandidate]] = {}
-    for one in found:
-        countings.setdefault(one.home, ResponseCounter()).add(one.place, one.response)
-        said.setdefault((one.home, one.response.id), {})[one.place] = one
+    """Return the rows of `responses` that candidates give, by device and response."""
+    counters: dict[str, ResponseCounter[str]] = {}
+    by_response: dict[tuple[str, str], dict[str, BilledCandidate]] = {}
+    for candidate in candidates:
+        counters.setdefault(candidate.home, ResponseCounter()).add(candidate.place, candidate.response)
+        by_response.setdefault((candidate.home, candidate.response.id), {})[candidate.place] = candidate
     rows = {}
-    for home, counting in countings.items():
-        for counts in counting.counted():
-            files = said[home, counts.response.id]
+    for home, counter in counters.items():
+        for counts in counter.counted():
+            files = by_response[home, counts.response.id]
             rows[home, counts.response.id] = _row(files[counts.source], counts.response, len(files), pricing)
     return rows
 
 
-def _row(place: BilledCandidate, one: Response, copies: int, pricing: PriceLookup) -> tuple[object, ...]:
-    told = response_values(one, place.project, copies, pricing)
-    micros = told[1]
+def _row(source: BilledCandidate, response: Response, copies: int, pricing: PriceLookup) -> tuple[object, ...]:
+    values = response_values(response, source.project, copies, pricing)
+    micros = values[1]
     assert micros is None or isinstance(micros, int)
     day = day_of(micros) or 0
-    return place.org, place.user, place.device, place.stream, one.id, place.generation, *told, day
+    return source.org, source.user, source.device, source.stream, response.id, source.generation, *values, day
 
 
 _ATTEMPTS = 40
-_AT_ONCE = 5000
-"""Ids that are looked up at once."""
+_IDS_PER_QUERY = 5000
+"""Response ids that one query looks up."""
 
-Counted = dict[tuple[str, str], tuple[object, ...]]
+CountedRows = dict[tuple[str, str], tuple[object, ...]]
 
 
 class _Locks(NamedTuple):
-    """The numbers of devices in both tables."""
+    """The lock numbers of devices in both tables."""
 
     answers: dict[str, int]
     responses: dict[str, int]
 
     @property
     def next(self) -> dict[str, int]:
-        """The numbers that the commits give them."""
+        """The numbers that the next commits give them."""
         return {home: max(number, self.responses[home]) + 1 for home, number in self.answers.items()}
 
     @property
     def doubtful(self) -> set[str]:
-        """Devices of which all is to be counted."""
+        """Devices of which everything must be counted anew (rule 2)."""
         return {home for home, number in self.answers.items() if number != self.responses[home]}
 
 
 class DeviceLock(NamedTuple):
-    """What the one who derives these streams holds."""
+    """The locks that the ingest of these streams holds in the derived tables."""
 
     marks: dict[str, int]
-    """Its locks, and the numbers it gives them."""
+    """By lock: the number that its commits give it."""
     before: dict[str, int]
-    """The numbers they had in `answers` when it began."""
+    """By lock: the number it had in `answers` when the ingest began."""
     is_doubtful: bool
-    """Whether all is to be counted anew."""
+    """Whether everything must be counted anew."""
 
 
 def update_billing(
-    lake: Lake, made: Sequence[DerivedStream], known: Collection[str], guard: DeviceLock, at: Callable[[str], None]
+    lake: Lake,
+    derived: Sequence[DerivedStream],
+    known: Collection[str],
+    guard: DeviceLock,
+    on_step: Callable[[str], None],
 ) -> None:
-    """Bring both tables up to date. Of streams that are known there may be rows."""
-    lined = [one for one in made if one.kind in LINE_KINDS]
-    fresh = [found for one in lined for found in read_candidates(one)]
-    streams = {one.whose.stream for one in lined}
+    """Bring both tables up to date with derived streams; those in `known` may have rows already."""
+    lined = [stream for stream in derived if stream.kind in LINE_KINDS]
+    fresh = [candidate for stream in lined for candidate in read_candidates(stream)]
+    streams = {stream.owner.stream for stream in lined}
     if not fresh and not streams & set(known):
         return
     for attempt in range(_ATTEMPTS):
         try:
-            billing = _Billing(lake, lined, fresh, guard)
-            billing.add(is_known=bool(attempt) or bool(streams & set(known)))
-            at("answered")
-            billing.count()
-            at("counted")
+            billing = _BillingAttempt(lake, lined, fresh, guard)
+            # In a second attempt the first may have written `answers`: its rows are replaced, not added to.
+            billing.write_answers(is_known=bool(attempt) or bool(streams & set(known)))
+            on_step("answered")
+            billing.write_responses()
+            on_step("counted")
         except CommitOvertaken:
+            # Another ingest has newer rows of these streams: the whole batch starts again, not only the billing.
             raise
         except CommitConflict:
             continue
@@ -198,50 +204,52 @@ def update_billing(
     raise CommitConflict("responses")
 
 
-class _Billing:
-    """One attempt."""
+class _BillingAttempt:
+    """One attempt to update both tables, on one snapshot of each."""
 
     def __init__(
         self, lake: Lake, lined: Sequence[DerivedStream], fresh: list[BilledCandidate], guard: DeviceLock
     ) -> None:
         self._lake, self._lined, self._fresh, self._guard = lake, lined, fresh, guard
-        self._streams = {one.whose.stream for one in lined}
-        homes = sorted({f"{one.whose.org}/{one.whose.device}" for one in lined})
+        self._streams = {stream.owner.stream for stream in lined}
+        homes = sorted({f"{stream.owner.org}/{stream.owner.device}" for stream in lined})
         for name in ("responses", "answers"):
             lake.table(name, fresh=True)
         answers, responses = lake.versions("answers"), lake.versions("responses")
-        if not any(_has(answers, marks) for marks in (guard.before, guard.marks)):
+        if not any(_has_versions(answers, marks) for marks in (guard.before, guard.marks)):
             raise CommitOvertaken("answers")
         self._locks = _Locks(
             {home: answers.get(home, 0) for home in homes}, {home: responses.get(home, 0) for home in homes}
         )
         self._doubtful = set(homes) if guard.is_doubtful else self._locks.doubtful
-        self._there: list[BilledCandidate] = []
+        self._existing: list[BilledCandidate] = []
 
-    def add(self, *, is_known: bool) -> None:
-        """Write what the streams say, to the snapshot that the locks were read from: nothing is refreshed before."""
-        self._there = list(self._looked_up())
-        rows = [answer_row(one) for one in self._fresh]
+    def write_answers(self, *, is_known: bool) -> None:
+        """Write the candidates of the streams to `answers`."""
+        # No table is refreshed before the commit: it must be made on the snapshot that the locks were read from.
+        self._existing = list(self._read_existing())
+        rows = [answer_row(candidate) for candidate in self._fresh]
         where = streams_predicate("answers", self._lined) if is_known else None
         marks = self._guard.marks | self._locks.next
         self._lake.write("answers", [to_record_batch(lake_tables()["answers"], rows)], marks, where)
 
-    def count(self) -> None:
-        """Write what counts now."""
+    def write_responses(self) -> None:
+        """Count the responses again and write those that have changed."""
         pricing = PriceLookup()
-        others = [one for one in self._there if one.stream not in self._streams]
+        others = [candidate for candidate in self._existing if candidate.stream not in self._streams]
         before = {
-            key: row for key, row in count_candidates(self._there, pricing).items() if key[0] not in self._doubtful
+            key: row for key, row in count_candidates(self._existing, pricing).items() if key[0] not in self._doubtful
         }
         after = count_candidates([*others, *self._fresh], pricing)
         changed = {key: row for key, row in after.items() if before.get(key) != row}
         gone = {key: row for key, row in before.items() if key not in after}
-        where = self._replaced(before, changed, gone)
+        where = self._replaced_rows(before, changed, gone)
         rows = [to_record_batch(lake_tables()["responses"], list(changed.values()))]
         for _ in range(_ATTEMPTS):
             try:
                 self._lake.write("responses", rows, self._locks.next, where)
             except CommitConflict:
+                # Another device's commit is no reason to count again: only the locks of these devices matter.
                 self._lake.table("responses", fresh=True)
                 now = self._lake.versions("responses")
                 if any(now.get(home, 0) != number for home, number in self._locks.responses.items()):
@@ -250,12 +258,12 @@ class _Billing:
             return
         raise CommitConflict("responses")
 
-    def _looked_up(self) -> Iterable[BilledCandidate]:
-        """Yield what is there of the responses that the streams have; of doubtful devices everything."""
+    def _read_existing(self) -> Iterable[BilledCandidate]:
+        """Yield the candidates in the table for the responses of the streams; of doubtful devices all of them."""
         columns = ", ".join(f'"{name}"' for name in lake_tables()["answers"].names)
         ids: dict[str, set[str]] = {}
-        for one in self._fresh:
-            ids.setdefault(one.home, set()).add(one.response.id)
+        for candidate in self._fresh:
+            ids.setdefault(candidate.home, set()).add(candidate.response.id)
         for home, number in self._locks.answers.items():
             if not number:
                 continue
@@ -264,35 +272,36 @@ class _Billing:
             if home in self._doubtful:
                 yield from map(candidate_from_row, self._lake.rows("answers", query))
                 continue
-            wanted = sorted(ids.get(home, ()))
-            for start in range(0, len(wanted), _AT_ONCE):
-                some = any_of_predicate("response_id", wanted[start : start + _AT_ONCE])
+            response_ids = sorted(ids.get(home, ()))
+            for start in range(0, len(response_ids), _IDS_PER_QUERY):
+                some = any_of_predicate("response_id", response_ids[start : start + _IDS_PER_QUERY])
                 yield from map(candidate_from_row, self._lake.rows("answers", f"{query} AND {some}"))
 
-    def _replaced(self, before: Counted, changed: Counted, gone: Counted) -> str | None:
-        """Return what names the rows that make way; nothing if none does."""
+    def _replaced_rows(self, before: CountedRows, changed: CountedRows, gone: CountedRows) -> str | None:
+        """Return the SQL condition for the rows of `responses` to replace; None if there are none."""
         if not self._doubtful and not gone and not any(key in before for key in changed):
             return None
         wheres, days = [], set[str]()
         for home in self._locks.answers:
             org, _, device = home.partition("/")
-            whose = f"org = {sql_text(org)} AND device = {sql_text(device)}"
+            owner = f"org = {sql_text(org)} AND device = {sql_text(device)}"
             if home in self._doubtful:
-                wheres.append(f"({whose})")
+                wheres.append(f"({owner})")
                 continue
             ids = {id for place, id in (*changed, *gone) if place == home}
             if ids:
-                wheres.append(f"({whose} AND {any_of_predicate('response_id', ids)})")
+                wheres.append(f"({owner} AND {any_of_predicate('response_id', ids)})")
                 for rows in (before, changed):
-                    days |= {sql_day(_number(rows[home, id][-1])) for id in ids if (home, id) in rows}
+                    days |= {sql_day(_as_number(rows[home, id][-1])) for id in ids if (home, id) in rows}
         where = " OR ".join(wheres)
+        # The days let the library skip partitions. Of a doubtful device nobody knows on which days its rows are.
         return where if self._doubtful or not where else f"({where}) AND {any_of_predicate('day', days)}"
 
 
-def _has(versions: Mapping[str, int], marks: Mapping[str, int]) -> bool:
+def _has_versions(versions: Mapping[str, int], marks: Mapping[str, int]) -> bool:
     return all(versions.get(app, 0) == version for app, version in marks.items())
 
 
-def _number(cell: object) -> int:
+def _as_number(cell: object) -> int:
     assert isinstance(cell, int)
     return cell

@@ -3,8 +3,9 @@
 The library looks up one transaction at a time and reads the whole log for it; a lake has one for each stream.
 
 Rules
-  1. What is returned belongs to one snapshot of the table: the one that is then written to.
-  2. Commits that a checkpoint stands for may be gone: then it is read, whoever wrote it and in how many pieces.
+  1. The versions returned belong to one snapshot of the table: the one that is then written to.
+  2. Commits before a checkpoint may have been deleted: then the checkpoint is read, in one file or several, whatever
+     engine wrote it.
 """
 
 from __future__ import annotations
@@ -22,76 +23,79 @@ if TYPE_CHECKING:
     from deltalake import DeltaTable
 
 
-_FEW = 20
-"""Commits that are read faster than a checkpoint is looked for."""
+_FEW_COMMITS = 20
+"""Commits that are read faster than a checkpoint is looked up."""
 
 
 class _Checkpoint(msgspec.Struct, frozen=True):
     version: int
 
 
-class _Taken(msgspec.Struct, frozen=True, rename="camel"):
+class _Transaction(msgspec.Struct, frozen=True, rename="camel"):
     app_id: str
     version: int
 
 
 class _Action(msgspec.Struct, frozen=True):
-    txn: _Taken | None = None
+    txn: _Transaction | None = None
 
 
 _action = msgspec.json.Decoder(_Action)
 
 
 class TransactionVersions:
-    """What is known of a table's transactions, brought forward commit by commit."""
+    """The transactions of a table, updated commit by commit."""
 
     def __init__(self, place: SegmentStore, table: str) -> None:
         self._place, self._log = place, f"{table}/_delta_log"
-        self._found: dict[str, int] = {}
-        self._reached = -1
+        self._versions: dict[str, int] = {}
+        self._read_up_to = -1
 
     def at(self, table: DeltaTable) -> Mapping[str, int]:
-        """Return the transactions of a snapshot, which must not be older than the one before."""
-        wanted = table.version()
-        if self._reached < 0 and wanted > _FEW:
-            self._from_checkpoint(wanted)
-        while self._reached < wanted:
-            data = self._place.get(f"{self._log}/{self._reached + 1:020d}.json")
+        """Return the transactions of a snapshot, which must not be older than that of the last call."""
+        snapshot_version = table.version()
+        if self._read_up_to < 0 and snapshot_version > _FEW_COMMITS:
+            self._from_checkpoint(snapshot_version)
+        while self._read_up_to < snapshot_version:
+            data = self._place.get(f"{self._log}/{self._read_up_to + 1:020d}.json")
+            # Deleted by a clean-up of the log since the last call: a checkpoint has taken its place.
             if data is None:
-                before = self._reached
-                self._from_checkpoint(wanted)
-                if self._reached == before:
+                before = self._read_up_to
+                self._from_checkpoint(snapshot_version)
+                if self._read_up_to == before:
                     raise Unreadable(f"the log of a table cannot be read: `{self._log}`", hint="try again")
                 continue
-            self._found.update(_transactions(data))
-            self._reached += 1
-        return self._found
+            self._versions.update(_commit_transactions(data))
+            self._read_up_to += 1
+        return self._versions
 
-    def _from_checkpoint(self, wanted: int) -> None:
-        """Begin anew, if there is one that helps."""
+    def _from_checkpoint(self, snapshot_version: int) -> None:
+        """Start over from the last checkpoint, unless it is older than what was read or newer than the snapshot."""
         last = self._place.get(f"{self._log}/_last_checkpoint")
-        found = msgspec.json.decode(last, type=_Checkpoint) if last else None
-        if found is None or not self._reached < found.version <= wanted:
+        checkpoint = msgspec.json.decode(last, type=_Checkpoint) if last else None
+        if checkpoint is None or not self._read_up_to < checkpoint.version <= snapshot_version:
             return
-        self._found, self._reached = {}, found.version
-        start = f"{self._log}/{found.version:020d}.checkpoint"
-        for one in self._place.names(self._log):
-            if one.name.startswith(start) and (data := self._place.get(one.name)) is not None:
-                self._found.update(_checkpointed(data) if one.name.endswith(".parquet") else _transactions(data))
+        self._versions, self._read_up_to = {}, checkpoint.version
+        prefix = f"{self._log}/{checkpoint.version:020d}.checkpoint"
+        for listed in self._place.names(self._log):
+            if listed.name.startswith(prefix) and (data := self._place.get(listed.name)) is not None:
+                is_parquet = listed.name.endswith(".parquet")
+                self._versions.update(_checkpoint_transactions(data) if is_parquet else _commit_transactions(data))
 
 
-def _transactions(commit: bytes) -> Iterator[tuple[str, int]]:
+def _commit_transactions(commit: bytes) -> Iterator[tuple[str, int]]:
     for line in commit.splitlines():
+        # Most lines are added files: only those that may be a transaction are decoded.
         if b'"txn"' in line:
-            taken = _action.decode(line).txn
-            if taken:
-                yield taken.app_id, taken.version
+            transaction = _action.decode(line).txn
+            if transaction:
+                yield transaction.app_id, transaction.version
 
 
-def _checkpointed(data: bytes) -> Iterator[tuple[str, int]]:
+def _checkpoint_transactions(data: bytes) -> Iterator[tuple[str, int]]:
     from arro3.io import read_parquet
 
     actions: Any = read_parquet(BytesIO(data)).read_all()
-    for taken in actions.column("txn").to_pylist():
-        if taken is not None:
-            yield taken["appId"], taken["version"]
+    for transaction in actions.column("txn").to_pylist():
+        if transaction is not None:
+            yield transaction["appId"], transaction["version"]

@@ -3,11 +3,12 @@
 Rules
   1. The rows are those that `unspool sql` would have, by the same code: `store/columns/derive.py` and
      `store/sync/read_file.py`.
-  2. Lines are rows of `entries` in every generation; so is what was billed. All other rows are of the last generation.
+  2. `entries` and billed responses have rows of every generation. All other rows are of the last generation.
   3. Offsets and lengths are those of the source, also where redaction has changed a line.
-  4. The same segments give the same rows, whoever derives them and when. So a line's row depends on its segment alone.
-  5. Values stand in the order of `parts.sql`, without the first two.
-  6. A file that cannot be read is a bad line, and has no other rows.
+  4. The same segments give the same rows, whoever derives them and when: the row of a line depends only on its
+     segment.
+  5. Values are in the order of `parts.sql`, without the first two columns.
+  6. An unreadable side file has a row in `bad_lines` and no others.
 """
 
 from __future__ import annotations
@@ -23,8 +24,7 @@ import msgspec
 
 from unspool.collect.lake.streams import ReadSegment
 from unspool.collect.lake.tables import TIMES, device_bucket, lake_tables, partition_columns
-from unspool.collect.segments import Segment, SegmentHeader
-from unspool.collect.segments import SegmentLine as Told
+from unspool.collect.segments import Segment, SegmentHeader, SegmentLine
 from unspool.format.side_files import parse_agent_meta
 from unspool.graph import FactsCollector
 from unspool.prices import DIGEST, Response, file_stem
@@ -41,15 +41,15 @@ from unspool.store.columns import (
 from unspool.store.sync import LineCollector, session_row, side_rows
 
 _CHUNK = 16 * 1024 * 1024
-"""Bytes of lines whose rows are held as Python's objects."""
+"""Bytes of lines whose rows are held as Python objects; then they become Arrow batches, which are smaller."""
 
-_FIRST, _AFTER = 10_957, 47_482
-"""Days since 1970 of 2000-01-01 and 2100-01-01. A time before or after says nothing of when a line was written."""
+_FIRST_DAY, _END_DAY = 10_957, 47_482
+"""Days since 1970 of 2000-01-01 and 2100-01-01. A time outside cannot be when a line was written."""
 _DAY = 86_400_000_000
 
 
 class StreamOwner(NamedTuple):
-    """Whose rows they are, and from which stream."""
+    """The device and the stream that rows belong to."""
 
     org: str
     user: str
@@ -58,7 +58,7 @@ class StreamOwner(NamedTuple):
 
 
 class RowBuffer:
-    """Takes rows and keeps them as columns."""
+    """Collects rows by table and turns them into Arrow batches."""
 
     def __init__(self) -> None:
         self._held: dict[str, list[tuple[object, ...]]] = {}
@@ -66,7 +66,7 @@ class RowBuffer:
         self._batches: dict[str, list[Any]] = {}
 
     def add(self, table: str, row: tuple[object, ...]) -> None:
-        """Take a row."""
+        """Add a row."""
         held = self._held.get(table)
         if held is None:
             self._held[table] = [row]
@@ -74,13 +74,13 @@ class RowBuffer:
             held.append(row)
 
     def weigh(self, length: int) -> None:
-        """Tell how many bytes the rows since then were made from."""
+        """Add to the number of source bytes that the held rows come from; flush if they are too many."""
         self._weight += length
         if self._weight >= _CHUNK:
             self._flush()
 
     def batches(self, table: str) -> Sequence[Any]:
-        """Return the rows of a table."""
+        """Return the Arrow batches of a table."""
         if self._held:
             self._flush()
         return self._batches.get(table, ())
@@ -92,7 +92,7 @@ class RowBuffer:
 
 
 def day_of(micros: object) -> int | None:
-    """Return the day of a time, as days since 1970; nothing for a time that cannot be meant.
+    """Return the day of a time as days since 1970; None for a time that cannot be right.
 
     >>> day_of(1_767_225_600_000_000)
     20454
@@ -100,33 +100,33 @@ def day_of(micros: object) -> int | None:
     if not isinstance(micros, int):
         return None
     day = micros // _DAY
-    return day if _FIRST <= day < _AFTER else None
+    return day if _FIRST_DAY <= day < _END_DAY else None
 
 
 Row = tuple[str, tuple[object, ...]]
 
 _KINDS = {kind.value: kind for kind in Kind}
 _NOWHERE = Path("/\0")
-"""No file of this machine has such a name: what is said of a source's own time must not be read here."""
+"""A folder that cannot exist: the side files are another machine's, and none of this machine may be looked at."""
 
 
-def rows_of_stream(segments: list[Segment]) -> Iterator[Row]:
-    """Yield the rows of a file."""
+def side_file_table_rows(segments: list[Segment]) -> Iterator[Row]:
+    """Yield the rows of a side file."""
     header = segments[-1].header
     kind = _KINDS.get(header.kind)
     if kind is Kind.HISTORY:
-        yield from _history(segments)
+        yield from _history_rows(segments)
         return
     text = "\n".join(line.raw for segment in segments for line in segment.lines)
     if kind is None:
         return
     try:
-        yield from _whole(header, kind, text.encode("utf-8", "surrogatepass"))
+        yield from _whole_file_rows(header, kind, text.encode("utf-8", "surrogatepass"))
     except msgspec.DecodeError as error:
         yield "bad_lines", (header.generation, 0, header.end, str(error))
 
 
-def _whole(header: SegmentHeader, kind: Kind, data: bytes) -> Iterator[Row]:
+def _whole_file_rows(header: SegmentHeader, kind: Kind, data: bytes) -> Iterator[Row]:
     if kind is Kind.AGENT_META:
         meta = parse_agent_meta(data)
         path = header.source.removesuffix(".meta.json") + ".jsonl"
@@ -148,140 +148,142 @@ def _whole(header: SegmentHeader, kind: Kind, data: bytes) -> Iterator[Row]:
                 pass
 
 
-def _history(segments: list[Segment]) -> Iterator[Row]:
-    taken = LineCollector(Kind.HISTORY.value, segments[-1].header.source, FactsCollector())
+def _history_rows(segments: list[Segment]) -> Iterator[Row]:
+    collector = LineCollector(Kind.HISTORY.value, segments[-1].header.source, FactsCollector())
     for segment in segments:
         for line in segment.lines:
             data = line.raw.encode("utf-8", "surrogatepass") + b"\n"
-            taken.add_lines([Line(line.offset, memoryview(data))])
+            collector.add_lines([Line(line.offset, memoryview(data))])
     generation = segments[-1].header.generation
-    for offset, time, *rest in taken.history:
+    for offset, time, *rest in collector.history:
         yield "history", (generation, offset, None if time is None else time * 1000, *rest)
-    for offset, length, reason in taken.bad_lines:
+    for offset, length, reason in collector.bad_lines:
         yield "bad_lines", (generation, offset, length, reason)
 
 
 MADE_WITH = f"1 {DIGEST[:12]}"
-"""Of how rows are derived, and of the prices."""
+"""The version of the derivation and of the price list; `lake ingest --again` derives anew after a change."""
 
 _TIMESTAMP = re.compile(r'"timestamp":\s?"([0-9T:.Z+-]{10,40})"')
 _ENVELOPE = slice(3, 20)
-"""What of a row of `lines` stands in `entries`: from `type` to `entrypoint`."""
+"""The values of a row of `lines` that `entries` has too: from `type` to `entrypoint`."""
 _NO_ENVELOPE = (None,) * 17
 _TIME = 9
-"""Which value of such a row is its time."""
+"""The index of the time in a row of `lines`."""
 
 
 class DerivedStream(NamedTuple):
-    """What is known of a stream whose rows were made."""
+    """A stream whose rows were derived."""
 
-    whose: StreamOwner
+    owner: StreamOwner
     kind: str
     sequence: int
     days: frozenset[int]
-    """Every day that a row of it belongs to, or ever belonged to; none if that is not known."""
+    """Every day that a row of it belongs to, or belonged to earlier; empty if that is not known."""
     answers: list[tuple[int, Response]]
-    """What was billed, by generation."""
+    """The billed responses, with their generation."""
     source: str
     project: str | None
     lines: int
-    """New ones."""
+    """The number of new lines."""
     length: int
-    """Bytes of these in the source."""
+    """Bytes of the new lines in the source."""
 
 
 def derive_stream(reads: list[ReadSegment], since: int, out: RowBuffer) -> DerivedStream:
-    """Derive a stream. Lines of the segments after `since` are new."""
+    """Derive all rows of a stream. Lines of the segments after `since` are new."""
     last = reads[-1].segment.header
-    whose = StreamOwner(last.org, last.user, last.device, last.stream)
-    making = _Making(whose, last, since, out)
-    for generation, some in groupby(reads, lambda read: read.segment.header.generation):
-        segments = list(some)
+    owner = StreamOwner(last.org, last.user, last.device, last.stream)
+    derivation = _StreamDerivation(owner, last, since, out)
+    for generation, group in groupby(reads, lambda read: read.segment.header.generation):
+        segments = list(group)
         if last.kind in LINE_KINDS:
-            making.lined(segments, is_last=generation == last.generation)
+            derivation.add_lines(segments, is_last=generation == last.generation)
         else:
-            making.beside(segments, is_last=generation == last.generation)
-    out.add("sources", _source(whose, reads))
+            derivation.add_side_file(segments, is_last=generation == last.generation)
+    out.add("sources", _source_row(owner, reads))
     return DerivedStream(
-        whose,
+        owner,
         last.kind,
         last.sequence,
-        frozenset(making.days) if last.kind in LINE_KINDS else frozenset(),
-        making.answers,
+        frozenset(derivation.days) if last.kind in LINE_KINDS else frozenset(),
+        derivation.answers,
         last.source,
         last.project,
-        making.new,
-        making.length,
+        derivation.new,
+        derivation.length,
     )
 
 
-class _Making:
-    """One pass over a stream."""
+class _StreamDerivation:
+    """One pass over all segments of a stream."""
 
-    def __init__(self, whose: StreamOwner, last: SegmentHeader, since: int, out: RowBuffer) -> None:
-        self._whose, self._last, self._since, self._out = whose, last, since, out
+    def __init__(self, owner: StreamOwner, last: SegmentHeader, since: int, out: RowBuffer) -> None:
+        self._owner, self._last, self._since, self._out = owner, last, since, out
         self._day = 0
         self.days: set[int] = set()
         self.answers: list[tuple[int, Response]] = []
         self.new = self.length = 0
-        self._bucket = device_bucket(whose.org, whose.device)
+        self._bucket = device_bucket(owner.org, owner.device)
         self._envelope: tuple[object, ...] | None = None
         agent = last.agent
         if last.kind == "agent" and agent is None:
             agent = file_stem(last.source)
         self._place = SourceFile(last.source, last.kind, last.session, agent)
 
-    def lined(self, reads: list[ReadSegment], *, is_last: bool) -> None:
+    def add_lines(self, reads: list[ReadSegment], *, is_last: bool) -> None:
         """Derive a generation of a file of lines."""
-        gathering, lengths = FactsCollector(), dict[int, int]()
-        taken = LineCollector(self._last.kind, self._last.source, gathering, lengths)
-        derivation = FileDerivation(self._place, self._emit if is_last else self._look)
+        facts, lengths = FactsCollector(), dict[int, int]()
+        collector = LineCollector(self._last.kind, self._last.source, facts, lengths)
+        derivation = FileDerivation(self._place, self._emit if is_last else self._note_envelope)
         for read in reads:
             header = read.segment.header
             self._begin(read)
             is_new = header.sequence > self._since
             lines = _lines(read, lengths)
-            taken.add_lines([line for _, line in lines])
-            for told, line in lines if is_last or is_new else ():
+            # All lines of all generations: what was billed stays billed, also where a file was rewritten since.
+            collector.add_lines([line for _, line in lines])
+            for sent, line in lines if is_last or is_new else ():
                 self._envelope = None
                 for item in decode_lines([line]):
                     derivation.add(item)
-                self._entry(header, told, is_new=is_new)
-                self._out.weigh(told.length)
+                self._add_entry(header, sent, is_new=is_new)
+                self._out.weigh(sent.length)
         generation = reads[0].segment.header.generation
-        self.answers += [(generation, one) for one in taken.finish()]
+        self.answers += [(generation, response) for response in collector.finish()]
         if is_last:
             derivation.finish()
-            self._finish(taken, gathering)
+            self._finish(collector, facts)
 
-    def beside(self, reads: list[ReadSegment], *, is_last: bool) -> None:
-        """Take a generation of any other file."""
+    def add_side_file(self, reads: list[ReadSegment], *, is_last: bool) -> None:
+        """Derive a generation of any other file."""
         for read in reads:
             header = read.segment.header
             self._begin(read)
             if header.sequence > self._since:
-                for told in read.segment.lines:
-                    self._add_line("side_files", header, told, ())
+                for line in read.segment.lines:
+                    self._add_line("side_files", header, line, ())
         if is_last:
-            for table, row in rows_of_stream([read.segment for read in reads]):
-                self._put(table, row)
+            for table, row in side_file_table_rows([read.segment for read in reads]):
+                self._add_row(table, row)
 
     def _begin(self, read: ReadSegment) -> None:
-        """Begin a segment: its lines before the first with a time are of that one's day, whatever came before it."""
+        """Begin a segment: lines before its first line with a time belong to the day of that line."""
+        # Not to the day of the line before, in another segment: the row of a line depends on its segment alone.
         written = day_of(epoch_micros(read.segment.header.written)) or 0
         self._day = _first_day(read.segment.lines) or written if self._last.kind in LINE_KINDS else written
         self.days.add(self._day)
 
-    def _entry(self, header: SegmentHeader, told: Told, *, is_new: bool) -> None:
-        found = self._envelope
-        if found is not None and (day := day_of(found[_TIME])) is not None:
+    def _add_entry(self, header: SegmentHeader, line: SegmentLine, *, is_new: bool) -> None:
+        envelope = self._envelope
+        if envelope is not None and (day := day_of(envelope[_TIME])) is not None:
             self._day = day
         if is_new:
-            self._add_line("entries", header, told, found[_ENVELOPE] if found else _NO_ENVELOPE)
+            self._add_line("entries", header, line, envelope[_ENVELOPE] if envelope else _NO_ENVELOPE)
 
-    def _add_line(self, table: str, header: SegmentHeader, told: Told, envelope: tuple[object, ...]) -> None:
+    def _add_line(self, table: str, header: SegmentHeader, line: SegmentLine, envelope: tuple[object, ...]) -> None:
         self.new += 1
-        self.length += told.length + 1
+        self.length += line.length + 1
         row = (
             header.org,
             header.user,
@@ -292,19 +294,20 @@ class _Making:
             header.session,
             header.agent,
             header.generation,
-            told.offset,
-            told.length,
+            line.offset,
+            line.length,
             *envelope,
-            told.bad,
-            told.raw,
+            line.bad,
+            line.raw,
             header.stream,
             header.sequence,
             self._day,
         )
         self._out.add(table, row)
 
-    def _look(self, table: str, row: tuple[object, ...]) -> None:
-        """Take what a line says of itself: the first document of it."""
+    def _note_envelope(self, table: str, row: tuple[object, ...]) -> None:
+        """Remember the envelope of a line for `entries`."""
+        # A line may hold two documents; it is one row of `entries`, and the first document decides.
         if table != "lines":
             return
         if (day := day_of(row[_TIME])) is not None:
@@ -314,72 +317,73 @@ class _Making:
 
     def _emit(self, table: str, row: tuple[object, ...]) -> None:
         if table == "lines":
-            self._look(table, row)
+            self._note_envelope(table, row)
         else:
-            self._put(table, row)
+            self._add_row(table, row)
 
-    def _put(self, table: str, row: tuple[object, ...]) -> None:
-        last = self._bucket
+    def _add_row(self, table: str, row: tuple[object, ...]) -> None:
+        partition = self._bucket
         if "day" in partition_columns(table):
             place = _times().get(table)
             day = day_of(row[place]) if place is not None else None
-            last = self._day if day is None else day
-            self.days.add(last)
-        self._out.add(table, (*self._whose, *row, last))
+            partition = self._day if day is None else day
+            self.days.add(partition)
+        self._out.add(table, (*self._owner, *row, partition))
 
-    def _finish(self, taken: LineCollector, gathering: FactsCollector) -> None:
+    def _finish(self, collector: LineCollector, facts: FactsCollector) -> None:
         last, generation = self._last, self._last.generation
-        for offset, length, reason in taken.bad_lines:
-            self._put("bad_lines", (generation, offset, length, reason))
+        for offset, length, reason in collector.bad_lines:
+            self._add_row("bad_lines", (generation, offset, length, reason))
         if last.kind == "session":
-            row = list(session_row(gathering.facts(), last.session or file_stem(last.source), last.project))
-            for place in (10, 11):  # `started` and `ended`, which are text there
-                said = row[place]
-                row[place] = epoch_micros(said) if isinstance(said, str) else None
-            self._put("sessions", tuple(row))
+            row = list(session_row(facts.facts(), last.session or file_stem(last.source), last.project))
+            # `started` and `ended` are text in the store's row, and times in the lake.
+            for index in (10, 11):
+                time = row[index]
+                row[index] = epoch_micros(time) if isinstance(time, str) else None
+            self._add_row("sessions", tuple(row))
         if last.kind == "agent":
-            for owner in [last.session] if last.session else taken.owners:
-                self._put("agent_owners", (owner,))
+            for owner in [last.session] if last.session else collector.owners:
+                self._add_row("agent_owners", (owner,))
 
 
 @cache
 def _times() -> dict[str, int]:
-    """Return which value of a row is the time that its day is taken from, by table."""
+    """Return by table the index of the value that decides the day of a row."""
     names = {
         table: [name for name in part_tables()[table].names if name not in ("revision", "source_id")] for table in TIMES
     }
     return {table: names[table].index(time) for table, time in TIMES.items()}
 
 
-def _first_day(lines: Iterable[Told]) -> int | None:
-    """Return the day of the first time that lines tell."""
+def _first_day(lines: Iterable[SegmentLine]) -> int | None:
+    """Return the day of the first timestamp in some lines."""
     for line in lines:
-        for found in _TIMESTAMP.finditer(line.raw):
-            if (day := day_of(epoch_micros(found[1]))) is not None:
+        for match in _TIMESTAMP.finditer(line.raw):
+            if (day := day_of(epoch_micros(match[1]))) is not None:
                 return day
     return None
 
 
-def _lines(read: ReadSegment, lengths: dict[int, int]) -> list[tuple[Told, Line | LongLine]]:
-    """Return the lines of a segment as they would be read from the source."""
+def _lines(read: ReadSegment, lengths: dict[int, int]) -> list[tuple[SegmentLine, Line | LongLine]]:
+    """Return the lines of a segment as the reader would return them from the source."""
     lines, end = read.segment.lines, read.segment.header.end
-    found: list[tuple[Told, Line | LongLine]] = []
-    for number, told in enumerate(lines):
-        data = told.raw.encode("utf-8", "surrogatepass")
-        after = lines[number + 1].offset if number + 1 < len(lines) else end
-        ending = after > told.offset + told.length
-        if len(data) != told.length:
-            lengths[told.offset] = told.length + ending
-        found.append((told, Line(told.offset, memoryview(data + b"\n" if ending else data))))
-    return found
+    read_lines: list[tuple[SegmentLine, Line | LongLine]] = []
+    for number, line in enumerate(lines):
+        data = line.raw.encode("utf-8", "surrogatepass")
+        following = lines[number + 1].offset if number + 1 < len(lines) else end
+        has_end = following > line.offset + line.length
+        # Redaction has changed the length: rows must have the one in the source.
+        if len(data) != line.length:
+            lengths[line.offset] = line.length + has_end
+        read_lines.append((line, Line(line.offset, memoryview(data + b"\n" if has_end else data))))
+    return read_lines
 
 
-def _source(whose: StreamOwner, reads: Iterable[ReadSegment]) -> tuple[object, ...]:
-    every = list(reads)
-    last = every[-1].segment.header
-    headers = [read.segment.header for read in every]
+def _source_row(owner: StreamOwner, reads: Sequence[ReadSegment]) -> tuple[object, ...]:
+    headers = [read.segment.header for read in reads]
+    last = headers[-1]
     return (
-        *whose,
+        *owner,
         last.source,
         last.kind,
         last.project,
@@ -387,13 +391,13 @@ def _source(whose: StreamOwner, reads: Iterable[ReadSegment]) -> tuple[object, .
         last.agent,
         last.generation,
         last.end,
-        sum(one.lines for one in headers if one.generation == last.generation),
-        sum(one.lines for one in headers),
+        sum(header.lines for header in headers if header.generation == last.generation),
+        sum(header.lines for header in headers),
         last.sequence,
-        every[-1].digest,
-        sum(sum(one.redactions.values()) for one in headers),
+        reads[-1].digest,
+        sum(sum(header.redactions.values()) for header in headers),
         epoch_micros(last.written),
         last.rules,
         MADE_WITH,
-        device_bucket(whose.org, whose.device),
+        device_bucket(owner.org, owner.device),
     )

@@ -2,8 +2,8 @@
 
 Rules
   1. Credentials come from the environment, as the store's own tools read them.
-  2. A commit that another writer was faster with is a `Conflict`: whoever writes looks again and decides.
-  3. Whatever else a store says is a `ObjectStoreFailed` in one line.
+  2. A commit that lost against another writer raises `CommitConflict`: the caller reads again and decides.
+  3. Every other failure of the store is an `ObjectStoreFailed` in one line.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import msgspec
 from unspool.collect.lake.delta_transactions import TransactionVersions
 from unspool.collect.lake.derive import DerivedStream
 from unspool.collect.lake.tables import device_bucket, lake_tables, partition_columns
-from unspool.collect.object_store import SegmentStore, is_plain_name, open_object_store, parse_seconds
+from unspool.collect.object_store import SegmentStore, allows_http, open_object_store, request_timeout
 from unspool.errors import NotFound, ObjectStoreFailed, Refused, Unreadable
 from unspool.store.columns import arrow_schema, sql_literal
 
@@ -32,13 +32,13 @@ VERSION = 1
 MISSING = "install it with: pip install 'unspool[sql,team]'"
 
 
-_LONG = frozenset({"raw", "text", "input", "result", "structured", "prompt", "content", "first_prompt"})
-_LOG = {"delta.logRetentionDuration": "interval 7 days"}
-_LARGE = frozenset({"entries", "side_files", "messages", "blocks", "tool_calls"})
+_LONG_COLUMNS = frozenset({"raw", "text", "input", "result", "structured", "prompt", "content", "first_prompt"})
+_LOG_OPTIONS = {"delta.logRetentionDuration": "interval 7 days"}
+_LARGE_TABLES = frozenset({"entries", "side_files", "messages", "blocks", "tool_calls"})
 
 
-class StreamMark(msgspec.Struct, frozen=True):
-    """What says that a folder is a lake."""
+class LakeMarker(msgspec.Struct, frozen=True):
+    """The content of the file that marks a folder as a lake."""
 
     unspool: str = "lake"
     version: int = VERSION
@@ -49,36 +49,36 @@ class CommitConflict(Exception):
 
 
 class CommitOvertaken(CommitConflict):
-    """Another one has done, or is doing, what this one does: all of it is to be looked at again."""
+    """Another ingest has done, or is doing, the same work: the whole batch must be read again."""
 
 
 class Lake:
-    """The tables of a lake."""
+    """The Delta tables of a lake, each loaded at a snapshot."""
 
     def __init__(self, url: str, environment: Mapping[str, str]) -> None:
         require_team_libraries()
         self.url = lake_address(url)
         self.place: SegmentStore = open_object_store(self.url, environment)
-        patience = {
-            "timeout": f"{parse_seconds(environment):g}s",
-            "allow_http": str(is_plain_name(environment)).lower(),
+        options = {
+            "timeout": f"{request_timeout(environment):g}s",
+            "allow_http": str(allows_http(environment)).lower(),
         }
-        self.options = None if self.folder else patience
-        """What the library is told of the store, besides what it reads in the environment itself."""
+        self.options = None if self.folder else options
+        """Options for the library, besides the credentials that it reads from the environment itself."""
         self._tables: dict[str, DeltaTable] = {}
         self._versions: dict[str, TransactionVersions] = {}
 
     @property
     def folder(self) -> Path | None:
-        """The folder it is, if it is one."""
+        """The local folder of the lake; None if it is in an object store."""
         return local_folder(self.url)
 
     def location(self, name: str) -> str:
-        """Return where a table is, as the library wants it."""
+        """Return the path or URL of a table."""
         return str(self.folder / name) if self.folder else f"{self.url.rstrip('/')}/{name}"
 
     def table(self, name: str, *, fresh: bool = False) -> DeltaTable:
-        """Return a table, with everything that was committed when it was first asked for, or now."""
+        """Return a table at the snapshot that was loaded first; with `fresh` at the newest."""
         from deltalake import DeltaTable
 
         with translate_lake_errors(self.url):
@@ -89,60 +89,62 @@ class Lake:
         return self._tables[name]
 
     def versions(self, name: str) -> Mapping[str, int]:
-        """Return the transactions that the table, as it was last asked for, has taken: the last version of each."""
+        """Return the last version of each transaction in the loaded snapshot of a table."""
         table = self.table(name)
         if name not in self._versions:
             self._versions[name] = TransactionVersions(self.place, name)
         return self._versions[name].at(table)
 
-    def raised(self, name: str, before: Mapping[str, int]) -> bool:
-        """Tell whether any of these transactions has another version now."""
+    def has_moved_on(self, name: str, before: Mapping[str, int]) -> bool:
+        """Return whether any of these transactions has another version in the newest snapshot."""
         self.table(name, fresh=True)
         now = self.versions(name)
         return any(now.get(app, 0) != version for app, version in before.items())
 
     def rows(self, name: str, query: str) -> list[tuple[Any, ...]]:
-        """Return the answer to a query about one table, which it calls `t`."""
+        """Return the rows of a query over one table, which the query calls `t`."""
         from deltalake import QueryBuilder
 
         with translate_lake_errors(self.url):
-            found = QueryBuilder().register("t", self.table(name)).execute(query).read_all()
-            columns = [column.to_pylist() for column in found.columns]
+            answer = QueryBuilder().register("t", self.table(name)).execute(query).read_all()
+            columns = [column.to_pylist() for column in answer.columns]
         return list(zip(*columns, strict=True)) if columns else []
 
     def write(self, name: str, batches: Sequence[Any], marks: Mapping[str, int], where: str | None = None) -> None:
-        """Add rows to a table, in the place of those that a predicate names; with transactions that it takes."""
+        """Append rows to a table, or replace those that a predicate selects, and record transactions."""
         from arro3.core import Table
         from deltalake import CommitProperties, Transaction, write_deltalake
 
-        how: Any = {"mode": "overwrite", "predicate": where} if where else {"mode": "append"}
+        mode: Any = {"mode": "overwrite", "predicate": where} if where else {"mode": "append"}
         data = Table.from_batches(list(batches), schema=arrow_schema(lake_tables()[name]))
         transactions = [Transaction(app, version) for app, version in marks.items()]
         with translate_lake_errors(self.url):
+            # Onto the loaded snapshot, not the newest: Delta refuses the commit if one of these transactions was
+            # recorded since, and that is what protects against adding lines twice.
             write_deltalake(
                 self.table(name),
                 data,
                 writer_properties=encoding(name),
                 commit_properties=CommitProperties(app_transactions=transactions),
-                **how,
+                **mode,
             )
 
     def delete(self, name: str, where: str) -> None:
-        """Take rows out of a table."""
+        """Delete the rows that a predicate selects."""
         with translate_lake_errors(self.url):
             self.table(name).delete(where)
 
 
 def create_lake(url: str, environment: Mapping[str, str]) -> Lake:
-    """Make the tables of a lake, those that are missing."""
+    """Create a lake, or the tables that are missing in one."""
     from deltalake import DeltaTable
 
     lake = Lake(url, environment)
-    found = lake.place.get(MARK)
-    if found is None and next(iter(lake.place.names("")), None) is not None:
+    marker = lake.place.get(MARK)
+    if marker is None and next(iter(lake.place.names("")), None) is not None:
         raise Refused(f"there is something else at `{url}`", hint="name an empty folder, or one that is a lake")
-    if found is not None:
-        _known(found, url)
+    if marker is not None:
+        _check_version(marker, url)
     with translate_lake_errors(lake.url):
         for name, table in lake_tables().items():
             DeltaTable.create(
@@ -152,26 +154,28 @@ def create_lake(url: str, environment: Mapping[str, str]) -> Lake:
                 partition_by=partition_columns(name),
                 name=name,
                 description=table.comment,
-                configuration={"delta.dataSkippingStatsColumns": _measured(name), **_LOG},
+                configuration={"delta.dataSkippingStatsColumns": _statistics_columns(name), **_LOG_OPTIONS},
                 storage_options=lake.options,
             )
-    lake.place.put_new(MARK, msgspec.json.encode(StreamMark()))
+    # Last: a folder with the marker has all its tables.
+    lake.place.put_new(MARK, msgspec.json.encode(LakeMarker()))
     return lake
 
 
 def open_lake(url: str, environment: Mapping[str, str]) -> Lake:
-    """Open a lake that is there."""
+    """Open an existing lake."""
     folder = local_folder(lake_address(url))
+    # `Lake` creates a missing folder, which a command that only reads must not do.
     lake = Lake(url, environment) if folder is None or folder.is_dir() else None
-    found = lake.place.get(MARK) if lake else None
-    if lake is None or found is None:
+    marker = lake.place.get(MARK) if lake else None
+    if lake is None or marker is None:
         raise NotFound(f"no lake at `{url}`", hint=f"make one with: unspool lake init {url}")
-    _known(found, url)
+    _check_version(marker, url)
     return lake
 
 
 def open_source(url: str, environment: Mapping[str, str]) -> SegmentStore:
-    """Open the store that segments are in. A folder must be there: it is not made by those who only read."""
+    """Open the object store with the segments. A folder must exist: readers do not create it."""
     folder = local_folder(lake_address(url))
     if folder is not None and not folder.is_dir():
         raise NotFound(f"no such folder: `{folder}`", hint="collectors make it: unspool collect --to URL")
@@ -179,18 +183,18 @@ def open_source(url: str, environment: Mapping[str, str]) -> SegmentStore:
 
 
 def lake_address(url: str) -> str:
-    """Return the URL of a path or URL."""
+    """Return a path or URL as a URL."""
     return url if "://" in url else Path(url).expanduser().absolute().as_uri()
 
 
 def local_folder(url: str) -> Path | None:
-    """Return the folder that a URL names, if it is one."""
+    """Return the folder of a `file:` URL; None for any other."""
     parts = urlsplit(url)
     return Path(unquote(parts.path)) if parts.scheme == "file" else None
 
 
 def require_team_libraries() -> None:
-    """Refuse to go on without the libraries."""
+    """Raise `Refused` if one of the optional libraries is not installed."""
     from importlib.util import find_spec
 
     if not all(find_spec(name) for name in ("deltalake", "obstore", "arro3", "duckdb")):
@@ -199,7 +203,7 @@ def require_team_libraries() -> None:
 
 @contextmanager
 def translate_lake_errors(url: str) -> Iterator[None]:
-    """Say in our words what did not work."""
+    """Turn the library's errors into `CommitConflict` or an `UnspoolError`."""
     from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 
     try:
@@ -216,15 +220,14 @@ def translate_lake_errors(url: str) -> Iterator[None]:
 
 
 def encoding(name: str, level: int | None = None) -> WriterProperties:
-    """Return how the files of a table are written: long texts are all different, and nobody looks for their range.
-
-    Small files, which will be made one later (`level`), are not worth a compressor that takes a while to begin.
-    """
+    """Return the compression and column options for the files of a table; `level` is that of compacted files."""
     from deltalake import ColumnProperties, WriterProperties
 
+    # Long texts are all different, so a dictionary does not help, and nobody filters by their range.
     plain = ColumnProperties(dictionary_enabled=False, statistics_enabled="NONE")
-    long = [one.name for one in lake_tables()[name].columns if one.name in _LONG]
-    strong = level is not None or name in _LARGE
+    long = [column.name for column in lake_tables()[name].columns if column.name in _LONG_COLUMNS]
+    # Files of small tables are merged by a compaction soon: until then zstd, which is slow to start, is not worth it.
+    strong = level is not None or name in _LARGE_TABLES
     return WriterProperties(
         compression="ZSTD" if strong else "SNAPPY",
         compression_level=(level or 1) if strong else None,
@@ -233,60 +236,61 @@ def encoding(name: str, level: int | None = None) -> WriterProperties:
     )
 
 
-def _measured(name: str) -> str:
-    """Return the columns of a table that files tell the range of: what rows are looked up by, and no text."""
-    wanted = {"org", "user", "device", "source_id", "stream", "id", "sequence", "generation", "timestamp", "time"}
-    wanted |= {"started", "response_id", "session_id", "name", "offset", "model"}
-    apart = partition_columns(name)
-    return ",".join(one.name for one in lake_tables()[name].columns if one.name in wanted and one.name not in apart)
+def _statistics_columns(name: str) -> str:
+    """Return the columns whose range is recorded for each file: those that rows are looked up by, no texts."""
+    looked_up = {"org", "user", "device", "source_id", "stream", "id", "sequence", "generation", "timestamp", "time"}
+    looked_up |= {"started", "response_id", "session_id", "name", "offset", "model"}
+    names = looked_up.difference(partition_columns(name))
+    return ",".join(column.name for column in lake_tables()[name].columns if column.name in names)
 
 
-def _known(found: bytes, url: str) -> None:
+def _check_version(data: bytes, url: str) -> None:
     try:
-        mark = msgspec.json.decode(found, type=StreamMark)
+        marker = msgspec.json.decode(data, type=LakeMarker)
     except msgspec.DecodeError:
         raise Unreadable(f"not a lake: `{url}`: `{MARK}` cannot be read") from None
-    if mark.unspool != "lake" or mark.version > VERSION:
+    if marker.unspool != "lake" or marker.version > VERSION:
         raise Unreadable(f"the lake at `{url}` was made by a newer unspool", hint="upgrade unspool")
 
 
-def streams_predicate(table: str, made: Sequence[DerivedStream]) -> str:
-    """Return what names all rows of some streams in a table."""
-    whose = [one.whose for one in made]
-    where = any_of_predicate("id" if table == "sources" else "source_id", (one.stream for one in whose))
+def streams_predicate(table: str, streams: Sequence[DerivedStream]) -> str:
+    """Return the SQL condition for all rows of some streams in a table."""
+    owners = [stream.owner for stream in streams]
+    where = any_of_predicate("id" if table == "sources" else "source_id", (owner.stream for owner in owners))
+    # The streams alone would be enough; the rest lets the library skip files and partitions.
     for column in ("org", "device"):
-        where += f" AND {any_of_predicate(column, (getattr(one, column) for one in whose))}"
+        where += f" AND {any_of_predicate(column, (getattr(owner, column) for owner in owners))}"
     if "bucket" in partition_columns(table):
-        return f"{where} AND {buckets_predicate((one.org, one.device) for one in whose)}"
-    if all(one.days for one in made):
-        first, last = min(min(one.days) for one in made), max(max(one.days) for one in made)
+        return f"{where} AND {buckets_predicate((owner.org, owner.device) for owner in owners)}"
+    if all(stream.days for stream in streams):
+        first, last = min(min(stream.days) for stream in streams), max(max(stream.days) for stream in streams)
         where += f" AND day >= '{sql_day(first)}' AND day <= '{sql_day(last)}'"
     return where
 
 
 def devices_predicate(homes: Iterable[tuple[str, str]]) -> str:
-    """Return what names all rows of some devices in a table that is partitioned by bucket."""
-    every = sorted(set(homes))
-    whose = " OR ".join(f"(org = {sql_text(org)} AND device = {sql_text(device)})" for org, device in every)
-    return f"({whose}) AND {buckets_predicate(every)}"
+    """Return the SQL condition for all rows of some devices in a table that is partitioned by bucket."""
+    unique = sorted(set(homes))
+    owners = " OR ".join(f"(org = {sql_text(org)} AND device = {sql_text(device)})" for org, device in unique)
+    return f"({owners}) AND {buckets_predicate(unique)}"
 
 
 def buckets_predicate(homes: Iterable[tuple[str, str]]) -> str:
-    """Return what names the buckets of some devices."""
-    found = sorted({device_bucket(org, device) for org, device in homes})
-    return f"bucket IN ({', '.join(map(str, found))})"
+    """Return the SQL condition for the buckets of some devices."""
+    buckets = sorted({device_bucket(org, device) for org, device in homes})
+    return f"bucket IN ({', '.join(map(str, buckets))})"
 
 
 def any_of_predicate(column: str, values: Iterable[str]) -> str:
-    """Return what a column is one of."""
+    """Return the SQL condition that a column has one of these values."""
     return f"{column} IN ({', '.join(sql_text(value) for value in sorted(set(values)))})"
 
 
 def sql_text(value: str) -> str:
-    """Return a text as a statement has it."""
+    """Return a text as an SQL literal."""
     return sql_literal(value)
 
 
 def sql_day(number: int) -> str:
-    """Return a day as it is written."""
+    """Return a number of days since 1970 as an ISO date."""
     return (date(1970, 1, 1) + timedelta(days=number)).isoformat()

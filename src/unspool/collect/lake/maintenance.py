@@ -1,8 +1,8 @@
 """Compacts and vacuums the tables of a lake.
 
 Rules
-  1. Compacting changes no row. It leaves alone the days that still change: what is written often is small.
-  2. Who is writing comes first: a table that others change meanwhile is compacted another time.
+  1. Compacting changes no row. It skips the days that still change, whose files would be small again at once.
+  2. Writers come first: a table that others change meanwhile is compacted another time.
 """
 
 from __future__ import annotations
@@ -14,46 +14,47 @@ from unspool.collect.lake.lake import CommitConflict, Lake, encoding, translate_
 from unspool.collect.lake.tables import lake_tables, partition_columns
 
 _SIZE = 128 * 1024 * 1024
-"""Bytes that a file should have."""
+"""The size in bytes that compacted files should have."""
 
 
 class CompactionResult(NamedTuple):
-    """What became of a table's files."""
+    """How many files of a table were replaced by how many."""
 
     removed: int = 0
     added: int = 0
 
 
 def compact_tables(lake: Lake, days: int) -> dict[str, CompactionResult]:
-    """Make small files one; of tables that are partitioned by day, in days before the last so many."""
+    """Merge small files of all tables; of tables partitioned by day, only in days older than `days`."""
     before = (datetime.now(UTC) - timedelta(days=days)).date().isoformat()
-    done = {}
+    results = {}
     for name in lake_tables():
         filters: Any = [("day", "<", before)] if "day" in partition_columns(name) and days else None
         table = lake.table(name, fresh=True)
         try:
             with translate_lake_errors(lake.url):
-                told = table.optimize.compact(
+                metrics = table.optimize.compact(
                     partition_filters=filters,
                     target_size=_SIZE,
                     writer_properties=encoding(name, level=6),
                 )
         except CommitConflict:
-            done[name] = CompactionResult()
+            # An ingest was faster. Its rows matter more; the next compaction tries again.
+            results[name] = CompactionResult()
             continue
-        done[name] = CompactionResult(int(told["numFilesRemoved"]), int(told["numFilesAdded"]))
-    return done
+        results[name] = CompactionResult(int(metrics["numFilesRemoved"]), int(metrics["numFilesAdded"]))
+    return results
 
 
 def vacuum_tables(lake: Lake, hours: int, *, really: bool) -> int:
-    """Remove files that no version of the last hours needs; return how many."""
-    found = 0
+    """Remove files that no version of the last hours needs; return how many. Without `really` only count them."""
+    count = 0
     for name in lake_tables():
         with translate_lake_errors(lake.url):
             table = lake.table(name, fresh=True)
-            found += len(
+            count += len(
                 table.vacuum(retention_hours=hours, dry_run=not really, enforce_retention_duration=False, full=True)
             )
             if really:
                 table.cleanup_metadata()
-    return found
+    return count

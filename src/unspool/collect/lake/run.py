@@ -1,11 +1,11 @@
 """Runs ingests: once or continuously, in one process or several.
 
 Rules
-  1. Nothing is remembered from round to round but to save work.
-  2. Listing all segments takes a twentieth of the time at most. In between, only devices are listed whose manifest has
-     changed: a manifest is a hint, and may come late.
-  3. A long session is derived anew for every line that comes. So that it does not take all the time there is, it rests
-     for a while after that: the longer, the longer it is, up to half a minute.
+  1. What is remembered from round to round only saves work.
+  2. Listing all segments takes at most a twentieth of the time. In between, only devices whose manifest has changed are
+     listed: a manifest is a hint, and may come late.
+  3. A session is derived anew for every new line. So that long sessions do not take all the time, a session is skipped
+     for a while after that: the longer it is the longer, up to half a minute.
   4. Workers share nothing but the tables. They end when the process that started them ends.
   5. A continuous run that meets a store that does not answer reports it and tries again.
 """
@@ -26,7 +26,7 @@ from unspool.collect.lake.ingest import (
     IngestOptions,
     find_pending,
     ingest_batch,
-    lane_of_device,
+    lane_of_stream,
     split_into_batches,
 )
 from unspool.collect.lake.lake import Lake, open_lake, open_source
@@ -37,43 +37,44 @@ from unspool.errors import ObjectStoreFailed, Unreadable, UnspoolError
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
 
-_ALL = 600.0
+_FULL_LISTING = 600.0
 """Seconds after which all devices are listed, however long that takes."""
 _SHARE = 20
-_REST, _LONGEST = 100_000, 30.0
-"""Bytes of segments for a second of rest; seconds at most."""
+"""Listing all devices may take one part in so many of the time."""
+_BYTES_PER_SECOND, _LONGEST_PAUSE = 100_000, 30.0
+"""A stream is skipped for one second for so many bytes of its segments, and for so many seconds at most."""
 
 Environment = Mapping[str, str]
 
 
 class IngestReport(NamedTuple):
-    """What was done."""
+    """The counts of one or more rounds."""
 
     streams: int = 0
-    """Those that had something new."""
+    """Streams with new segments."""
     segments: int = 0
     lines: int = 0
     bytes: int = 0
-    """Of these lines, as they were in the sources."""
+    """Of the new lines in their sources."""
     conflicts: int = 0
-    """How often another writer was faster."""
+    """How often another ingest was faster."""
     waiting: int = 0
     """Streams that wait behind a gap."""
     bad: tuple[BadSegment, ...] = ()
     seconds: float = 0.0
 
-    def plus(self, done: IngestedBatch | IngestReport) -> IngestReport:
-        """Return the sum."""
+    def plus(self, other: IngestedBatch | IngestReport) -> IngestReport:
+        """Return the sum of the counts."""
         return self._replace(
-            streams=self.streams + done.streams,
-            segments=self.segments + done.segments,
-            lines=self.lines + done.lines,
-            bytes=self.bytes + done.bytes,
-            conflicts=self.conflicts + done.conflicts,
+            streams=self.streams + other.streams,
+            segments=self.segments + other.segments,
+            lines=self.lines + other.lines,
+            bytes=self.bytes + other.bytes,
+            conflicts=self.conflicts + other.conflicts,
         )
 
-    def joined(self, other: IngestReport) -> IngestReport:
-        """Return what two have done at the same time."""
+    def merged(self, other: IngestReport) -> IngestReport:
+        """Return the report of two workers that ran at the same time."""
         return self.plus(other)._replace(
             waiting=self.waiting + other.waiting,
             bad=tuple(sorted({*self.bad, *other.bad})),
@@ -82,72 +83,75 @@ class IngestReport(NamedTuple):
 
 
 class IngestJob(NamedTuple):
-    """What is to be ingested, and where to."""
+    """Where segments are read from, which lake they go to, and with how many workers."""
 
     source: str
     lake: str
     again: bool = False
     workers: int = 1
     fault: Callable[[Environment], Callable[[str], None]] | None = None
-    """Returns what is told of each step: for tests."""
+    """Returns the callback for each of `STEPS`: for tests."""
 
 
 class Ingester:
-    """One worker."""
+    """One worker: ingests the streams of its lanes round by round."""
 
     def __init__(self, job: IngestJob, environment: Environment, number: int = 0) -> None:
-        lanes = tuple(one for one in range(LANES) if one % job.workers == number)
-        at = job.fault(environment) if job.fault else lambda _: None
-        self._wishes = IngestOptions(at, lanes, job.again)
+        lanes = tuple(lane for lane in range(LANES) if lane % job.workers == number)
+        on_step = job.fault(environment) if job.fault else lambda _: None
+        self._options = IngestOptions(on_step, lanes, job.again)
         self._is_first = number == 0
         self._lake: Lake = open_lake(job.lake, environment)
         self._place: SegmentStore = open_source(job.source, environment)
         self._stuck: dict[str, tuple[int, list[BadSegment]]] = {}
-        """Streams with a bad segment, and what all their objects weighed then: until that changes there is no use."""
-        self._told: tuple[BadSegment, ...] = ()
+        """Streams with a bad segment, and the size of all their objects then: until it changes they are not tried."""
+        self._reported_bad: tuple[BadSegment, ...] = ()
         self._hints: dict[str, object] = {}
-        self._rests: dict[str, float] = {}
-        """By stream: until when it rests."""
-        self._next_all = float("-inf")
-        """When all devices are listed again."""
+        self._paused: dict[str, float] = {}
+        """By stream: the time until which it is skipped."""
+        self._next_listing = float("-inf")
+        """The time when all devices are listed again."""
 
     def round(self) -> IngestReport:
-        """Do what there is to do."""
+        """Ingest the segments that are new."""
         began, hints = time.monotonic(), self._manifests()
+        # Listing all segments takes long; a changed manifest is the hint that its device has sent some.
         homes = (
-            None if began >= self._next_all else [home for home, hint in hints.items() if self._hints.get(home) != hint]
+            None
+            if began >= self._next_listing
+            else [home for home, hint in hints.items() if self._hints.get(home) != hint]
         )
-        found = list_streams(self._place, homes)
+        listing = list_streams(self._place, homes)
         if homes is None:
-            self._next_all = time.monotonic() + min(_SHARE * (time.monotonic() - began), _ALL)
-        self._wishes.at("listed")
-        bad = list(found.strays) if self._is_first else []
-        mine = [one for one in found.streams.values() if lane_of_device(one.id) in self._wishes.lanes]
-        owed = [one for one in self._pending(mine) if not self._is_stuck(one)]
-        todo = [one for one in owed if self._rests.get(one.id, 0.0) < began]
-        report = IngestReport(waiting=sum(one.last < max(one.segments) for one in mine))
-        portions = list(split_into_batches(todo))
-        random.shuffle(portions)  # others may be at it too
-        for portion in portions:
-            wrong: list[BadSegment] = []
-            report = report.plus(ingest_batch(self._lake, self._place, portion, self._wishes, wrong))
-            self._remember(portion, wrong)
-        done = {one.id for one in todo}
-        resting = {one.home for one in owed if one.id not in done}
-        self._hints = {
-            home: hint for home, hint in hints.items() if home not in resting
-        }  # those are to be looked at again
-        self._rests = {id: until for id, until in self._rests.items() if until > began}
-        bad += [one for _, some in self._stuck.values() for one in some]
-        quarantine.record_bad_segment(
-            self._lake, bad, is_all=homes is None and self._wishes.lanes == tuple(range(LANES))
+            self._next_listing = time.monotonic() + min(_SHARE * (time.monotonic() - began), _FULL_LISTING)
+        self._options.on_step("listed")
+        bad = list(listing.strays) if self._is_first else []
+        mine = [stream for stream in listing.streams.values() if lane_of_stream(stream.id) in self._options.lanes]
+        pending = [stream for stream in self._pending(mine) if not self._is_stuck(stream)]
+        due = [stream for stream in pending if self._paused.get(stream.id, 0.0) < began]
+        report = IngestReport(waiting=sum(stream.last < max(stream.segments) for stream in mine))
+        batches = list(split_into_batches(due))
+        # Other ingests may work through the same streams: in the same order they would collide at every batch.
+        random.shuffle(batches)
+        for batch in batches:
+            bad_in_batch: list[BadSegment] = []
+            report = report.plus(ingest_batch(self._lake, self._place, batch, self._options, bad_in_batch))
+            self._remember(batch, bad_in_batch)
+        ingested = {stream.id for stream in due}
+        paused_homes = {stream.home for stream in pending if stream.id not in ingested}
+        # Devices with a skipped stream are forgotten, so that the next round lists them again.
+        self._hints = {home: hint for home, hint in hints.items() if home not in paused_homes}
+        self._paused = {id: until for id, until in self._paused.items() if until > began}
+        bad += [segment for _, segments in self._stuck.values() for segment in segments]
+        quarantine.record_bad_segments(
+            self._lake, bad, is_all=homes is None and self._options.lanes == tuple(range(LANES))
         )
-        self._wishes.at("quarantined")
-        self._wishes.at("done")
+        self._options.on_step("quarantined")
+        self._options.on_step("done")
         return report._replace(bad=tuple(bad), seconds=round(time.monotonic() - began, 6))
 
-    def news(self) -> Iterator[IngestReport | ObjectStoreFailed]:
-        """Do a round; yield what it did, if it did anything or found what the one before it had not."""
+    def round_with_news(self) -> Iterator[IngestReport | ObjectStoreFailed]:
+        """Run a round; yield its report if it ingested anything or found other bad objects than the round before."""
         try:
             report = self.round()
         except ObjectStoreFailed as error:
@@ -155,33 +159,35 @@ class Ingester:
                 raise
             yield error
             return
-        self._wishes = self._wishes._replace(again=False)
-        told, self._told = self._told, report.bad
-        if report.segments or report.bad != told:
+        # `--again` is for the first round only.
+        self._options = self._options._replace(again=False)
+        reported, self._reported_bad = self._reported_bad, report.bad
+        if report.segments or report.bad != reported:
             yield report
 
     def _manifests(self) -> dict[str, object]:
-        """Return what changes when a device says that it has sent something, by device."""
-        found = self._place.names(manifest.FOLDER)
-        names = {one.name.removeprefix(f"{manifest.FOLDER}/").removesuffix(".json"): one for one in found}
-        return {home: (one.size, one.modified) for home, one in names.items()}
+        """Return the size and time of each device's manifest, which change when the device has sent something."""
+        return {
+            listed.name.removeprefix(f"{manifest.FOLDER}/").removesuffix(".json"): (listed.size, listed.modified)
+            for listed in self._place.names(manifest.FOLDER)
+        }
 
     def _pending(self, streams: list[SegmentChain]) -> Iterator[SegmentChain]:
-        """Yield the streams that have something to be done, or that somebody put another segment into."""
-        found = {one.id for one in find_pending(self._lake, streams, again=self._wishes.again)}
-        for one in streams:
-            if one.id in found or any(len(some) > 1 for some in one.segments.values()):
-                yield one
+        """Yield the streams with something to ingest, or with two objects of one number."""
+        pending = {stream.id for stream in find_pending(self._lake, streams, again=self._options.again)}
+        for stream in streams:
+            if stream.id in pending or any(len(objects) > 1 for objects in stream.segments.values()):
+                yield stream
 
     def _is_stuck(self, stream: SegmentChain) -> bool:
         return stream.id in self._stuck and self._stuck[stream.id][0] == stream.size
 
-    def _remember(self, portion: list[SegmentChain], wrong: list[BadSegment]) -> None:
-        by_name = {one.name: one for one in wrong}
-        for stream in portion:
-            names = [found.name for some in stream.segments.values() for found in some]
+    def _remember(self, batch: list[SegmentChain], bad_in_batch: list[BadSegment]) -> None:
+        by_name = {segment.name: segment for segment in bad_in_batch}
+        for stream in batch:
+            names = [listed.name for objects in stream.segments.values() for listed in objects]
             self._stuck.pop(stream.id, None)
-            self._rests[stream.id] = time.monotonic() + min(stream.size // _REST, _LONGEST)
+            self._paused[stream.id] = time.monotonic() + min(stream.size // _BYTES_PER_SECOND, _LONGEST_PAUSE)
             if bad := [by_name[name] for name in names if name in by_name]:
                 self._stuck[stream.id] = (stream.size, bad)
 
@@ -191,53 +197,55 @@ EVERY = 10.0
 
 
 def run_once(job: IngestJob, environment: Environment) -> IngestReport:
-    """Ingest what there is."""
+    """Ingest everything that is new, and return."""
     if job.workers == 1:
         return Ingester(job, environment).round()
     report = IngestReport()
-    for part in _by_workers(job, follow=None):
+    for part in _run_workers(job, follow=None):
         assert isinstance(part, IngestReport)
-        report = report.joined(part)
+        report = report.merged(part)
     return report
 
 
 def run_forever(
     job: IngestJob, environment: Environment, every: float = EVERY
 ) -> Iterator[IngestReport | ObjectStoreFailed]:
-    """Ingest what there is and what comes, and yield what each round did that did anything, or why it could not."""
+    """Ingest continuously; yield the report of each round that ingested anything, or the failure that it met."""
     if job.workers > 1:
-        yield from _by_workers(job, follow=every)
+        yield from _run_workers(job, follow=every)
         return
     ingester = Ingester(job, environment)
     while True:
         began = time.monotonic()
-        yield from ingester.news()
+        yield from ingester.round_with_news()
         time.sleep(max(every - (time.monotonic() - began), 0.0))
 
 
-def _by_workers(job: IngestJob, follow: float | None) -> Iterator[IngestReport | ObjectStoreFailed]:
-    """Run workers in processes of their own. They start afresh: the libraries' threads do not survive a fork."""
+def _run_workers(job: IngestJob, follow: float | None) -> Iterator[IngestReport | ObjectStoreFailed]:
+    """Run workers in processes of their own and yield their reports."""
     import multiprocessing
 
+    # Not forked: the threads of the libraries do not survive that.
     context = multiprocessing.get_context("spawn")
     processes, ends = [], list["Connection"]()
     for number in range(job.workers):
         ours, theirs = context.Pipe()
-        process = context.Process(target=_work, args=(theirs, job, number, follow), daemon=True)
+        process = context.Process(target=_run_worker, args=(theirs, job, number, follow), daemon=True)
         process.start()
         theirs.close()
         processes.append(process)
         ends.append(ours)
     try:
-        for said in _told(ends):
-            match said:
+        for message in _receive_all(ends):
+            match message:
                 case ObjectStoreFailed(is_final=False) if follow is not None:
-                    yield said
+                    yield message
                 case UnspoolError():
-                    raise said
+                    raise message
                 case _:
-                    yield said
+                    yield message
     finally:
+        # Closing our ends is the signal to stop that the workers wait for.
         for end in ends:
             end.close()
         for process in processes:
@@ -247,8 +255,8 @@ def _by_workers(job: IngestJob, follow: float | None) -> Iterator[IngestReport |
         raise Unreadable("a worker was ended from outside", hint=hint)
 
 
-def _told(ends: list[Connection]) -> Iterator[IngestReport | UnspoolError]:
-    """Yield what workers say until all have ended."""
+def _receive_all(ends: list[Connection]) -> Iterator[IngestReport | UnspoolError]:
+    """Yield the messages of workers until all have ended."""
     from multiprocessing.connection import wait
 
     while ends:
@@ -260,8 +268,8 @@ def _told(ends: list[Connection]) -> Iterator[IngestReport | UnspoolError]:
                 ends.remove(end)
 
 
-def _work(end: Connection, job: IngestJob, number: int, follow: float | None) -> None:
-    """Do a worker's part; with `follow`, until nobody listens any more."""
+def _run_worker(end: Connection, job: IngestJob, number: int, follow: float | None) -> None:
+    """Run one worker; with `follow`, until the parent closes its end of the pipe."""
     try:
         ingester = Ingester(job, os.environ, number)
         while True:
@@ -269,10 +277,11 @@ def _work(end: Connection, job: IngestJob, number: int, follow: float | None) ->
             if follow is None:
                 end.send(ingester.round())
                 return
-            for told in ingester.news():
-                end.send(told)
+            for report in ingester.round_with_news():
+                end.send(report)
+            # The parent never sends anything: readable means that its end is closed.
             if end.poll(max(follow - (time.monotonic() - began), 0.0)):
-                return  # nothing is ever sent this way: the other end is closed
+                return
     except UnspoolError as error:
         end.send(error)
     except (BrokenPipeError, ConnectionResetError, KeyboardInterrupt):

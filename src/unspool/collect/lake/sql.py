@@ -2,9 +2,9 @@
 
 Rules
   1. Only files that the tables' own logs name are read; a folder is never searched for files.
-  2. All tables are as they were at one moment each; what is written meanwhile is for the next question.
-  3. Files of a lake that is no folder are fetched first, those of the tables that a question speaks of. They never
-     change, so each is fetched once.
+  2. A query sees one snapshot of each table; what is written meanwhile is for the next query.
+  3. Files of a lake in an object store are fetched first, for the tables that the query names. They never change, so
+     each is fetched once.
 """
 
 from __future__ import annotations
@@ -32,18 +32,19 @@ _HIVE = "hive_partitioning = true, hive_types_autocast = false"
 
 
 def engine_setup(lake: Lake, cache: Path, query: str | None = None) -> tuple[EngineSetup, Path]:
-    """Return what makes every table, and the folder that the files are in. `query` is what will be asked, if known."""
-    folder = lake.folder or _cached(lake, cache)
+    """Return the statements that create every table, and the folder of the files. `query` limits what is fetched."""
+    folder = lake.folder or _cache_folder(lake, cache)
+    # `read_parquet` takes every path for a pattern.
     if any(mark in str(folder) for mark in _PATTERN):
         message = f"DuckDB would take the name of the folder for a pattern: `{folder}`"
         raise Refused(message, hint="let it be a folder without any of * ? [ ] { } in its path")
-    wanted = set(lake_tables()) if lake.folder or query is None else _spoken_of(query)
+    needed = set(lake_tables()) if lake.folder or query is None else _tables_of_query(query)
     statements, files = ["CREATE SCHEMA parts"], list[str]()
     for name, table in lake_tables().items():
-        found = _files(lake, folder, name) if name in wanted else []
-        files += found
-        statements.append(_part(table, found))
-    statements += [_prices(), *_views()]
+        table_files = _fetched_files(lake, folder, name) if name in needed else []
+        files += table_files
+        statements.append(_create_part(table, table_files))
+    statements += [_create_prices(), *_view_statements()]
     return EngineSetup(statements, files), folder
 
 
@@ -53,52 +54,51 @@ def table_paths(table: DeltaTable) -> list[str]:
     return [str(path) for path in column.to_pylist()]
 
 
-def _files(lake: Lake, folder: Path, name: str) -> list[str]:
-    """Return where the files of a table are; those of a lake elsewhere are fetched."""
+def _fetched_files(lake: Lake, folder: Path, name: str) -> list[str]:
+    """Return the local paths of the files of a table; those in an object store are fetched."""
+    # Replaced files stay in the folder until a vacuum, so only the log says which count. It quotes paths as URLs do.
     with translate_lake_errors(lake.url):
-        found = [_decoded(path) for path in table_paths(lake.table(name, fresh=True))]
+        paths = [unquote(path) for path in table_paths(lake.table(name, fresh=True))]
     if not lake.folder:
-        _fetch(lake, folder, name, found)
-    return sorted(str(folder / name / path) for path in found)
+        _fetch(lake, folder, name, paths)
+    return sorted(str(folder / name / path) for path in paths)
 
 
-def _decoded(path: str) -> str:
-    return unquote(path)
-
-
-def _part(table: Table, files: list[str]) -> str:
+def _create_part(table: Table, files: list[str]) -> str:
     if not files:
-        columns = column_definitions(Table("", "", tuple(one._replace(type=_plain(one.type)) for one in table.columns)))
+        columns = column_definitions(
+            Table("", "", tuple(column._replace(type=_plain_type(column.type)) for column in table.columns))
+        )
         return f"CREATE TABLE parts.{table.name} ({columns})"
-    times = [one.name for one in table.columns if one.type == "TIMESTAMPTZ"]
+    times = [column.name for column in table.columns if column.type == "TIMESTAMPTZ"]
     casts = ", ".join(f"CAST({name} AS TIMESTAMP) AS {name}" for name in times)
     star = f"* REPLACE ({casts})" if casts else "*"
     types = {name: "DATE" if name == "day" else "INTEGER" for name in partition_columns(table.name)}
-    told = f", {_HIVE}, hive_types = {types}" if types else ""
+    partitions = f", {_HIVE}, hive_types = {types}" if types else ""
     names = ", ".join(sql_literal(file) for file in files)
-    return f"CREATE VIEW parts.{table.name} AS SELECT {star} FROM read_parquet([{names}]{told})"
+    return f"CREATE VIEW parts.{table.name} AS SELECT {star} FROM read_parquet([{names}]{partitions})"
 
 
-def _plain(type: str) -> str:
+def _plain_type(type: str) -> str:
     return {"TIMESTAMPTZ": "TIMESTAMP", "TEXT": "VARCHAR"}.get(type, type)
 
 
-def _views() -> list[str]:
+def _view_statements() -> list[str]:
     script = (Path(__file__).parent / "views.sql").read_text("utf-8")
     script = re.sub(r"^--.*\n", "", script, flags=re.MULTILINE)
     return [statement.strip() for statement in script.split(";\n") if statement.strip()]
 
 
-def _prices() -> str:
-    """Return what makes the price list."""
+def _create_prices() -> str:
+    """Return the statement that creates the price list."""
     table = part_tables()["prices"]
     rows = ", ".join(f"({', '.join(map(_literal, row))})" for row in price_rows(()))
     names = ", ".join(f'"{name}"' for name in table.names)
     casts = ", ".join(
-        f"(DATE '1970-01-01' + {one.name}::INTEGER) AS since"
-        if one.type == "DATE"
-        else f'"{one.name}"::{one.type} AS "{one.name}"'
-        for one in table.columns
+        f"(DATE '1970-01-01' + {column.name}::INTEGER) AS since"
+        if column.type == "DATE"
+        else f'"{column.name}"::{column.type} AS "{column.name}"'
+        for column in table.columns
     )
     return f"CREATE TABLE prices AS SELECT {casts} FROM (VALUES {rows}) AS t({names})"
 
@@ -113,24 +113,25 @@ def _literal(value: object) -> str:
             return str(value).upper() if isinstance(value, bool) else str(value)
 
 
-def _spoken_of(query: str) -> set[str]:
-    """Return the tables of the lake that a question needs: by the words in it, and in the views that it names."""
-    made = {statement.split()[2]: set(_WORD.findall(statement)) for statement in _views()}
+def _tables_of_query(query: str) -> set[str]:
+    """Return the tables of the lake that a query needs: by the words in it, and in the views that it names."""
+    # Words, not a parser: a table too many is only fetched in vain.
+    views = {statement.split()[2]: set(_WORD.findall(statement)) for statement in _view_statements()}
     words = {word.lower() for word in _WORD.findall(query)}
-    needed = {table for view, told in made.items() if view in words for table in told}
+    needed = {table for view, tables in views.items() if view in words for table in tables}
     return {table for table in lake_tables() if table in needed or table in words}
 
 
-def _cached(lake: Lake, cache: Path) -> Path:
+def _cache_folder(lake: Lake, cache: Path) -> Path:
     folder = cache / hashlib.sha256(lake.url.encode()).hexdigest()[:16]
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     return folder
 
 
-def _fetch(lake: Lake, folder: Path, name: str, wanted: Iterable[str]) -> None:
-    """Fetch the files of a table that are not here, and remove those that it has no longer."""
+def _fetch(lake: Lake, folder: Path, name: str, paths: Iterable[str]) -> None:
+    """Fetch the files of a table that are not in the cache, and remove those that the table no longer has."""
     kept = set()
-    for path in wanted:
+    for path in paths:
         target = folder / name / path
         kept.add(target)
         if not target.exists():
@@ -138,9 +139,10 @@ def _fetch(lake: Lake, folder: Path, name: str, wanted: Iterable[str]) -> None:
             if data is None:
                 raise Refused(f"a file of the table `{name}` has gone", hint="it was vacuumed; ask again")
             target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            new = target.with_name(f"{target.name}.{os.getpid()}")
-            new.write_bytes(data)
-            new.replace(target)
+            # Renamed when complete: another process may query from the same cache.
+            temporary = target.with_name(f"{target.name}.{os.getpid()}")
+            temporary.write_bytes(data)
+            temporary.replace(target)
     for old in (folder / name).rglob("*.parquet"):
         if old not in kept:
             old.unlink(missing_ok=True)

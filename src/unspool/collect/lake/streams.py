@@ -1,9 +1,9 @@
 """Lists the segments in an object store and follows the chain of each stream.
 
 Rules
-  1. A stream is read in the order of its numbers, from 1 on. Behind a gap, or a segment that cannot be read, it waits.
-  2. A segment belongs to a stream if its name, its header and the digest of the one before it all say so.
-  3. What is wrong with an object is told, and costs no other stream.
+  1. A stream is read in the order of its numbers, from 1 on, up to a gap or an unreadable segment.
+  2. A segment belongs to a stream if its name, its header and the digest of the one before it agree.
+  3. A bad object is reported, and delays no other stream.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from unspool.collect.segments import (
 from unspool.errors import Unreadable
 
 _AT_ONCE = 8
-"""Objects that are fetched at once: a store far away takes its time for each."""
+"""Objects that are fetched in parallel: a request to a distant store has a high latency."""
 
 
 class BadSegment(NamedTuple):
-    """An object that is no segment of its stream."""
+    """An object below `segments/` that is no segment of its stream, and why."""
 
     name: str
     size: int
@@ -37,17 +37,17 @@ class BadSegment(NamedTuple):
 
 
 class SegmentChain(NamedTuple):
-    """The segments of a stream, as far as their names tell."""
+    """The segments of a stream by their names; nothing of them has been read."""
 
     org: str
     device: str
     id: str
     segments: dict[int, list[ListedObject]]
-    """By number. There is one of each, unless somebody put another."""
+    """By number. There is one object for each, unless somebody else has put another under the same number."""
 
     @property
     def home(self) -> str:
-        """The device, in its organisation."""
+        """The device with its organisation: `org/device`."""
         return f"{self.org}/{self.device}"
 
     @property
@@ -61,19 +61,19 @@ class SegmentChain(NamedTuple):
     @property
     def size(self) -> int:
         """Bytes of all objects."""
-        return sum(one.size for found in self.segments.values() for one in found)
+        return sum(listed.size for same_number in self.segments.values() for listed in same_number)
 
 
 class SegmentListing(NamedTuple):
-    """What was found under the name of segments."""
+    """The streams below `segments/`, and the objects that belong to none."""
 
     streams: dict[str, SegmentChain]
     strays: list[BadSegment]
-    """Objects whose names are none of a segment."""
+    """Objects whose names are not those of segments, or whose stream is another device's."""
 
 
 class ReadSegment(NamedTuple):
-    """A segment that is what it should be."""
+    """A segment that was read and fits into its chain."""
 
     segment: Segment
     digest: str
@@ -86,26 +86,27 @@ def list_streams(place: SegmentStore, homes: Iterable[str] | None = None) -> Seg
     strays: list[BadSegment] = []
     folders = [FOLDER] if homes is None else [f"{FOLDER}/{home}" for home in homes]
     for folder in folders:
-        for found in place.names(folder):
-            name = parse_segment_name(found.name)
+        for listed in place.names(folder):
+            name = parse_segment_name(listed.name)
             if name is None:
-                strays.append(BadSegment(found.name, found.size, "its name is not that of a segment"))
+                strays.append(BadSegment(listed.name, listed.size, "its name is not that of a segment"))
                 continue
             stream = streams.get(name.stream)
             if stream is None:
                 stream = streams[name.stream] = SegmentChain(name.org, name.device, name.stream, {})
+            # A device can put objects under its own prefix only: there it may not continue another device's stream.
             if (stream.org, stream.device) != name[:2]:
                 strays.append(
-                    BadSegment(found.name, found.size, f"its stream is that of another device: `{stream.home}`")
+                    BadSegment(listed.name, listed.size, f"its stream is that of another device: `{stream.home}`")
                 )
             else:
-                stream.segments.setdefault(name.sequence, []).append(found)
+                stream.segments.setdefault(name.sequence, []).append(listed)
     return SegmentListing(streams, strays)
 
 
 def fetch_segments(place: SegmentStore, streams: Iterable[SegmentChain]) -> dict[str, bytes]:
-    """Return the objects of streams by name, several of them fetched at once. One that has gone is left out."""
-    names = [found.name for stream in streams for some in stream.segments.values() for found in some]
+    """Return the objects of streams by name, fetched in parallel, without those that no longer exist."""
+    names = [listed.name for stream in streams for objects in stream.segments.values() for listed in objects]
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         return {name: data for name, data in zip(names, pool.map(place.get, names), strict=True) if data is not None}
 
@@ -113,35 +114,37 @@ def fetch_segments(place: SegmentStore, streams: Iterable[SegmentChain]) -> dict
 def follow_chain(
     get: Callable[[str], bytes | None], stream: SegmentChain, bad: list[BadSegment]
 ) -> Iterator[ReadSegment]:
-    """Yield the segments of a stream in order, as far as they can be read; what is wrong is added to a list."""
-    before = FIRST
+    """Yield the segments of a stream in order up to the first unreadable one; bad objects are added to a list."""
+    digest = FIRST
     for number in range(1, stream.last + 1):
         read = None
-        for found in stream.segments[number]:
-            name = parse_segment_name(found.name)
+        for listed in stream.segments[number]:
+            name = parse_segment_name(listed.name)
             assert name is not None
-            if name.previous != before[:16]:
-                bad.append(BadSegment(found.name, found.size, "it does not follow the segment before it"))
+            # An exchanged segment shows here: the name of the next one holds the digest of the original.
+            if name.previous != digest[:16]:
+                bad.append(BadSegment(listed.name, listed.size, "it does not follow the segment before it"))
             elif read is None:
-                read = _read(get(found.name), found, name, before, bad)
+                read = _read_segment(get(listed.name), listed, name, digest, bad)
         if read is None:
             return
         yield read
-        before = read.digest
+        digest = read.digest
 
 
-def _read(
-    data: bytes | None, found: ListedObject, name: SegmentName, before: str, bad: list[BadSegment]
+def _read_segment(
+    data: bytes | None, listed: ListedObject, name: SegmentName, previous: str, bad: list[BadSegment]
 ) -> ReadSegment | None:
     if data is None:
         return None
     try:
         segment = unpack_segment(data)
     except Unreadable as error:
-        bad.append(BadSegment(found.name, found.size, error.message))
+        bad.append(BadSegment(listed.name, listed.size, error.message))
         return None
     header = segment.header
-    if (header.org, header.device, header.stream, header.sequence, header.previous) != (*name[:4], before):
-        bad.append(BadSegment(found.name, found.size, "its header is that of another segment"))
+    # A name holds only 16 digits of the digest, and the header all of them.
+    if (header.org, header.device, header.stream, header.sequence, header.previous) != (*name[:4], previous):
+        bad.append(BadSegment(listed.name, listed.size, "its header is that of another segment"))
         return None
     return ReadSegment(segment, segment_digest(data), len(data))

@@ -1,9 +1,9 @@
 """Declares the tables of a lake: their columns and partitions, read from SQL scripts.
 
 Rules
-  1. Every table has `org`, `user` and `device`. A file is known by its stream, which `source_id` is here.
-  2. Tables are partitioned by `day`. Those that are looked up by device when lines come, and small ones, are
-     partitioned by `bucket`: all devices are in one of a few. So a batch of any devices and days writes few files.
+  1. Every table has `org`, `user` and `device`. `source_id` is the stream of a file.
+  2. Tables are partitioned by `day`. Those that ingest looks up by device, and small ones, are partitioned by `bucket`:
+     every device is in one of 64. So a batch of any devices and days writes few files.
   3. Times are UTC, so that any reader of Delta tables can read them; JSON is text.
 """
 
@@ -18,7 +18,7 @@ from unspool.store.columns import LINE_KINDS, Table, TableColumn, parse_tables, 
 
 WHOSE: Final = ("org", "user", "device")
 LINES: Final = ("entries", "side_files")
-"""Tables of lines. They only grow."""
+"""Tables of lines. Rows are only ever appended."""
 
 DERIVED: Final = (
     "messages",
@@ -39,7 +39,7 @@ DERIVED: Final = (
     "stats_days",
     "sessions",
 )
-"""Tables whose rows come from one stream each, and are made anew when it grows; in the order they are written."""
+"""Tables whose rows come from one stream each and are replaced when it grows; in the order of writing."""
 
 TIMES: Final = {
     "messages": "started",
@@ -49,9 +49,9 @@ TIMES: Final = {
     "compactions": "time",
     "sessions": "started",
 }
-"""The column whose day a row belongs to; in other tables that of the line it comes from."""
+"""The column that decides the day of a row; in other tables it is the day of the line."""
 
-_BESIDE: Final = {
+_SIDE_FILE_TABLES: Final = {
     "agent-meta": ("agent_meta",),
     "history": ("history",),
     "todos": ("todos",),
@@ -59,6 +59,8 @@ _BESIDE: Final = {
     "stats": ("stats_days",),
 }
 
+# A partition for each device would be ten thousand small files a minute; partitions by day would have to be read from
+# end to end to find one response.
 BUCKETS: Final = 64
 _BY_BUCKET = frozenset(
     {"answers", "sources", "agent_files", "starters", "reports", "agent_owners", "agent_meta", "bad_lines"}
@@ -80,31 +82,36 @@ def partition_columns(name: str) -> list[str]:
 
 
 def device_bucket(org: str, device: str) -> int:
-    """Return which bucket a device is in."""
+    """Return the bucket of a device."""
+    # Not `hash`, which differs from process to process: the bucket is part of where rows are stored.
     return crc32(f"{org}/{device}".encode()) % BUCKETS
 
 
-def columns_filled_by(kind: str) -> frozenset[str]:
+def tables_filled_by(kind: str) -> frozenset[str]:
     """Return the derived tables that may have rows of a kind of file."""
-    beside = {table for names in _BESIDE.values() for table in names}
-    own = _BESIDE.get(kind, ()) if kind not in LINE_KINDS else (name for name in DERIVED if name not in beside)
+    of_side_files = {table for names in _SIDE_FILE_TABLES.values() for table in names}
+    own = (
+        _SIDE_FILE_TABLES.get(kind, ())
+        if kind not in LINE_KINDS
+        else (name for name in DERIVED if name not in of_side_files)
+    )
     return frozenset({*own, "bad_lines"})
 
 
 def _derived(table: Table) -> Table:
-    """Return a table of the column files as a lake has it."""
-    said = public_tables().get(table.name)
-    words = {column.name: column.comment for column in said.columns} if said else {}
-    whose = [TableColumn(name, "VARCHAR") for name in (*WHOSE, "source_id")]
+    """Return the lake's version of a table of the column files: with the owner, UTC times and a partition column."""
+    public = public_tables().get(table.name)
+    comments = {column.name: column.comment for column in public.columns} if public else {}
+    owner = [TableColumn(name, "VARCHAR") for name in (*WHOSE, "source_id")]
     own = [
-        TableColumn(one.name, one.type.replace("TIMESTAMP", "TIMESTAMPTZ"), words.get(one.name, ""))
-        for one in table.columns
-        if one.name not in ("revision", "source_id")
+        TableColumn(column.name, column.type.replace("TIMESTAMP", "TIMESTAMPTZ"), comments.get(column.name, ""))
+        for column in table.columns
+        if column.name not in ("revision", "source_id")
     ]
-    comment = said.comment if said else table.comment
-    last = (
+    comment = public.comment if public else table.comment
+    partition = (
         TableColumn("bucket", "INTEGER", "of the device")
         if table.name in _BY_BUCKET
         else TableColumn("day", "DATE", "in UTC")
     )
-    return Table(table.name, comment, (*whose, *own, last))
+    return Table(table.name, comment, (*owner, *own, partition))

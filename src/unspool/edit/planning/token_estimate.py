@@ -126,8 +126,8 @@ def estimate_payback(
 
 def measure_block(block: ContextBlock) -> ContentSize:
     """Return the size of a block."""
-    if block.made is not None or block.entry is None or block.text is not None:
-        return ContentSize(len(block.text) if block.text is not None else len(encode_json(block.made)))
+    if block.override is not None or block.entry is None or block.text is not None:
+        return ContentSize(len(block.text) if block.text is not None else len(encode_json(block.override)))
     record = block.entry.record
     if not isinstance(record, User | Assistant) or isinstance(record.message.content, str):
         return ContentSize(0)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from unspool._lazy import lazy_door
+from unspool.lazy_door import lazy_door
 
 # fmt: off
 if TYPE_CHECKING:
-    from unspool.edit.rules.violation import RULES, Violation
+    from unspool.edit.rules.violation import RULES
 
-__all__ = ["RULES", "Violation"]
+__all__ = ["RULES"]
 
 __getattr__ = lazy_door(__name__, {
-    "violation": "RULES Violation",
+    "violation": "RULES",
 })

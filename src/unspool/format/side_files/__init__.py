@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from unspool._lazy import lazy_door
+from unspool.lazy_door import lazy_door
 
 # fmt: off
 if TYPE_CHECKING:

@@ -24,24 +24,10 @@ def is_system_reminder(record: Attachment) -> bool:
     """Tell whether a model that takes system messages is sent this attachment as one."""
     data = record.attachment
     if isinstance(data, kinds.QueuedCommand) and any(not isinstance(block, Text) for block in as_blocks(data.prompt)):
-        return False  # a system message holds no pictures
+        return False  # a system message holds no images
     if record.rendered_role is not None:
         return record.rendered_role == "system"
     return not isinstance(record.attachment, kinds.SessionContext | kinds.RemoteSessionChange)
-
-
-NOT_RENDERED = {
-    "plan_mode": "a page of instructions that the program words by version and settings",
-    "auto_mode": "the same",
-    "invoked_skills": "the same, around the skills' texts",
-    "task_reminder": "advice whose wording depends on the tools that are on",
-    "todo_reminder": "the same; not said at all where the todo tools are off",
-    "ultra_effort_enter": "instructions of the program's own",
-    "ultra_effort_exit": "the same",
-    "environment": "before it was written down (`rendered`) it was part of the system prompt",
-    "model": "the same",
-}
-"""Kinds whose text depends on what no line holds, and why; without `rendered` they are left out."""
 
 
 def without_reminder_tags(text: str) -> str:
@@ -82,7 +68,12 @@ _AMBIENT = "This is ambient context — do not narrate it to the user unless the
 
 
 def _render(data: kinds.AnyAttachment | None) -> list[str]:
-    """Return the texts of kinds whose text follows from their fields; `NOT_RENDERED` lists the others."""
+    """Return the texts of kinds whose text follows from their fields."""
+    # Left out without `rendered`, because their text depends on what no line holds:
+    #   plan_mode, auto_mode, invoked_skills: instructions that depend on the version and the settings;
+    #   task_reminder, todo_reminder: advice whose wording depends on the tools that are on;
+    #   ultra_effort_enter, ultra_effort_exit: instructions of Claude Code's own;
+    #   environment, model: were part of the system prompt before 2.1.325 wrote them down.
     match data:
         case kinds.HookAttachment():
             return _render_hook(data)

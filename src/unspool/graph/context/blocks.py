@@ -26,14 +26,14 @@ class ContextBlock(msgspec.Struct, frozen=True, gc=False):
     """The text of a text block, as it is sent."""
     index: int = 0
     """The index of the block in its line."""
-    made: Json | None = None
+    override: Json | None = None
     """The JSON of the block, if it differs from that on the line."""
 
     @property
     def value(self) -> Json:
         """The JSON of the block, as the API takes it."""
-        if self.made is not None:
-            return self.made
+        if self.override is not None:
+            return self.override
         if self.entry is None:
             return {"type": "text", "text": self.text or ""}
         block = _decode_block(self.entry, self.index)
@@ -46,13 +46,13 @@ class ContextBlock(msgspec.Struct, frozen=True, gc=False):
 
 def text_block(text: str, entry: Entry | None = None) -> ContextBlock:
     """Return a text block that is not on a line in this form."""
-    return ContextBlock("text", entry, text=text, made={"type": "text", "text": text})
+    return ContextBlock("text", entry, text=text, override={"type": "text", "text": text})
 
 
 def with_text(block: ContextBlock, text: str) -> ContextBlock:
     """Return a text block with another text."""
-    made = None if block.made is None else {**block.made, "text": text}
-    return msgspec.structs.replace(block, text=text, made=made)
+    override = None if block.override is None else {**block.override, "text": text}
+    return msgspec.structs.replace(block, text=text, override=override)
 
 
 def block_to_json(block: msgspec.Struct) -> Json:

@@ -77,7 +77,7 @@ def build_thread_context(lines: list[Entry], model: str | None = None) -> list[C
     waits = _waits_for_answer(conversation) or bool(drafts and block_ids(drafts[-1], "tool_result"))
     if drafts and drafts[-1].role != "assistant" and waits and not _ran_out_of_turns(conversation):
         drafts.append(MessageDraft("assistant", [text_block(NO_RESPONSE)]))
-    # After that answer: Claude Code sends the local commands at the end of a session as a message of their own.
+    # Last, as Claude Code does: local commands after the last message come after the answer that was added.
     for line in commands_after:
         _add_line(drafts, by_id, line, model)
     # Claude Code sends the calls of an answer after its texts, in whichever order the lines have them.
@@ -205,7 +205,7 @@ def _media_blocks(record: Attachment, line: Entry) -> list[ContextBlock]:
     data = record.attachment
     blocks = as_blocks(data.prompt) if isinstance(data, QueuedCommand) else ()
     media = [block for block in blocks if not isinstance(block, Text | Other)]
-    return [ContextBlock(str(type(b).__struct_config__.tag), line, made=block_to_json(b)) for b in media]
+    return [ContextBlock(str(type(b).__struct_config__.tag), line, override=block_to_json(b)) for b in media]
 
 
 def _mark_notification(record: User, blocks: list[ContextBlock]) -> list[ContextBlock]:

@@ -97,7 +97,7 @@ def add_reminder(drafts: list[MessageDraft], blocks: list[ContextBlock], *, sepa
         drafts += [MessageDraft("user", [block], apart=number > 0) for number, block in enumerate(blocks)]
     elif fold and last.blocks[-1].kind == "tool_result" and len(texts) == len(blocks):
         result = last.blocks[-1]
-        last.blocks[-1] = msgspec.structs.replace(result, made=_append_texts(result.value, texts))
+        last.blocks[-1] = msgspec.structs.replace(result, override=_append_texts(result.value, texts))
     else:
         for block in blocks:
             if separate:  # several texts of one attachment, as the line itself has them
@@ -155,7 +155,7 @@ def _add_interrupted_results(drafts: list[MessageDraft], number: int, calls: lis
         ContextBlock(
             "tool_result",
             id=call,
-            made={"type": "tool_result", "content": INTERRUPTED_CALL, "is_error": True, "tool_use_id": call},
+            override={"type": "tool_result", "content": INTERRUPTED_CALL, "is_error": True, "tool_use_id": call},
         )
         for call in calls
     ]

@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from unspool._lazy import lazy_door
+from unspool.lazy_door import lazy_door
 
 # fmt: off
 if TYPE_CHECKING:
     from unspool.store.search import request
-    from unspool.store.search.corpus import Corpus, open_corpus
+    from unspool.store.search.corpus import open_corpus
     from unspool.store.search.index import find_unindexed, update_index
     from unspool.store.search.request import KIND_ALIASES, SearchRequest, parse_filters, parse_terms
     from unspool.store.search.results import MATCH_END, MATCH_START, SearchHit
     from unspool.store.search.search import search_corpora
 
 __all__ = [
-    "KIND_ALIASES", "MATCH_END", "MATCH_START", "Corpus", "SearchHit", "SearchRequest", "find_unindexed",
-    "open_corpus", "parse_filters", "parse_terms", "request", "search_corpora", "update_index",
+    "KIND_ALIASES", "MATCH_END", "MATCH_START", "SearchHit", "SearchRequest", "find_unindexed", "open_corpus",
+    "parse_filters", "parse_terms", "request", "search_corpora", "update_index",
 ]
 
 __getattr__ = lazy_door(__name__, {
-    "corpus": "Corpus open_corpus",
+    "corpus": "open_corpus",
     "index": "find_unindexed update_index",
     "request": "KIND_ALIASES SearchRequest parse_filters parse_terms",
     "results": "MATCH_END MATCH_START SearchHit",

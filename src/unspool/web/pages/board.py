@@ -27,9 +27,9 @@ from unspool.live.state import (
     row_to_json,
 )
 from unspool.store import IN_FOLDER, StoreAccess, folder_parameters
-from unspool.web.common.responses import Json, page_routes, render_template, respond, session_link
-from unspool.web.common.services import services_of
-from unspool.web.common.sse import KEEPALIVE_SECONDS, ServerEvent, resume_position, stream_events
+from unspool.web.serving.responses import Json, page_routes, render_template, respond, session_link
+from unspool.web.serving.services import services_of
+from unspool.web.serving.sse import KEEPALIVE_SECONDS, ServerEvent, resume_position, stream_events
 
 _MAX_ROWS: Final = {BoardGroup.IDLE: 20, BoardGroup.ENDED: 20}
 """Rows of a group that are shown: the list of sessions has all of them."""

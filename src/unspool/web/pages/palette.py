@@ -7,8 +7,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from unspool.store import IN_FOLDER, StoreAccess, folder_parameters
-from unspool.web.common.responses import Json, json_response, link, session_link
-from unspool.web.common.services import services_of
+from unspool.web.serving.responses import Json, json_response, link, session_link
+from unspool.web.serving.services import services_of
 
 _PAGES = (
     ("Live", "/"),

@@ -20,9 +20,9 @@ from unspool.store.search import (
     parse_terms,
     search_corpora,
 )
-from unspool.web.common.responses import Json, link, page_routes, parse_number, respond, session_link
-from unspool.web.common.services import services_of
-from unspool.web.common.site import Site
+from unspool.web.serving.responses import Json, link, page_routes, parse_number, respond, session_link
+from unspool.web.serving.services import services_of
+from unspool.web.serving.site import Site
 
 _DEFAULT_LIMIT: Final = 100
 _MAX_LIMIT: Final = 2000

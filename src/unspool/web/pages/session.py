@@ -17,9 +17,9 @@ from unspool.errors import NotFound
 from unspool.export import Depth, parse_depth, parse_turn_range
 from unspool.page import PageView, find_text, read_detail, split_into_batches
 from unspool.page.html import Renderer, session_links
-from unspool.web.common.responses import json_response, page_routes, respond, wants_json
-from unspool.web.common.services import services_of
-from unspool.web.common.sse import KEEPALIVE_SECONDS, ServerEvent, resume_position, stream_events
+from unspool.web.serving.responses import json_response, page_routes, respond, wants_json
+from unspool.web.serving.services import services_of
+from unspool.web.serving.sse import KEEPALIVE_SECONDS, ServerEvent, resume_position, stream_events
 
 _AGENTS_COST: Final = """
 SELECT coalesce(sum(cost_micros), 0) FROM answers WHERE counted = 1 AND agent_id IS NOT NULL AND session_id = :id

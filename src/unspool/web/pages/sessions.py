@@ -28,10 +28,10 @@ from unspool.store.catalog import (
     FacetValue,
     SessionFilters,
 )
-from unspool.web.common.responses import Json, link, page_routes, parse_number, respond
-from unspool.web.common.services import services_of
-from unspool.web.common.site import Site
 from unspool.web.pages.board import live_signs
+from unspool.web.serving.responses import Json, link, page_routes, parse_number, respond
+from unspool.web.serving.services import services_of
+from unspool.web.serving.site import Site
 
 _MENUS: Final = ("project", "branch", "model", "tool", "file", "month")
 _MAX_ROWS: Final = 1000

@@ -17,9 +17,9 @@ from unspool.export import FileHistoryVersion, file_versions
 from unspool.home import Session
 from unspool.store import StoreAccess
 from unspool.store.catalog import side_documents
-from unspool.web.common.responses import Json, link, page_routes, parse_number, respond
-from unspool.web.common.services import services_of
-from unspool.web.common.site import Site
+from unspool.web.serving.responses import Json, link, page_routes, parse_number, respond
+from unspool.web.serving.services import services_of
+from unspool.web.serving.site import Site
 
 KINDS: Final = {
     "plans": "Plans",

@@ -27,9 +27,9 @@ from unspool.errors import NotFound, Refused, Unreadable, UnspoolError, UsageErr
 from unspool.store import preferences
 from unspool.store.columns import parquet, public_tables
 from unspool.store.sql import QueryLimits, SqlEngine, fetch_text_rows, format_csv, format_json
-from unspool.web.common.responses import Json, link, respond
-from unspool.web.common.services import services_of
-from unspool.web.common.site import Site
+from unspool.web.serving.responses import Json, link, respond
+from unspool.web.serving.services import services_of
+from unspool.web.serving.site import Site
 
 MAX_QUERIES: Final = 2
 """That run at once."""

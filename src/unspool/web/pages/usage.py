@@ -20,9 +20,9 @@ from unspool.errors import UsageError
 from unspool.page.html import StackedChart, charts
 from unspool.store.usage import PERIODS, UsageReport, UsageRequest, UsageRow, UsageSum, build_report, total_of_rows
 from unspool.store.usage import report as reports
-from unspool.web.common.responses import Json, link, page_routes, respond, session_link
-from unspool.web.common.services import services_of
-from unspool.web.common.site import Site
+from unspool.web.serving.responses import Json, link, page_routes, respond, session_link
+from unspool.web.serving.services import services_of
+from unspool.web.serving.site import Site
 
 _PERIODS: Final = {
     "daily": "Day",

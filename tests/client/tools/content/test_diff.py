@@ -3,6 +3,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.profiles import examples
 from unspool.client.tools.content.diff import structured_patch
 
 lines = st.lists(st.sampled_from(["a", "b", "c", "", "\t"]), max_size=30).map("\n".join)
@@ -47,7 +48,7 @@ def test_a_patch_makes_the_new_text_of_the_old(old: str, new: str) -> None:
     assert applied(old, structured_patch(old, new)) == new
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(st.integers(0, 3000), st.integers(1, 7))
 def test_a_patch_of_a_large_change_still_makes_the_new_text_of_the_old(size: int, step: int) -> None:
     old = "".join(f"{at}\n" for at in range(size))

@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 
 from tests.client.tools.calling import decoded
 from tests.client.tools.commanding import call, context, is_running, made, said, until
+from tests.profiles import examples
 from unspool.client.tool_context import ToolContext
 from unspool.client.tools.shell.bash import BashTool, find_pull_request
 from unspool.testing.pictures import table
@@ -355,7 +356,7 @@ def test_a_sandbox_that_is_not_there_may_be_left(tmp_path: Path) -> None:
     assert call(BASH, context(tmp_path), command="echo hi", dangerouslyDisableSandbox=True).content == "hi"
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=60))
 def test_a_command_is_what_the_shell_is_given(text: str) -> None:
     with tempfile.TemporaryDirectory() as folder:

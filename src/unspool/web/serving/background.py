@@ -20,7 +20,7 @@ from anyio import to_thread
 from unspool.errors import UnspoolError
 from unspool.live import Board, follow, hook_signals
 from unspool.live.state import BoardGroup
-from unspool.web.common.site import Site
+from unspool.web.serving.site import Site
 
 MIN_REFRESH_SECONDS: Final = 1.0
 """Between two refreshes: a session at work writes many lines a second."""

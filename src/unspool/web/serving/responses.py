@@ -20,7 +20,7 @@ from starlette.routing import Route
 
 from unspool.display import units
 from unspool.errors import UsageError
-from unspool.web.common.services import services_of
+from unspool.web.serving.services import services_of
 
 Json: TypeAlias = dict[str, Any]
 Endpoint: TypeAlias = Callable[[Request], Response]

@@ -9,9 +9,9 @@ from jinja2 import Environment
 from starlette.requests import Request
 
 from unspool.store.catalog import CatalogCache
-from unspool.web.common.background import BoardWatcher, StoreRefresher
-from unspool.web.common.open_sessions import OpenSessions
-from unspool.web.common.site import Site
+from unspool.web.serving.background import BoardWatcher, StoreRefresher
+from unspool.web.serving.open_sessions import OpenSessions
+from unspool.web.serving.site import Site
 
 
 class WebServices(NamedTuple):

@@ -21,7 +21,7 @@ from unspool.page import MIN_CACHED_BYTES, Growth, IndexCache, PageView
 from unspool.read import Kind
 from unspool.store import open_archive
 from unspool.store.archive import Archive, ArchiveReader, find_session_files
-from unspool.web.common.site import Site
+from unspool.web.serving.site import Site
 
 MAX_OPEN: Final = 6
 _MAX_GROWTHS: Final = 500
