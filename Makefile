@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 LOCK ?=
 GENERATED := docs/architecture.md docs/cli.md docs/format.md docs/sql.md docs/team.md docs/tools.md
 SLOW := tests/browser tests/claude tests/faults tests/live tests/edit
-MEASURED := tests/format tests/read tests/graph tests/fuzz tests/export tests/prices
+MEASURED := tests/format tests/read tests/graph tests/fuzz tests/export tests/page tests/prices
 GATED := src/unspool/format/*,src/unspool/read/*,src/unspool/graph/*
 
 .PHONY: help run quick test test-fast test-all check fix faults claude spark payloads bench browser pictures lock release clean
