@@ -99,6 +99,7 @@ def test_calls_and_changes_are_those_of_a_plain_reading(tmp_path: Path, made: An
     assert naive_changes(tmp_path / "config")
 
 
+@pytest.mark.slow
 def test_calls_and_changes_of_real_files_are_those_of_a_plain_reading(tmp_path: Path) -> None:
     root = corpus()
     synced(tmp_path, root)

@@ -182,6 +182,7 @@ BOMBS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("query", BOMBS.values(), ids=BOMBS.keys())
 def test_a_bomb_costs_the_engine_and_nothing_else(columns: Columns, query: str) -> None:
     with columns.engine(QueryLimits(deadline=3)) as engine:
@@ -201,6 +202,7 @@ def test_a_query_that_takes_too_long_is_ended_with_a_word(columns: Columns) -> N
         assert not engine.is_running
 
 
+@pytest.mark.slow
 def test_the_time_that_the_reader_takes_does_not_count(columns: Columns) -> None:
     with columns.engine(QueryLimits(deadline=2)) as engine:
         pieces = engine.execute("SELECT range, repeat('x', 1000) FROM range(20000)", OBJECTS)

@@ -95,6 +95,7 @@ def test_workers_end_when_the_asker_is_killed(tasks: list[tuple[int, ReadTask]],
     os.close(read)
 
 
+@pytest.mark.slow
 def test_a_large_bundle_does_not_stop_a_worker_that_has_much_to_say(tmp_path: Path) -> None:
     path = tmp_path / "s.jsonl"
     path.write_bytes(b"".join(os.urandom(3000).hex().encode() + b"\n" for _ in range(300)))
