@@ -16,6 +16,7 @@ import tempfile
 import tokenize
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 SOURCE = Path(__file__).parents[1] / "src" / "unspool"
@@ -63,6 +64,7 @@ class Module:
                     yield node.module, alias.name
 
 
+@cache  # several tests ask, and parsing all of it takes seconds
 def modules(source: Path = SOURCE) -> dict[str, Module]:
     """Return every module below a source folder, by dotted name."""
     found = (Module(path, source) for path in sorted(source.rglob("*.py")))

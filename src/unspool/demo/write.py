@@ -15,7 +15,7 @@ from pathlib import Path
 
 import msgspec
 
-from unspool.demo import damaged, project_birds, project_ledger, project_tide, side_files
+from unspool.demo import damaged_sessions, project_birds, project_ledger, project_tide, side_files
 from unspool.demo.files import File
 from unspool.demo.files import files as project_files
 from unspool.errors import Refused
@@ -58,7 +58,7 @@ def write_demo(folder: Path) -> Summary:
 def contents() -> list[File]:
     """Return every file of the demo, sorted by path."""
     tide, ledger = project_tide.project(), project_ledger.project()
-    others = [project_birds.project(), damaged.project()]
+    others = [project_birds.project(), damaged_sessions.project()]
     files = [file for project in (tide, ledger, *others) for file in project_files(project)]
     files += side_files.files(tide, ledger, others)
     files.append(File(MARKER, _MARKER_TEXT, f"{side_files.TODAY}T08:00:00.000Z"))

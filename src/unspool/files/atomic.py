@@ -77,7 +77,7 @@ def replace_file(before: FileSnapshot, data: bytes, *, backup: Path | None = Non
             beside.replace(path)
         finally:
             beside.unlink(missing_ok=True)
-        _flush_folder(path.parent)
+        flush_folder(path.parent)
     except OSError as error:
         raise Unwritable(f"cannot write `{path}`: {(error.strerror or 'no reason given').lower()}") from None
 
@@ -87,7 +87,7 @@ def remove_file(before: FileSnapshot) -> None:
     try:
         _assert_unchanged(before)
         before.path.unlink()
-        _flush_folder(before.path.parent)
+        flush_folder(before.path.parent)
     except OSError as error:
         raise Unwritable(f"cannot remove `{before.path}`: {(error.strerror or 'no reason given').lower()}") from None
 
@@ -125,7 +125,7 @@ def _write(path: Path, pieces: Iterable[bytes], mode: int = 0o600) -> int:
     finally:
         with suppress(FileNotFoundError):
             beside.unlink()
-    _flush_folder(path.parent)
+    flush_folder(path.parent)
     return written
 
 
@@ -153,7 +153,7 @@ def _write_beside(path: Path, pieces: Iterable[bytes], mode: int) -> tuple[Path,
     return beside, written
 
 
-def _flush_folder(folder: Path) -> None:
+def flush_folder(folder: Path) -> None:
     """Flush a folder, so that a new name in it is as durable as the bytes, where it can be opened."""
     with suppress(PermissionError):
         descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)

@@ -23,7 +23,7 @@ from msgspec.structs import replace
 from unspool.edit.apply import journal as journals
 from unspool.edit.apply.journal import Action, Journal
 from unspool.errors import Refused, UnspoolError
-from unspool.files import read_pieces, write_new
+from unspool.files import flush_folder, read_pieces, write_new
 
 STEPS = (
     "kept", "journalled", "placed", "deciding", "decided", "recorded", "undoing", "taken back", "restored", "undone",
@@ -184,7 +184,7 @@ def _replace_content(folder: Path, journal: Journal, change: FileChange, action:
         if appended:
             _append(change.path, change.adapt_appended(appended))
             action = replace(action, after=_hash(read_pieces(change.path)))
-        _flush_folder(change.path.parent)
+        flush_folder(change.path.parent)
         return action
     finally:
         with suppress(FileNotFoundError):
@@ -243,7 +243,7 @@ def _reverse(folder: Path, journal: Journal, action: Action) -> None:
     if action.modified is not None:
         os.utime(beside, ns=(action.modified, action.modified))
     beside.replace(path)
-    _flush_folder(path.parent)
+    flush_folder(path.parent)
 
 
 def _check_untouched(folder: Path, journal: Journal) -> None:
@@ -310,13 +310,3 @@ def _append(path: Path, data: bytes) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def _flush_folder(folder: Path) -> None:
-    """Make a rename as durable as the bytes, where a folder can be opened."""
-    with suppress(PermissionError):
-        descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
