@@ -18,7 +18,7 @@ import msgspec
 
 from unspool.format import AgentProgress, Entry, Progress, User
 from unspool.format.side_files import AgentMeta
-from unspool.format.tools import AgentInput, parse_input
+from unspool.format.tools import AGENT_TOOLS, AgentInput, parse_input
 from unspool.graph.session_facts import is_special_fork
 from unspool.graph.speakers import Speaker
 from unspool.graph.tool_calls import ToolCall, find_tool_calls
@@ -65,9 +65,6 @@ class Agent(msgspec.Struct, frozen=True):
         return self.kind is AgentClass.TASK
 
 
-_STARTERS = frozenset({"Task", "Agent"})
-
-
 def link_agents(main: Sequence[Entry], files: Sequence[AgentFile]) -> list[Agent]:
     """Return the agents of a session, linked to the calls that started them."""
     calls: dict[str, ToolCall] = {}
@@ -76,7 +73,7 @@ def link_agents(main: Sequence[Entry], files: Sequence[AgentFile]) -> list[Agent
             # The file of a forked agent repeats the calls before the fork without their results.
             if call.id not in calls or (call.result and not calls[call.id].result):
                 calls[call.id] = call
-    starters = [call for call in calls.values() if call.name in _STARTERS]
+    starters = [call for call in calls.values() if call.name in AGENT_TOOLS]
     by_result = _index_by_result(starters)
     by_progress = _index_by_progress(main, *(file.entries for file in files))
     by_prompt: dict[str, list[ToolCall]] = {}

@@ -16,7 +16,7 @@ import msgspec
 
 from unspool.export import blocks_to_text, parse_exit_code
 from unspool.format import AnyBlock, Image, MediaSource, Text
-from unspool.format.tools import Hunk, files, parse_input, plans, shell
+from unspool.format.tools import AGENT_TOOLS, Hunk, files, parse_input, plans, shell
 from unspool.format.tools import parse as results
 from unspool.graph import ToolCall
 from unspool.page.images import ImageInfo, image_info, images_in_blocks, images_in_result
@@ -334,5 +334,5 @@ def _other_parts(call: ToolCall, whole: bool) -> Iterator[DetailPart]:
         yield text_part(prompt, "markdown", "prompt", whole=whole)
     elif call.input not in (None, {}):
         yield DataPart(call.input, "input")
-    markdown = call.name in ("Task", "Agent", "WebFetch", "WebSearch", "Skill", "ExitPlanMode")
+    markdown = call.name in AGENT_TOOLS | {"WebFetch", "WebSearch", "Skill", "ExitPlanMode"}
     yield from result_parts(call, "markdown" if markdown else "plain", whole=whole)

@@ -45,7 +45,7 @@ from unspool.format import (
     attachments,
 )
 from unspool.format import meta_records as notes
-from unspool.format.tools import AgentInput, parse_input
+from unspool.format.tools import AGENT_TOOLS, EDIT_TOOLS, AgentInput, parse_input
 from unspool.graph import (
     BranchIndex,
     FactsCollector,
@@ -62,8 +62,6 @@ from unspool.graph import (
 )
 from unspool.prices import LineCounter, ResponseCounter, add_entry
 
-AGENT_TOOLS = frozenset({"Task", "Agent"})
-"""Tools that start an agent: Claude Code 2.1.63 renamed `Task` to `Agent`."""
 CHUNK_STEPS = 150
 """Steps after which the next message begins a new chunk."""
 IMAGE_BYTES = 5_000
@@ -71,8 +69,8 @@ IMAGE_BYTES = 5_000
 PROMPT_CHARACTERS = 400
 """How much of a prompt the outline keeps."""
 _BASE64_MARK = b'"base64"'
-_FILE_TOOLS = frozenset({"Read", "Edit", "Write", "MultiEdit", "NotebookEdit"})
-_CHANGING_TOOLS = frozenset({"Edit", "Write", "MultiEdit"})
+_FILE_TOOLS = EDIT_TOOLS | {"Read"}
+_CHANGING_TOOLS = EDIT_TOOLS - {"NotebookEdit"}
 _QUIET_RECORDS = frozenset(
     {notes.CustomTitle, notes.AiTitle, notes.TaskSummary, notes.Tag, notes.Mode, notes.PermissionMode, notes.LastPrompt,
      notes.FileHistorySnapshot, notes.FileHistoryDelta, notes.AttributionSnapshot, notes.CostState, notes.ApiRequest,

@@ -9,7 +9,7 @@ from unspool.lazy_door import lazy_door
 # fmt: off
 if TYPE_CHECKING:
     from unspool.permissions.rules import (
-        EDIT_TOOLS, READ_TOOLS, SHELL_TOOL, PermissionRule, RuleSet, canonical_tool_name, host_of_url, parse_rule,
+        READ_TOOLS, SHELL_TOOL, PermissionRule, RuleSet, canonical_tool_name, host_of_url, parse_rule,
         split_rules, suggest_rules,
     )
     from unspool.permissions.shell_parser import ParsedCommand, SimpleCommand, Word, parse_command
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from unspool.permissions.shell_wrappers import find_nested_commands, find_risky_words, may_take_command
 
 __all__ = [
-    "EDIT_TOOLS", "READ_TOOLS", "SHELL_TOOL", "ParsedCommand", "PermissionRule", "ReadOnlyCommand", "RuleSet",
+    "READ_TOOLS", "SHELL_TOOL", "ParsedCommand", "PermissionRule", "ReadOnlyCommand", "RuleSet",
     "SimpleCommand", "Word", "canonical_tool_name", "find_nested_commands", "find_risky_words", "host_of_url",
     "match_read_only", "may_take_command", "parse_command", "parse_rule", "split_rules", "suggest_rules",
 ]
 
 __getattr__ = lazy_door(__name__, {
     "rules":
-        "EDIT_TOOLS READ_TOOLS SHELL_TOOL PermissionRule RuleSet canonical_tool_name host_of_url "
+        "READ_TOOLS SHELL_TOOL PermissionRule RuleSet canonical_tool_name host_of_url "
         "parse_rule split_rules suggest_rules",
     "shell_parser": "ParsedCommand SimpleCommand Word parse_command",
     "shell_readonly": "ReadOnlyCommand match_read_only",

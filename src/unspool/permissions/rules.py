@@ -21,11 +21,11 @@ import re
 from functools import lru_cache
 from typing import NamedTuple
 
+from unspool.format.tools import EDIT_TOOLS
 from unspool.permissions.shell_parser import SimpleCommand, parse_command
 from unspool.permissions.shell_wrappers import find_risky_words, may_take_command
 
 READ_TOOLS = frozenset({"Read", "Glob", "Grep", "LS", "NotebookRead"})
-EDIT_TOOLS = frozenset({"Edit", "Write", "MultiEdit", "NotebookEdit"})
 SHELL_TOOL = "Bash"
 _CANONICAL_TOOL_NAMES = {"Agent": "Task", "KillBash": "KillShell", "TaskStop": "KillShell", "BashOutput": "TaskOutput"}
 _RULE = re.compile(r"([A-Za-z][\w.*-]*)(?:\((.*)\))?", re.DOTALL)

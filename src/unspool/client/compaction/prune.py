@@ -22,7 +22,7 @@ import msgspec
 
 from unspool.edit.planning import STUB_PREFIX, describe_call, format_stub, shorten_structured_result
 from unspool.format import ToolUse, encode_json
-from unspool.permissions import EDIT_TOOLS
+from unspool.format.tools import EDIT_TOOLS
 from unspool.prices import estimate_request_tokens
 
 Json: TypeAlias = dict[str, Any]

@@ -34,8 +34,8 @@ from typing import Any, NamedTuple, TypeAlias
 from unspool.client.compaction.prune import MessageOutline, blocks, describe_media
 from unspool.client.compaction.truncate import shorten_text
 from unspool.edit.planning import SUMMARY_BEGINNING
+from unspool.format.tools import EDIT_TOOLS
 from unspool.graph import INTERRUPT_PREFIX, is_typed_prompt
-from unspool.permissions import EDIT_TOOLS
 
 Json: TypeAlias = dict[str, Any]
 

@@ -22,8 +22,8 @@ from unspool.client.protocols import RuleDecision
 from unspool.client.tool_context import ToolContext
 from unspool.client.tool_result import InvalidToolCall
 from unspool.errors import UsageError
+from unspool.format.tools import EDIT_TOOLS
 from unspool.permissions import (
-    EDIT_TOOLS,
     READ_TOOLS,
     SHELL_TOOL,
     PermissionRule,

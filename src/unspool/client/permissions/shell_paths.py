@@ -16,8 +16,9 @@ from typing import Literal
 
 from unspool.client.permissions.file_access import CallCheck, by_default, by_rule
 from unspool.client.protocols import RuleDecision
+from unspool.format.tools import EDIT_TOOLS
 from unspool.paths import absolute_path
-from unspool.permissions import EDIT_TOOLS, SimpleCommand, Word, match_read_only
+from unspool.permissions import SimpleCommand, Word, match_read_only
 
 _FOLDER_CHANGERS = frozenset({"pushd", "popd", "chdir"})
 _FILE_TAKERS = frozenset(

@@ -17,10 +17,11 @@ from unspool.client.prompt.definition_files import DefinitionFile, find_definiti
 from unspool.client.prompt.text.markdown import parse_list
 from unspool.client.tool import Tool
 from unspool.errors import Unreadable
+from unspool.format.tools import AGENT_TOOLS, EDIT_TOOLS
 
 _NAME = re.compile(r"[A-Za-z0-9][\w.:-]{0,63}", re.ASCII)
 _NEEDS_USER = frozenset({"AskUserQuestion", "EnterPlanMode", "ExitPlanMode"})
-_CHANGING_TOOLS = ("Write", "Edit", "NotebookEdit", "Task", "Agent", "TodoWrite")
+_CHANGING_TOOLS = (*sorted(EDIT_TOOLS | AGENT_TOOLS), "TodoWrite")
 _AnyTool = TypeVar("_AnyTool", bound=Tool)
 
 _COMMON_PROMPT = (

@@ -29,12 +29,12 @@ from unspool.client.ui.render import ChatRenderer, RenderOptions, render_last_tu
 from unspool.client.ui.render_events import EventRenderer
 from unspool.display import clean_line
 from unspool.errors import UnspoolError, UsageError
+from unspool.format.tools import EDIT_TOOLS
 
 Json: TypeAlias = dict[str, Any]
 Choose: TypeAlias = Callable[[ChoicePrompt], Awaitable[ChoiceResult | None]]
 MODES = ("default", "acceptEdits", "plan")
 """The permission modes that shift-tab goes through."""
-EDIT_TOOLS = ("Edit", "Write", "MultiEdit", "NotebookEdit")
 
 
 class Surface(Protocol):

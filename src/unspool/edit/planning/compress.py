@@ -24,11 +24,12 @@ import msgspec
 
 from unspool.edit.planning.draft import EditDraft
 from unspool.edit.planning.plan import EditIds, PlannedChange
-from unspool.edit.planning.session_view import FILE_CHANGING_TOOLS, ContextCall, SessionView, TurnGroup
+from unspool.edit.planning.session_view import ContextCall, SessionView, TurnGroup
 from unspool.edit.planning.stubs import describe_call
 from unspool.edit.planning.token_estimate import count_prompt_tokens
 from unspool.errors import Refused
 from unspool.format import AiTitle, Assistant, CustomTitle, Entry, LastPrompt, Tag, Text, User, encode_json
+from unspool.format.tools import EDIT_TOOLS
 from unspool.graph import Turn, is_message
 
 SUMMARY_BEGINNING = "This session is being continued from a previous conversation that ran out of context."
@@ -237,7 +238,7 @@ def _list_files(calls: Iterable[ContextCall]) -> tuple[list[str], list[str]]:
     read: dict[str, None] = {}
     for call in calls:
         if (path := call.changed_or_read_file) is not None:
-            (changed if call.use.name in FILE_CHANGING_TOOLS else read)[path] = None
+            (changed if call.use.name in EDIT_TOOLS else read)[path] = None
     return list(changed), [path for path in read if path not in changed]
 
 

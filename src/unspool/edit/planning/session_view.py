@@ -20,8 +20,6 @@ from unspool.edit.session_text import SessionText
 from unspool.format import AnyBlock, Assistant, Attachment, Entry, QueuedCommand, ToolResult, ToolUse, User
 from unspool.graph import Speaker, Turn, classify_user_record, find_thread_entries, is_boundary, split_turns
 
-FILE_CHANGING_TOOLS = frozenset({"Edit", "MultiEdit", "Write", "NotebookEdit"})
-
 
 class ContextCall(msgspec.Struct, frozen=True):
     """A tool call in the context, with its result there."""

@@ -34,7 +34,6 @@ from msgspec.structs import replace
 from unspool.edit.planning.draft import EditDraft, ValueReplacement
 from unspool.edit.planning.plan import PlannedChange, Trim
 from unspool.edit.planning.session_view import (
-    FILE_CHANGING_TOOLS,
     ContextCall,
     SessionView,
     TurnGroup,
@@ -60,6 +59,7 @@ from unspool.format import (
     User,
 )
 from unspool.format import meta_records as meta
+from unspool.format.tools import EDIT_TOOLS
 from unspool.graph import is_boundary
 
 _LAST_COUNTS = (
@@ -299,7 +299,7 @@ def _shorten_superseded_reads(draft: EditDraft, view: SessionView) -> None:
             if reasons:
                 _shorten_result(draft, view, call, reasons[0])
             later.setdefault(path, []).append((part, "the file was read again later"))
-        elif call.use.name in FILE_CHANGING_TOOLS:
+        elif call.use.name in EDIT_TOOLS:
             later.setdefault(path, []).append((_WHOLE_FILE, _CHANGED_LATER))
 
 

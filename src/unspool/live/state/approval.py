@@ -18,16 +18,16 @@ from fnmatch import fnmatchcase
 
 import msgspec
 
+from unspool.format.tools import AGENT_TOOLS, EDIT_TOOLS
 from unspool.live.state.model import PLAN_TOOLS, QUESTION_TOOLS, PendingCall
 
 AUTOMATIC_MODES = frozenset({"auto", "bypassPermissions", "dontAsk"})
-_NEVER_ASK = frozenset(
-    {"Read", "Glob", "Grep", "LS", "NotebookRead", "LSP", "TodoWrite", "TodoRead", "Task", "Agent", "TaskCreate",
-     "TaskUpdate", "TaskList", "TaskGet", "TaskOutput", "TaskStop", "AgentOutputTool", "BashOutput", "KillShell",
+_NEVER_ASK = AGENT_TOOLS | frozenset(
+    {"Read", "Glob", "Grep", "LS", "NotebookRead", "LSP", "TodoWrite", "TodoRead", "TaskCreate", "TaskUpdate",
+     "TaskList", "TaskGet", "TaskOutput", "TaskStop", "AgentOutputTool", "BashOutput", "KillShell",
      "KillBash", "ToolSearch", "ListMcpResourcesTool", "ReadMcpResourceTool", "EnterPlanMode", "StructuredOutput",
      "SendMessage", "ReportFindings", "ScheduleWakeup"}
 )  # fmt: skip
-_EDIT_TOOLS = frozenset({"Edit", "MultiEdit", "Write", "NotebookEdit"})
 _SHELL_TOOLS = frozenset({"Bash", "PowerShell", "Monitor"})
 _READ_COMMANDS = frozenset(
     {"basename", "cal", "cat", "cd", "column", "cut", "date", "df", "diff", "dirname", "du", "echo", "egrep", "false",
@@ -61,7 +61,7 @@ def may_need_approval(call: PendingCall, mode: str | None, rules: ApprovalRules)
         return False
     if any(_rule_matches(rule, call) for rule in rules.ask):
         return True
-    if call.name in _NEVER_ASK or (mode == "acceptEdits" and call.name in _EDIT_TOOLS):
+    if call.name in _NEVER_ASK or (mode == "acceptEdits" and call.name in EDIT_TOOLS):
         return False
     if call.name in _SHELL_TOOLS:
         return not _is_shell_allowed(call, rules)

@@ -15,7 +15,6 @@ import msgspec
 
 PLAN_TOOLS = frozenset({"ExitPlanMode", "exit_plan_mode"})
 QUESTION_TOOLS = frozenset({"AskUserQuestion"})
-AGENT_TOOLS = frozenset({"Task", "Agent"})
 
 
 class SessionStatus(Enum):

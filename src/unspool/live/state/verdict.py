@@ -22,10 +22,10 @@ from typing import TypeAlias
 import msgspec
 from msgspec.structs import replace
 
+from unspool.format.tools import AGENT_TOOLS
 from unspool.graph import describe_target
 from unspool.live.state.approval import ApprovalRules, may_need_approval
 from unspool.live.state.model import (
-    AGENT_TOOLS,
     QUESTION_TOOLS,
     Activity,
     BoardGroup,

@@ -27,9 +27,9 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from unspool.format import DECODE_ERRORS, Buffer, CamelShape, FileChangeResult, decode_plain
+from unspool.format.tools import EDIT_TOOLS
 from unspool.graph import extract_text_passages
 
-EDIT_TOOLS: Final = frozenset({"Write", "Edit", "MultiEdit", "NotebookEdit"})
 """Tools that change a file."""
 
 _MAX_UNPAIRED = 1000

@@ -14,14 +14,13 @@ from typing import Any, NamedTuple, TypeAlias
 import msgspec
 
 from unspool.format import DECODE_ERRORS, Image, ToolResult, ToolUse, decode_file_change, structured_result_text
-from unspool.format.tools import AgentInput, parse_input, parse_result
+from unspool.format.tools import AGENT_TOOLS, AgentInput, parse_input, parse_result
 from unspool.graph import elapsed_time, join_text
 from unspool.store.columns.values import epoch_micros
 
 RowSink: TypeAlias = Callable[[str, tuple[object, ...]], None]
 """Takes the name of a table and the values of a row."""
 
-_AGENT_TOOLS = frozenset({"Task", "Agent"})
 _FILE_ACTIONS = {
     "Read": "read",
     "NotebookRead": "read",
@@ -135,7 +134,7 @@ class ToolCallRows:
         )
         if block.name in _FILE_ACTIONS:
             self._emit_touched_file(call, result)
-        if block.name in _AGENT_TOOLS:
+        if block.name in AGENT_TOOLS:
             self._emit_agent_start(call, result)
 
     def _emit_touched_file(self, call: _Call, result: _Result | None) -> None:
