@@ -93,6 +93,13 @@ def test_what_fills_the_context_adds_up_exactly(tmp_path: Path) -> None:
     assert [share.name for share in filling.files] == ["/big.py"]
 
 
+def test_a_notebook_counts_as_a_changed_file_and_fills_the_context(tmp_path: Path) -> None:
+    change = tool_use("NotebookEdit", id="n", notebook_path="/a.ipynb", new_source="x = 1")
+    view = viewed(tmp_path, user("go"), assistant(change), tool_result("y" * 9_000, id="n"), request(20_000))
+    assert view.outline().head.files == 1
+    assert [share.name for share in view.chart().filling.files] == ["/a.ipynb"]
+
+
 def test_a_session_without_requests_has_no_chart(tmp_path: Path) -> None:
     chart = viewed(tmp_path, user("go")).chart()
     assert (chart.columns, render_context_chart(chart, session_links("x").step)) == ((), "")

@@ -54,6 +54,7 @@ from unspool.graph import (
     ToolCall,
     add_entry_facts,
     classify_user_record,
+    find_target_path,
     is_boundary,
     is_queued_prompt,
     is_typed_prompt,
@@ -70,7 +71,6 @@ PROMPT_CHARACTERS = 400
 """How much of a prompt the outline keeps."""
 _BASE64_MARK = b'"base64"'
 _FILE_TOOLS = EDIT_TOOLS | {"Read"}
-_CHANGING_TOOLS = EDIT_TOOLS - {"NotebookEdit"}
 _QUIET_RECORDS = frozenset(
     {notes.CustomTitle, notes.AiTitle, notes.TaskSummary, notes.Tag, notes.Mode, notes.PermissionMode, notes.LastPrompt,
      notes.FileHistorySnapshot, notes.FileHistoryDelta, notes.AttributionSnapshot, notes.CostState, notes.ApiRequest,
@@ -103,8 +103,7 @@ class ContextBytes(msgspec.Struct):
             elif isinstance(block, ToolUse):
                 size = _input_size(block.input)
                 _add(self.kinds, "tool inputs", size)
-                path = block.input.get("file_path") if isinstance(block.input, dict) else None
-                if isinstance(path, str) and block.name in _FILE_TOOLS:
+                if block.name in _FILE_TOOLS and (path := find_target_path(block.input)):
                     _add(self.files, path, size)
 
     def add_prompt(self, blocks: Iterable[AnyBlock], author: Speaker) -> None:
@@ -348,9 +347,8 @@ class SessionIndex:
             return
         call.name, call.use, call.block = block.name, entry.offset, number
         call.alike = _digest([block.name, block.input])
-        if block.name in _CHANGING_TOOLS and isinstance(block.input, dict):
-            path = block.input.get("file_path")
-            call.path = path if isinstance(path, str) else None
+        if block.name in EDIT_TOOLS:
+            call.path = find_target_path(block.input)
         if block.name in AGENT_TOOLS:
             parsed = parse_input(block.name, block.input)
             if isinstance(parsed, AgentInput) and (parsed.prompt or "").strip():
@@ -387,7 +385,7 @@ class SessionIndex:
         turn.errors += call.failed
         turn.content.add_result(call, block)
         paired = ToolCall(ToolUse(id=block.tool_use_id, name=call.name), entry, block, entry)
-        if call.name in _CHANGING_TOOLS and not call.failed:
+        if call.name in EDIT_TOOLS and not call.failed:
             lines = diff_lines(paired)
             turn.added += sum(line.startswith("+") for line in lines)
             turn.removed += sum(line.startswith("-") for line in lines)

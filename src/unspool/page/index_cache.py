@@ -27,7 +27,7 @@ from unspool.page.index import IndexedCall, IndexedTurn, SessionIndex
 from unspool.prices import Response
 from unspool.read import Position
 
-EDITION: Final = "page 1"
+EDITION: Final = "page 2"
 """To be changed with whatever an index remembers."""
 FOLDER: Final = "pages"
 MIN_CACHED_BYTES: Final = 8_000_000
