@@ -139,7 +139,7 @@ def test_active_time_leaves_out_long_pauses() -> None:
     assert found.active == 6 * 60
 
 
-@pytest.mark.parametrize("time", ["soon", "2026-01-04", "2026-01-05T08:00:00", "zzz"])
+@pytest.mark.parametrize("time", ["soon", "2026-01-32", "2026-01-05T25:00:00Z", "zzz"])
 def test_what_is_no_moment_has_no_say(time: str) -> None:
     found = known(at("09:00:00Z"), user("hi", timestamp=time), at("09:01:00Z"))
     assert (found.started, found.last) == ("2026-01-05T09:00:00Z", "2026-01-05T09:01:00Z")

@@ -12,7 +12,7 @@ from tests.real_files import corpus
 from unspool.format.records import Entry
 from unspool.format.tools.parse import TextResult
 from unspool.format.tools.shell import BashResult
-from unspool.graph.tool_calls import ToolCall, elapsed_time, find_orphan_results, find_tool_calls
+from unspool.graph.tool_calls import ToolCall, find_orphan_results, find_tool_calls
 from unspool.read.source_tree import Kind, scan
 from unspool.read.tail import read_items
 from unspool.testing.build import (
@@ -147,24 +147,6 @@ def test_time_that_runs_backwards_is_no_duration() -> None:
     (call,) = calls(assistant(tool_use("Bash")), tool_result(timestamp="2026-01-05T08:00:00.000Z"))
     assert call.ended == "2026-01-05T08:00:00.000Z"
     assert call.duration is None
-
-
-@pytest.mark.parametrize(
-    ("start", "end"),
-    [
-        (None, "2026-01-05T08:00:00Z"),
-        ("2026-01-05T08:00:00Z", None),
-        ("", ""),
-        ("soon", "2026-01-05T08:00:00Z"),
-        ("2026-01-05T08:00:00", "2026-01-05T08:00:01Z"),
-    ],
-)
-def test_what_is_no_time_gives_no_duration(start: str | None, end: str | None) -> None:
-    assert elapsed_time(start, end) is None
-
-
-def test_no_time_may_pass() -> None:
-    assert elapsed_time("2026-01-05T08:00:00Z", "2026-01-05T09:00:00+01:00") == timedelta(0)
 
 
 @given(sessions)

@@ -24,7 +24,7 @@ from uuid import UUID
 import msgspec
 
 from unspool.errors import UsageError
-from unspool.format import AnyRecord, Entry, decode, encode_json
+from unspool.format import AnyRecord, Entry, decode, encode_json, format_timestamp
 from unspool.paths import agent_file, project_key, session_file
 
 
@@ -38,7 +38,7 @@ class Clock:
     @property
     def now(self) -> str:
         """The time as Claude Code writes it."""
-        return self._time.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        return format_timestamp(self._time)
 
     def tick(self) -> str:
         """Return the time and advance by a step."""

@@ -11,15 +11,15 @@ if TYPE_CHECKING:
     from unspool.display import table, units
     from unspool.display.safe import clean, clean_json, clean_line
     from unspool.display.table import truncate
-    from unspool.display.units import amount, dollars, duration, local_time, parse_time_expression, size, tokens
+    from unspool.display.units import amount, dollars, duration, parse_time_expression, size, tokens
 
 __all__ = [
-    "amount", "clean", "clean_json", "clean_line", "dollars", "duration", "local_time", "parse_time_expression",
+    "amount", "clean", "clean_json", "clean_line", "dollars", "duration", "parse_time_expression",
     "size", "table", "tokens", "truncate", "units",
 ]
 
 __getattr__ = lazy_door(__name__, {
     "safe": "clean clean_json clean_line",
     "table": "truncate",
-    "units": "amount dollars duration local_time parse_time_expression size tokens",
+    "units": "amount dollars duration parse_time_expression size tokens",
 })

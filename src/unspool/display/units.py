@@ -86,15 +86,6 @@ def ago(moment: datetime | None, now: datetime) -> str:
     return "just now"
 
 
-def local_time(timestamp: str | None, zone: tzinfo | None = None) -> datetime | None:
-    """Parse a timestamp into a time in a zone, the machine's own by default; None if it is no timestamp."""
-    try:
-        time = datetime.fromisoformat(timestamp or "")
-        return time.astimezone(zone) if time.tzinfo else None
-    except (ValueError, OverflowError):
-        return None
-
-
 def span(started: datetime | None, last: datetime | None) -> str:
     """Format the time from start to end, with the day only once if it is the same.
 

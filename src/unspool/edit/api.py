@@ -44,6 +44,7 @@ from unspool.edit.side_files import (
 from unspool.edit.verify.verify import Verification, verify_edit
 from unspool.errors import NotFound, Refused
 from unspool.files import read_pieces
+from unspool.format import format_timestamp
 from unspool.home import Session
 from unspool.paths import data_folder, project_key
 
@@ -99,7 +100,7 @@ def plan_edit(session: Session, operation: Operation, *, in_place: bool = False,
             seed=secrets.token_bytes(16),
             boundary=str(uuid.uuid4()),
             summary=str(uuid.uuid4()),
-            now=now.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            now=format_timestamp(now),
         )
         path = _target_folder(operation, files) / f"{new_id}.jsonl"
         destination = Destination(path, int(now.timestamp() * 1000), new_id == session.path.stem)

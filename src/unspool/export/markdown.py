@@ -27,7 +27,7 @@ from unspool.export.story import (
     ThinkingStep,
     ToolCallStep,
 )
-from unspool.format import Entry
+from unspool.format import Entry, parse_local_time
 from unspool.home import Session
 
 _MAX_LINES = 200
@@ -44,7 +44,7 @@ def render_markdown(
 
 def _render_head(session: Session, zone: tzinfo | None) -> Iterator[str]:
     facts = session.facts
-    when = units.span(units.local_time(facts.started, zone), units.local_time(facts.last, zone))
+    when = units.span(parse_local_time(facts.started, zone), parse_local_time(facts.last, zone))
     lines = {
         "session": session.id,
         "project": session.cwd or session.project,
@@ -88,7 +88,7 @@ def _min_depth(step: Step) -> Depth:
 def _render_heading(section: Section, zone: tzinfo | None) -> Iterator[str]:
     if section.turn is None:
         return
-    time = units.local_time(section.turn.prompt.record.timestamp, zone)
+    time = parse_local_time(section.turn.prompt.record.timestamp, zone)
     branch = " (on a branch that was left)" if section.left else ""
     yield f"## {section.number}{f' · {time:%Y-%m-%d %H:%M}' if time else ''}{branch}"
     yield ""

@@ -31,20 +31,20 @@ if TYPE_CHECKING:
         Entry, HookProgress, Item, PreservedSegment, Progress, System, User,
     )
     from unspool.format.recover import recover_items
-    from unspool.format.timestamps import parse_timestamp
+    from unspool.format.timestamps import elapsed_time, format_timestamp, parse_local_time, parse_timestamp
 
 __all__ = [
     "ABSENT", "DECODE_ERRORS", "HISTORY", "REMOVE", "SESSION", "SYSTEM_SUBTYPES", "AgentProgress", "AiTitle",
     "AnyBlock", "AnyRecord", "Assistant", "Attachment", "Backup", "BadLine", "BilledUsage", "Blank", "Buffer",
-    "CamelShape", "CompactMetadata", "ContentReplacement", "CustomTitle", "Dialect", "Document", "Entry", "Envelope",
-    "FileChangeResult", "FileHistoryDelta", "FileHistorySnapshot", "Glance", "GlanceBlock", "HookProgress", "Image",
-    "Item", "Json", "JsonPath", "LastPrompt", "MaxTurnsReached", "MediaSource", "Message", "Other", "PermissionMode",
-    "PrLink", "PreservedSegment", "Progress", "QueueOperation", "QueuedCommand", "RawJson", "RedactedThinking",
-    "Shape", "Summary", "System", "Tag", "Text", "Thinking", "ToolReference", "ToolResult", "ToolUse", "Unknown",
-    "Usage", "User", "as_blocks", "attachments", "blocks", "cut_raw_json", "decode", "decode_file_change",
-    "decode_glance", "decode_plain", "decode_spoken_fields", "encode_json", "json_edit", "meta_records",
-    "parse_image_header", "parse_timestamp", "patch", "records", "recover_items", "repair_text",
-    "structured_result_text",
+    "CamelShape", "CompactMetadata", "ContentReplacement", "CustomTitle", "Dialect", "Document", "Entry",
+    "Envelope", "FileChangeResult", "FileHistoryDelta", "FileHistorySnapshot", "Glance", "GlanceBlock",
+    "HookProgress", "Image", "Item", "Json", "JsonPath", "LastPrompt", "MaxTurnsReached", "MediaSource", "Message",
+    "Other", "PermissionMode", "PrLink", "PreservedSegment", "Progress", "QueueOperation", "QueuedCommand",
+    "RawJson", "RedactedThinking", "Shape", "Summary", "System", "Tag", "Text", "Thinking", "ToolReference",
+    "ToolResult", "ToolUse", "Unknown", "Usage", "User", "as_blocks", "attachments", "blocks", "cut_raw_json",
+    "decode", "decode_file_change", "decode_glance", "decode_plain", "decode_spoken_fields", "elapsed_time",
+    "encode_json", "format_timestamp", "json_edit", "meta_records", "parse_image_header", "parse_local_time",
+    "parse_timestamp", "patch", "records", "recover_items", "repair_text", "structured_result_text",
 ]
 
 __getattr__ = lazy_door(__name__, {
@@ -67,5 +67,5 @@ __getattr__ = lazy_door(__name__, {
         "SYSTEM_SUBTYPES AgentProgress AnyRecord Assistant Attachment BadLine Blank CompactMetadata "
         "Dialect Entry HookProgress Item PreservedSegment Progress System User",
     "recover": "recover_items",
-    "timestamps": "parse_timestamp",
+    "timestamps": "elapsed_time format_timestamp parse_local_time parse_timestamp",
 })

@@ -1,9 +1,9 @@
-"""Parses the timestamps of lines.
+"""Parses and formats the timestamps of lines. A time without an offset is UTC.
 
 Apart from the other modules of the format, and without `msgspec`: a warm `unspool usage` needs no more of it than this.
 """
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta, tzinfo
 
 
 def parse_timestamp(timestamp: str | None) -> datetime | None:
@@ -17,3 +17,27 @@ def parse_timestamp(timestamp: str | None) -> datetime | None:
     except ValueError:
         return None
     return time if time.tzinfo else time.replace(tzinfo=UTC)
+
+
+def parse_local_time(timestamp: str | None, zone: tzinfo | None = None) -> datetime | None:
+    """Parse a timestamp into a time in a zone, the machine's own by default; None if it is no timestamp."""
+    time = parse_timestamp(timestamp)
+    try:
+        return time.astimezone(zone) if time else None
+    except (ValueError, OverflowError):  # in that zone, the time is before the year 1 or after 9999
+        return None
+
+
+def elapsed_time(start: str | None, end: str | None) -> timedelta | None:
+    """Return the time between two timestamps, None if one is missing or invalid, or they run backwards."""
+    started, ended = parse_timestamp(start), parse_timestamp(end)
+    return ended - started if started and ended and ended >= started else None
+
+
+def format_timestamp(time: datetime) -> str:
+    """Format a time as Claude Code does: in UTC, to the millisecond.
+
+    >>> format_timestamp(datetime(2026, 1, 5, 9, tzinfo=UTC))
+    '2026-01-05T09:00:00.000Z'
+    """
+    return time.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -23,8 +23,7 @@ if TYPE_CHECKING:
         find_thread_entries, find_thread_entries_in_graph, find_threads, is_boundary, is_message,
     )
     from unspool.graph.tool_calls import (
-        ToolCall, collect_uses_and_results, describe_target, elapsed_time, find_orphan_results, find_tool_calls,
-        first_line,
+        ToolCall, collect_uses_and_results, describe_target, find_orphan_results, find_tool_calls, first_line,
     )
     from unspool.graph.turns import (
         PromptTracker, Turn, classify_user_record, find_prompts, first_text, is_queued_prompt, join_text, split_turns,
@@ -35,7 +34,7 @@ __all__ = [
     "INTERRUPT_PREFIX", "PASSAGE_KINDS", "Agent", "AgentClass", "AgentFile", "BranchIndex", "BranchState",
     "FactsCollector", "Json", "Passage", "PromptTracker", "SessionFacts", "SessionGraph", "Speaker", "Thread",
     "ToolCall", "Turn", "WholeMessage", "add_entry_facts", "build_main_graph", "classify_user_record",
-    "collect_facts", "collect_uses_and_results", "describe_target", "elapsed_time", "extract_passages",
+    "collect_facts", "collect_uses_and_results", "describe_target", "extract_passages",
     "extract_text_passages", "find_flaws", "find_leaf", "find_leaf_by_oldest_rule", "find_orphan_results",
     "find_path_with_siblings", "find_prompts", "find_target_path", "find_thread_entries",
     "find_thread_entries_in_graph", "find_threads", "find_tool_calls", "first_line", "first_text", "group_messages",
@@ -56,8 +55,7 @@ __getattr__ = lazy_door(__name__, {
         "SessionGraph Thread build_main_graph find_leaf find_leaf_by_oldest_rule find_path_with_siblings "
         "find_thread_entries find_thread_entries_in_graph find_threads is_boundary is_message",
     "tool_calls":
-        "ToolCall collect_uses_and_results describe_target elapsed_time find_orphan_results "
-        "find_tool_calls first_line",
+        "ToolCall collect_uses_and_results describe_target find_orphan_results find_tool_calls first_line",
     "turns":
         "PromptTracker Turn classify_user_record find_prompts first_text is_queued_prompt join_text "
         "split_turns typed_text",

@@ -14,12 +14,11 @@ Rules
 from __future__ import annotations
 
 from bisect import bisect_left
-from datetime import datetime
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from unspool.format import Glance, GlanceBlock
+from unspool.format import Glance, GlanceBlock, parse_timestamp
 from unspool.graph.speakers import Speaker, classify_user_line, join_typed_texts
 
 if TYPE_CHECKING:  # start-up: `unspool ls` reads projections of lines and never loads the types of all records
@@ -279,9 +278,10 @@ class FactsCollector(msgspec.Struct, omit_defaults=True):
 
     def _add_time(self, stamp: str) -> None:
         self._extend_last_span()
-        moment = _parse_seconds(stamp)
-        if moment is None:
+        time = parse_timestamp(stamp)
+        if time is None:
             return
+        moment = time.timestamp()
         spans = self.spans
         if spans and spans[-1][0] <= moment <= spans[-1][1] + MAX_PAUSE_SECONDS:  # nearly always
             start, end = spans[-1]
@@ -298,9 +298,8 @@ class FactsCollector(msgspec.Struct, omit_defaults=True):
     def _extend_last_span(self) -> None:
         """Let the last span end with the last timestamp."""
         if self.is_behind:
-            end = _parse_seconds(self.last or "")
-            if end is not None:
-                self.spans[-1] = (self.spans[-1][0], end)
+            if end := parse_timestamp(self.last):
+                self.spans[-1] = (self.spans[-1][0], end.timestamp())
             self.is_behind = False
 
     def _insert_moment(self, moment: float) -> None:
@@ -347,12 +346,3 @@ def _needs_whole_record(line: Glance) -> bool:
 
 def _prompt_tokens(usage: Usage | BilledUsage) -> int:
     return usage.input_tokens + usage.cache_read_input_tokens + usage.cache_creation_input_tokens
-
-
-def _parse_seconds(stamp: str) -> float | None:
-    """Return a timestamp in seconds; None for what is none, or has no offset."""
-    try:
-        moment = datetime.fromisoformat(stamp)
-    except ValueError:
-        return None
-    return moment.timestamp() if moment.tzinfo else None

@@ -12,12 +12,12 @@ Rules
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import msgspec
 
-from unspool.format import Assistant, Entry, ToolResult, ToolUse, User
+from unspool.format import Assistant, Entry, ToolResult, ToolUse, User, elapsed_time
 from unspool.format.tools import AnyResult, OtherInput, parse_input, parse_result
 from unspool.format.tools import agents as agent_tools
 from unspool.format.tools import files as file_tools
@@ -93,15 +93,6 @@ def find_orphan_results(entries: Iterable[Entry]) -> list[tuple[ToolResult, Entr
     """Return the results whose call is not in the file."""
     uses, results = collect_uses_and_results(entries)
     return [result for id, result in results.items() if id not in uses]
-
-
-def elapsed_time(start: str | None, end: str | None) -> timedelta | None:
-    """Return the time between two timestamps, None if one is missing or invalid, or they run backwards."""
-    try:
-        elapsed = datetime.fromisoformat(end or "") - datetime.fromisoformat(start or "")
-    except (ValueError, TypeError):  # TypeError: one of the two has no offset
-        return None
-    return elapsed if elapsed >= timedelta(0) else None
 
 
 def collect_uses_and_results(

@@ -10,19 +10,19 @@ Rules
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from msgspec.structs import replace
 
 from unspool.errors import UnspoolError
-from unspool.format import Entry
+from unspool.format import Entry, parse_local_time
 from unspool.graph import is_special_fork
 from unspool.live.session_files import SessionFileName
 from unspool.live.state.events import LiveEvent, events_of_record
 from unspool.live.state.metadata import SessionMetadata
 from unspool.live.state.model import RESTING, ActivityKind, SessionStatus, Verdict
-from unspool.live.state.status import SessionState, next_state, parse_time, status_at
+from unspool.live.state.status import SessionState, next_state, status_at
 from unspool.read import START, Change, Stamp, pieces
 
 MAX_LINE_AGE = timedelta(minutes=2)
@@ -137,7 +137,7 @@ class FollowedFile:
             self.state, self.metadata = replace(self.state, is_agent=True), SessionMetadata(is_agent=True)
         self.metadata.add_record(record)
         self.state = next_state(self.state, record, now)
-        time = parse_time(record.timestamp)
+        time = parse_local_time(record.timestamp, UTC)
         is_copy = self._found_at is not None and time is not None and self._found_at - time > MAX_LINE_AGE
         if entry.offset >= self.quiet_until and not is_copy and (self.name.is_agent or not record.is_sidechain):
             event = replace(self.event("", now), offset=entry.offset, end=entry.offset + entry.length)

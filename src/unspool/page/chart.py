@@ -23,8 +23,8 @@ from itertools import pairwise
 import msgspec
 
 from unspool.display import duration
+from unspool.format import elapsed_time
 from unspool.format.tools import AGENT_TOOLS
-from unspool.graph import elapsed_time
 from unspool.graph.context import context_window
 from unspool.page.index import ContextBytes, SessionIndex
 from unspool.prices import Price, Response, cost_micros, find_price

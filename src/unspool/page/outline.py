@@ -13,8 +13,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from unspool.display import local_time
-from unspool.graph import elapsed_time
+from unspool.format import elapsed_time, parse_local_time
 from unspool.page.chart import BilledRequest
 from unspool.page.index import IndexedCompaction, SessionIndex
 from unspool.prices import UsageTotals
@@ -145,7 +144,7 @@ def _build_turns(index: SessionIndex, bills: Sequence[BilledRequest]) -> tuple[O
         elif turn.start in branches.known:
             is_abandoned = turn.start not in branches.active
         took = elapsed_time(turn.time, turn.last)
-        began = local_time(turn.time)
+        began = parse_local_time(turn.time)
         today = f"{began:%Y-%m-%d}" if began else None
         turns.append(
             OutlineTurn(

@@ -11,6 +11,7 @@ import click
 from unspool.cli import output, store_access
 from unspool.display import parse_time_expression, table, units
 from unspool.errors import NothingFound, UsageError
+from unspool.format import parse_local_time
 from unspool.store import StoreAccess
 
 Json: TypeAlias = dict[str, Any]
@@ -124,7 +125,7 @@ def _matches(
     model: str | None,
     has: tuple[str, ...],
 ) -> bool:
-    last, started = units.local_time(row["last"]), units.local_time(row["started"])
+    last, started = parse_local_time(row["last"]), parse_local_time(row["started"])
     return (
         (after is None or (last is not None and last >= after))
         and (before is None or (started is not None and started <= before))
@@ -159,7 +160,7 @@ def _describe_hidden(hidden: Counter[str]) -> str:
 def _cells(row: dict[str, Any], now: datetime) -> list[str]:
     return [
         row["id"][:8] + ("†" if row["gone"] else ""),
-        units.ago(units.local_time(row["last"]), now),
+        units.ago(parse_local_time(row["last"]), now),
         row["title"],
         row["project"] or "",
         row["branch"] or "",

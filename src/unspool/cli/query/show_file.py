@@ -26,6 +26,7 @@ from unspool.export import (
     version_label,
     version_to_json,
 )
+from unspool.format import parse_local_time
 from unspool.home import Session
 
 _SPEC = re.compile(r"(.+)@v([0-9]{1,9})(?:\.\.v?([0-9]{1,9}))?", re.DOTALL)
@@ -163,7 +164,7 @@ def _write_list(session: Session, files: History, *, as_json: bool) -> None:
 
 
 def _cells(row: dict[str, Any]) -> list[str]:
-    when = units.local_time(row["time"])
+    when = parse_local_time(row["time"])
     return [
         row["file"],
         f"v{row['version']}",

@@ -33,6 +33,7 @@ from unspool.export import (
     describe_calls,
     outline,
 )
+from unspool.format import parse_local_time
 from unspool.graph import Turn, first_line
 from unspool.home import Session
 
@@ -70,7 +71,7 @@ class TranscriptRenderer:
     def head(self) -> str:
         """Return the lines above the first turn: title, id, folder, models, counts."""
         session, facts = self.session, self.session.facts
-        when = units.span(units.local_time(facts.started, self.zone), units.local_time(facts.last, self.zone))
+        when = units.span(parse_local_time(facts.started, self.zone), parse_local_time(facts.last, self.zone))
         numbers = [
             units.amount(facts.turns, "turn"),
             units.amount(facts.tool_calls, "tool call"),
@@ -121,7 +122,7 @@ class TranscriptRenderer:
 
     def _tree_line(self, section: Section, indent: str, branch: Branch) -> list[StyledText]:
         assert section.turn is not None
-        time = units.local_time(section.turn.prompt.record.timestamp, self.zone)
+        time = parse_local_time(section.turn.prompt.record.timestamp, self.zone)
         head = f"{indent}{section.number}  {f'{time:%m-%d %H:%M}  ' if time else ''}"
         marks = "  (left)" if section.left else ""
         marks += "  (compacted)" if section.number in branch.compacted else ""
@@ -140,8 +141,8 @@ class TranscriptRenderer:
 
     def _time(self, turn: Turn) -> str:
         """Return the time of a turn, with its day if the session began on another."""
-        first = units.local_time(self.session.facts.started, self.zone)
-        time = units.local_time(turn.prompt.record.timestamp, self.zone)
+        first = parse_local_time(self.session.facts.started, self.zone)
+        time = parse_local_time(turn.prompt.record.timestamp, self.zone)
         if time is None:
             return ""
         return f"{time:%H:%M}" if first and first.date() == time.date() else f"{time:%Y-%m-%d %H:%M}"

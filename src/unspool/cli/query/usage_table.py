@@ -6,12 +6,13 @@ import re
 import shutil
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime, tzinfo
+from datetime import tzinfo
 from itertools import zip_longest
 from typing import Any
 
 from unspool.cli import output
 from unspool.display import clean_line, table, units
+from unspool.format import parse_local_time
 from unspool.store.usage import PERIODS, UsageFigures, UsageReport, UsageRow
 
 _NONE = "(none)"
@@ -127,7 +128,7 @@ def _head(period: str, row: UsageRow, zone: tzinfo | None) -> list[str]:
 
 
 def _block(labels: Mapping[str, Any], zone: tzinfo | None) -> list[str]:
-    start, end = _time(labels["block_start"], zone), _time(labels["block_end"], zone)
+    start, end = parse_local_time(labels["block_start"], zone), parse_local_time(labels["block_end"], zone)
     if start is None or end is None:
         return [_NONE, ""]
     if labels["is_gap"]:
@@ -184,13 +185,9 @@ def _describe_active_block(row: UsageRow, zone: tzinfo | None) -> str:
         parts.append(f"{units.dollars(labels['cost_per_hour_micros'])} an hour")
         parts.append(f"at this rate {units.dollars(labels['projected_cost_micros'])} in the end")
     if labels["resets_at"]:
-        parts.append(f"limit reached, resets {_time(labels['resets_at'], zone):%Y-%m-%d %H:%M}")
-    end = _time(labels["block_end"], zone)
+        parts.append(f"limit reached, resets {parse_local_time(labels['resets_at'], zone):%Y-%m-%d %H:%M}")
+    end = parse_local_time(labels["block_end"], zone)
     return f"active until {end:%H:%M}" + (f": {', '.join(parts)}" if parts else "")
-
-
-def _time(stamp: str | None, zone: tzinfo | None) -> datetime | None:
-    return units.local_time(stamp, zone)
 
 
 def _cell(value: Any) -> Any:

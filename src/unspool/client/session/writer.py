@@ -22,6 +22,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from unspool.errors import Unwritable
+from unspool.format import format_timestamp
 
 Json: TypeAlias = dict[str, Any]
 
@@ -90,7 +91,7 @@ class SessionWriter:
         self._last_time = max(now, self._last_time + timedelta(milliseconds=1))
         # The time of a resumed session may have microseconds: lines have milliseconds only.
         self._last_time = self._last_time.replace(microsecond=self._last_time.microsecond // 1000 * 1000)
-        return self._last_time.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        return format_timestamp(self._last_time)
 
     def append_message(self, fields: Json) -> str:
         """Append a line of the conversation, the parent of the next one; return its uuid."""

@@ -17,7 +17,7 @@ Rules
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import msgspec
@@ -28,7 +28,19 @@ from unspool.edit.planning.session_view import ContextCall, SessionView, TurnGro
 from unspool.edit.planning.stubs import describe_call
 from unspool.edit.planning.token_estimate import count_prompt_tokens
 from unspool.errors import Refused
-from unspool.format import AiTitle, Assistant, CustomTitle, Entry, LastPrompt, Tag, Text, User, encode_json
+from unspool.format import (
+    AiTitle,
+    Assistant,
+    CustomTitle,
+    Entry,
+    LastPrompt,
+    Tag,
+    Text,
+    User,
+    encode_json,
+    format_timestamp,
+    parse_timestamp,
+)
 from unspool.format.tools import EDIT_TOOLS
 from unspool.graph import Turn, is_message
 
@@ -140,11 +152,8 @@ def _record_turns(draft: EditDraft, view: SessionView, old: list[TurnGroup]) -> 
 
 def _next_millisecond(time: str) -> str:
     """Return the moment after: of two lines with one time, old versions may continue from the first."""
-    try:
-        later = datetime.fromisoformat(time) + timedelta(milliseconds=1)
-    except ValueError:
-        return time
-    return later.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    parsed = parse_timestamp(time)
+    return format_timestamp(parsed + timedelta(milliseconds=1)) if parsed else time
 
 
 def _repeat_metadata(view: SessionView, leaf: str) -> list[bytes]:

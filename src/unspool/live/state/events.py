@@ -7,16 +7,25 @@ Kinds: `session_started`, `session_changed`, `session_ended`, `status`, `prompt`
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
-from unspool.format import AnyRecord, Assistant, System, Text, ToolResult, ToolUse, User
+from unspool.format import (
+    AnyRecord,
+    Assistant,
+    System,
+    Text,
+    ToolResult,
+    ToolUse,
+    User,
+    format_timestamp,
+    parse_local_time,
+)
 from unspool.graph import Speaker, classify_user_record, describe_target, typed_text
 from unspool.live.state.model import SessionStatus, Verdict, describe_verdict
-from unspool.live.state.status import parse_time
 
 MAX_TEXT = 2000
 """Characters of a text in an event; the whole text is in the line."""
@@ -51,7 +60,7 @@ class LiveEvent(msgspec.Struct, frozen=True):
 
 def events_of_record(record: AnyRecord, event: LiveEvent, cwd: str | None) -> Iterator[LiveEvent]:
     """Yield the events of a record; `event` holds the fields that they share."""
-    event = replace(event, at=parse_time(record.timestamp) or event.at)
+    event = replace(event, at=parse_local_time(record.timestamp, UTC) or event.at)
     match record:
         case User():
             yield from _user_events(record, event)
@@ -119,4 +128,4 @@ def event_to_json(event: LiveEvent, now: datetime) -> dict[str, Any]:
 
 def format_time(time: datetime | None) -> str | None:
     """Return a time as Claude Code writes it."""
-    return time.isoformat(timespec="milliseconds").replace("+00:00", "Z") if time else None
+    return format_timestamp(time) if time else None

@@ -14,7 +14,7 @@ Rules
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 
 import msgspec
 
@@ -32,9 +32,9 @@ from unspool.format import (
     Usage,
     User,
     as_blocks,
+    parse_local_time,
 )
 from unspool.graph import Speaker, classify_user_record, is_queued_prompt, is_typed_prompt, join_text, typed_text
-from unspool.live.state.status import parse_time
 from unspool.prices import MAX_TOKENS, SYNTHETIC
 
 MAX_GOAL = 200
@@ -80,7 +80,7 @@ class SessionMetadata(msgspec.Struct):
             self.recent_uuids.append(record.uuid)
             del self.recent_uuids[:-_RECENT_LINES]
         if self.started is None:
-            self.started = parse_time(record.timestamp)
+            self.started = parse_local_time(record.timestamp, UTC)
         if isinstance(record, User | Assistant | System):
             self._add_envelope(record)
         match record:

@@ -43,6 +43,7 @@ from unspool.format import (
     ToolResult,
     ToolUse,
     User,
+    parse_local_time,
 )
 from unspool.graph import Speaker, classify_user_record, describe_target, first_text
 from unspool.live.state.model import QUESTION_TOOLS, PendingCall, SessionStatus
@@ -104,7 +105,7 @@ class SessionState(msgspec.Struct, frozen=True):
 
 def next_state(state: SessionState, record: AnyRecord, now: datetime) -> SessionState:
     """Return the state after a record; `now` stands in for the time of a record that has none."""
-    time = parse_time(record.timestamp)
+    time = parse_local_time(record.timestamp, UTC)
     if time is not None and (state.last_line_at is None or time > state.last_line_at):
         state = replace(state, last_line_at=time)
     if isinstance(record, PermissionMode):
@@ -132,15 +133,6 @@ def status_at(state: SessionState, now: datetime) -> SessionStatus:
     if state.last_event_at is not None and now - state.last_event_at >= IDLE_AFTER:
         return SessionStatus.IDLE
     return state.status
-
-
-def parse_time(timestamp: str | None) -> datetime | None:
-    """Return a line's time in UTC; None if it is missing, malformed or names no zone."""
-    try:
-        time = datetime.fromisoformat(timestamp or "")
-    except ValueError:
-        return None
-    return time.astimezone(UTC) if time.tzinfo else None
 
 
 def _with_envelope(state: SessionState, record: Envelope, time: datetime | None) -> SessionState:

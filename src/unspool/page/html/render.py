@@ -21,6 +21,7 @@ from markupsafe import Markup
 
 from unspool.display import clean, units
 from unspool.export import Depth
+from unspool.format import parse_local_time
 from unspool.page.agents import AgentNode, AgentTree, walk_agents
 from unspool.page.chart import ContextChart
 from unspool.page.detail import StepDetail
@@ -194,7 +195,7 @@ class Renderer:
 
     def agents(self, tree: AgentTree) -> Markup:
         """Return the tree of agents with bars that show when each worked."""
-        times = [units.local_time(stamp) for node in tree for stamp in (node.started, node.last)]
+        times = [parse_local_time(stamp) for node in tree for stamp in (node.started, node.last)]
         known = [time for time in times if time is not None]
         begin, end = min(known, default=None), max(known, default=None)
         spans = [(node, depth, *_bar(node, begin, end)) for node, depth in walk_agents(tree.members)]
@@ -261,7 +262,7 @@ def _next_turns(turns: range | None, count: int) -> tuple[int, int] | None:
 
 def _bar(node: AgentNode, begin: datetime | None, end: datetime | None) -> tuple[float, float]:
     """Return where the bar of an agent begins and how long it is, in parts of a thousand."""
-    started, last = units.local_time(node.started), units.local_time(node.last)
+    started, last = parse_local_time(node.started), parse_local_time(node.last)
     if begin is None or end is None or started is None or last is None:
         return 0.0, 0.0
     whole = max((end - begin).total_seconds(), 0.001)
@@ -321,7 +322,7 @@ def _clean_text(value: Any) -> Any:
 
 
 def _clock(stamp: str | None, form: str = "%H:%M") -> str:
-    when = units.local_time(stamp)
+    when = parse_local_time(stamp)
     return f"{when:{form}}" if when else ""
 
 

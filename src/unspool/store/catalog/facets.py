@@ -22,7 +22,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 
-from unspool.format import parse_timestamp
+from unspool.format import parse_local_time, parse_timestamp
 from unspool.store.usage.ledger import matches_project
 
 HAS: Final = {"error": "errors", "image": "images", "agent": "agents", "compaction": "compactions", "pr": "prs"}
@@ -249,11 +249,8 @@ def _month(text: str, zone: tzinfo | None) -> str:
     # Only near the ends of a month the zone makes a difference: no other time has to be parsed.
     if len(text) > 10 and text[4] == text[7] == "-" and "02" <= text[8:10] <= "27":
         return text[:7]
-    time = parse_timestamp(text)
-    try:
-        return f"{time.astimezone(zone):%Y-%m}" if time else ""
-    except (ValueError, OverflowError):
-        return ""
+    time = parse_local_time(text, zone)
+    return f"{time:%Y-%m}" if time else ""
 
 
 def _add_counts(counts: Iterable[tuple[Iterable[str], int]]) -> Counter[str | None]:

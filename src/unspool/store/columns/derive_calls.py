@@ -13,9 +13,17 @@ from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
-from unspool.format import DECODE_ERRORS, Image, ToolResult, ToolUse, decode_file_change, structured_result_text
+from unspool.format import (
+    DECODE_ERRORS,
+    Image,
+    ToolResult,
+    ToolUse,
+    decode_file_change,
+    elapsed_time,
+    structured_result_text,
+)
 from unspool.format.tools import AGENT_TOOLS, AgentInput, parse_input, parse_result
-from unspool.graph import elapsed_time, join_text
+from unspool.graph import join_text
 from unspool.store.columns.values import epoch_micros
 
 RowSink: TypeAlias = Callable[[str, tuple[object, ...]], None]

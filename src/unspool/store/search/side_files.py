@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from unspool.errors import UnspoolError
+from unspool.format import format_timestamp
 from unspool.graph import Passage, join_texts
 from unspool.read import Kind, Tree
 from unspool.store.database import IN_FOLDER, folder_parameters
@@ -154,8 +155,7 @@ def _timestamp(time: int | None) -> str | None:
     """Return milliseconds since 1970 as a timestamp; null if there are none, or no date has them."""
     try:
         if time is not None:
-            moment = datetime.fromtimestamp(time / 1000, UTC)
-            return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+            return format_timestamp(datetime.fromtimestamp(time / 1000, UTC))
     except (ValueError, OverflowError, OSError):
         pass
     return None

@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from unspool.display import local_time
+from unspool.format import parse_local_time
 from unspool.graph.context import context_window
 from unspool.live.state import (
     Activity,
@@ -144,13 +144,13 @@ def _list_idle(access: StoreAccess, known: Container[str], most: int) -> list[Bo
                 branch=branch,
                 model=next(iter(json.loads(models or "[]")), None),
                 status=SessionStatus.IDLE,
-                verdict=Verdict(Activity(ActivityKind.IDLE), since=local_time(last)),
-                last=local_time(last),
+                verdict=Verdict(Activity(ActivityKind.IDLE), since=parse_local_time(last)),
+                last=parse_local_time(last),
                 goal=(prompt or "")[:200],
                 context_tokens=context,
                 project_hash=key,
                 group=BoardGroup.IDLE,
-                started=local_time(started),
+                started=parse_local_time(started),
             )
             rows.append(row)
     return rows

@@ -16,6 +16,7 @@ from starlette.responses import Response
 
 from unspool.display import parse_time_expression, units
 from unspool.errors import UsageError
+from unspool.format import parse_local_time
 from unspool.page.html import charts
 from unspool.store.catalog import (
     HAS,
@@ -110,7 +111,7 @@ def _page_view(page: CatalogPage, request: CatalogRequest, query: QueryParams, s
 
 
 def _row_look(row: CatalogRow, site: Site) -> Json:
-    started, curve = units.local_time(row.started), row.curve
+    started, curve = parse_local_time(row.started), row.curve
     return {
         "row": row,
         "title": row.title or "(no title)",
