@@ -40,9 +40,18 @@ def test_a_text_is_as_wide_as_a_terminal_shows_it(text: str, cells: int) -> None
 
 @pytest.mark.parametrize(
     ("text", "width", "cut"),
-    [("abcdef", 6, "abcdef"), ("abcdef", 4, "abc…"), ("ab cdef", 4, "ab…"), ("Grünfink", 4, "Grü…"), ("日本語", 4, "日…"),
-     ("e\u0301a" * 3, 4, "e\u0301ae\u0301…"), ("👩\u200d👩\u200d👧 zu dritt", 4, "👩\u200d👩\u200d👧…"), ("abc", 1, "…"), ("日本", 0, "…")],
-)  # fmt: skip
+    [
+        ("abcdef", 6, "abcdef"),
+        ("abcdef", 4, "abc…"),
+        ("ab cdef", 4, "ab…"),
+        ("Grünfink", 4, "Grü…"),
+        ("日本語", 4, "日…"),
+        ("e\u0301a" * 3, 4, "e\u0301ae\u0301…"),
+        ("👩\u200d👩\u200d👧 zu dritt", 4, "👩\u200d👩\u200d👧…"),
+        ("abc", 1, "…"),
+        ("日本", 0, "…"),
+    ],
+)
 def test_a_text_is_cut_between_characters_and_ends_in_a_mark(text: str, width: int, cut: str) -> None:
     assert truncate(text, width) == cut
 

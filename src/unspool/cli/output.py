@@ -86,11 +86,11 @@ def _indent(value: Any, encode: Callable[[Any], str], levels: int, margin: str) 
     return f"{opening}\n{inner}" + f",\n{inner}".join(parts) + f"\n{margin}{closing}"
 
 
-def json_line(value: Any) -> str:
-    """Return a value as JSON on one line."""
+def json_line(value: Any, *, compact: bool = False) -> str:
+    """Return a value as JSON on one line, optionally without spaces."""
     import json
 
-    return clean_json(json.dumps(value, ensure_ascii=False))
+    return clean_json(json.dumps(value, ensure_ascii=False, separators=(",", ":") if compact else None))
 
 
 def print_line(text: str = "") -> None:

@@ -26,6 +26,7 @@ from tests.live.world import ID, OTHER, World
 from unspool.testing.build import assistant, tool_use, user
 
 PATIENCE = 20.0
+ALTERNATE_SCREEN = 1049 << 5  # as pyte keeps the private modes of a terminal; DECTCEM: the cursor is shown
 BASH = tool_use("Bash", id="t1", command="touch a")
 
 
@@ -182,13 +183,13 @@ def test_the_limit_of_watches_is_told_of(world: World) -> None:
 class Terminal:
     """The board on a terminal of our own."""
 
-    def __init__(self, world: World, *arguments: str) -> None:
+    def __init__(self, world: World, *arguments: str, command: tuple[str, ...] = ("-m", "unspool")) -> None:
         self.leader, follower = pty.openpty()
         self.before = termios.tcgetattr(follower)
         self._follower = follower
         self._resize(24, 100)
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "unspool", "watch", "--config-dir", str(world.root), *arguments],
+            [sys.executable, *command, "watch", "--config-dir", str(world.root), *arguments],
             stdin=follower,
             stdout=follower,
             stderr=follower,
@@ -271,18 +272,20 @@ def test_the_board_fits_when_the_terminal_is_made_smaller(terminal: Terminal) ->
     until(lambda: "Fix it" in terminal.text and "branch" not in terminal.text, lambda: terminal.text)
 
 
-@pytest.mark.parametrize("leave", ["q", "\x03", "SIGTERM"])
+@pytest.mark.parametrize("leave", ["q", "\x03", "SIGINT", "SIGTERM", "SIGHUP"])
 def test_the_terminal_is_left_as_it_was(terminal: Terminal, leave: str) -> None:
     terminal.see("Fix it")
     assert terminal.settings() != terminal.before
-    if leave == "SIGTERM":
-        terminal.process.send_signal(signal.SIGTERM)
-    elif leave == "\x03":
-        terminal.process.send_signal(signal.SIGINT)
+    assert ALTERNATE_SCREEN in terminal.screen.mode
+    assert pyte.modes.DECTCEM not in terminal.screen.mode
+    if leave.startswith("SIG"):
+        terminal.process.send_signal(signal.Signals[leave])
     else:
         terminal.press(leave)
-    assert terminal.process.wait(10) == {"q": 0, "\x03": 130, "SIGTERM": 143}[leave]
-    until(lambda: terminal.sent.rstrip().endswith(b"\x1b[?25h\x1b[?1049l"), lambda: terminal.sent[-200:])
+    codes = {"q": 0, "\x03": 130, "SIGINT": 130, "SIGTERM": 143, "SIGHUP": 129}
+    assert terminal.process.wait(10) == codes[leave]
+    until(lambda: ALTERNATE_SCREEN not in terminal.screen.mode, lambda: terminal.sent[-200:])
+    until(lambda: pyte.modes.DECTCEM in terminal.screen.mode, lambda: terminal.sent[-200:])
     assert terminal.settings() == terminal.before
 
 
@@ -310,3 +313,43 @@ def test_every_key_counts_however_many_come_at_once(world: World, terminal: Term
     terminal.press("[6")
     terminal.press("~q")
     assert terminal.process.wait(10) == 0
+
+
+WITHOUT_THE_EXTRA = """
+import sys
+sys.modules["prompt_toolkit"] = None
+from unspool.cli.main import run_command_line
+run_command_line()
+"""
+
+
+def test_without_the_extra_one_line_says_what_to_install(world: World) -> None:
+    world.save(user("Fix it"), assistant("Done."))
+    terminal = Terminal(world, command=("-c", WITHOUT_THE_EXTRA))
+    assert terminal.process.wait(20) == 5
+    terminal.see("hint: install it with: pip install 'unspool[chat]'")
+    assert terminal.screen.display[0].rstrip() == "unspool: the board needs prompt_toolkit, which is not installed"
+    terminal.close()
+
+
+def test_once_and_json_do_not_need_the_extra(world: World) -> None:
+    world.save(user("Fix it"), assistant("Done."))
+    terminal = Terminal(world, "--once", command=("-c", WITHOUT_THE_EXTRA))
+    terminal.see("Fix it")
+    assert terminal.process.wait(10) == 0
+    terminal.close()
+    terminal = Terminal(world, "--json", command=("-c", WITHOUT_THE_EXTRA))
+    terminal.see('"status":"waiting_for_input"')
+    terminal.close()
+
+
+def test_a_terminal_that_has_gone_ends_the_board(world: World, tmp_path: Path) -> None:
+    world.save(user("Fix it"), assistant("Done."))
+    leader, follower = pty.openpty()
+    with (tmp_path / "stderr").open("wb") as errors:
+        command = [sys.executable, "-m", "unspool", "watch", "--config-dir", str(world.root)]
+        process = subprocess.Popen(command, stdin=follower, stdout=follower, stderr=errors, start_new_session=True)
+    os.close(follower)
+    os.read(leader, 65536)
+    os.close(leader)
+    assert (process.wait(PATIENCE), (tmp_path / "stderr").read_text()) == (128 + signal.SIGHUP, "")

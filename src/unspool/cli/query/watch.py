@@ -1,9 +1,14 @@
-"""`unspool watch`: shows what each session is doing, and which one needs you."""
+"""`unspool watch`: shows what each session is doing, and which one needs you.
+
+Rules
+  1. prompt_toolkit draws the board of a terminal; lines, JSON and `--once` do not need it.
+  2. The terminal is left as it was whatever happens: an error, a signal, Ctrl-C.
+"""
 
 from __future__ import annotations
 
-import json
 import os
+import signal
 import sys
 import threading
 from collections.abc import Callable, Iterable, Sequence
@@ -13,15 +18,46 @@ from typing import TYPE_CHECKING
 import click
 
 from unspool.cli import output
-from unspool.cli.query import watch_view
-from unspool.display import clean_json, clean_line, parse_time_expression, truncate
-from unspool.errors import UsageError
+from unspool.display import clean_line, parse_time_expression, table, truncate, units
+from unspool.errors import Refused, UsageError
 from unspool.live import DEFAULT_RECENT, Board, Watcher, hook_signals
-from unspool.live.state import BoardRow, LiveEvent, event_to_json, row_sort_key, row_to_json
+from unspool.live.state import (
+    BoardGroup,
+    BoardRow,
+    LiveEvent,
+    describe_verdict,
+    event_to_json,
+    format_elapsed,
+    row_sort_key,
+    row_to_json,
+)
 from unspool.paths import config_folder, data_folder, resolve_existing
 
 if TYPE_CHECKING:
+    from prompt_toolkit import ANSI, Application
+    from prompt_toolkit.key_binding import KeyBindings
+
     from unspool.cli.notify import Notifier
+
+_COLOURS = {BoardGroup.NEEDS_YOU: "yellow", BoardGroup.WORKING: "green", BoardGroup.BACKGROUND: "green"}
+_MARKS = {
+    BoardGroup.NEEDS_YOU: "!",
+    BoardGroup.WORKING: "*",
+    BoardGroup.WAITING: "-",
+    BoardGroup.BACKGROUND: "+",
+    BoardGroup.ENDED: "x",
+    BoardGroup.IDLE: " ",
+}
+_COLUMNS = [
+    table.TextColumn(" "),
+    table.TextColumn("session", least=16),
+    table.TextColumn("doing", least=24),
+    table.TextColumn("for", right=True),
+    table.TextColumn("project", least=8, expendable=True),
+    table.TextColumn("branch", least=6, expendable=True),
+    table.TextColumn("context", right=True, expendable=True),
+    table.TextColumn("known by", expendable=True),
+]
 
 
 @click.command()
@@ -59,12 +95,14 @@ def watch(once: bool, notify: str | None, since: str | None, as_json: bool, conf
         from unspool.cli.notify import Notifier
 
         notifier = Notifier(notify)
+    watcher = Watcher(board)
     if as_json:
-        _stream(Watcher(board), notifier)
+        _follow(watcher, notifier, _print_events)
     elif sys.stdout.isatty():
-        _Terminal(Watcher(board), notifier).run()
+        _show_board(watcher, notifier)
     else:
-        _print_changes(Watcher(board), notifier)
+        shown: dict[tuple[str, str | None], str] = {}
+        _follow(watcher, notifier, lambda events, now: _print_rows(watcher.board.rows(now), shown, now))
 
 
 def _now() -> datetime:
@@ -76,44 +114,34 @@ def _write_once(rows: Sequence[BoardRow], as_json: bool) -> None:
     if as_json:
         output.write_json([row_to_json(row, now) for row in rows])
     elif rows:
-        for line in watch_view.board_lines(rows, now, output.terminal_width()):
+        for line in _board_lines(rows, now, output.terminal_width()):
             click.echo(line)
     else:
         output.print_line("no session has changed lately; `--since 30d` looks further back")
 
 
-def _stream(watch: Watcher, notifier: Notifier | None) -> None:
-    """Write an object for each event, at once."""
-    for events in watch.events(lambda: False):
+def _follow(watcher: Watcher, notifier: Notifier | None, show: Callable[[list[LiveEvent], datetime], None]) -> None:
+    """Print what happens as it happens, and to stderr how changes are noticed."""
+    for events in watcher.events(lambda: False):
         now = _now()
-        _print_mode(events)
-        for event in (event for event in events if event.event != "mode"):
-            text = json.dumps(event_to_json(event, now), ensure_ascii=False, separators=(",", ":"))
-            sys.stdout.write(clean_json(text) + "\n")
-        # stdout is buffered in a pipe: whoever reads it waits for this event, not for the next eight kilobytes.
-        sys.stdout.flush()
-        _notify(notifier, watch, now)
+        for event in events:
+            if event.event == "mode":
+                click.echo(clean_line(event.text), err=True)
+        if changes := [event for event in events if event.event != "mode"]:
+            show(changes, now)
+            # stdout is buffered in a pipe: whoever reads it waits for this event, not for the next eight kilobytes.
+            sys.stdout.flush()
+        _notify(notifier, watcher, now)
 
 
-def _print_changes(watch: Watcher, notifier: Notifier | None) -> None:
-    """Write a line for each change of what a session is doing."""
-    shown: dict[tuple[str, str | None], str] = {}
-    for events in watch.events(lambda: False):
-        now = _now()
-        _print_mode(events)
-        if any(event.event != "mode" for event in events):
-            _print_rows(watch.board.rows(now), shown, now)
-        _notify(notifier, watch, now)
-
-
-def _print_mode(events: Iterable[LiveEvent]) -> None:
-    """Print to stderr how changes are noticed."""
+def _print_events(events: Iterable[LiveEvent], now: datetime) -> None:
+    """Write an object for each event."""
     for event in events:
-        if event.event == "mode":
-            click.echo(clean_line(event.text), err=True)
+        sys.stdout.write(output.json_line(event_to_json(event, now), compact=True) + "\n")
 
 
 def _print_rows(rows: Iterable[BoardRow], shown: dict[tuple[str, str | None], str], now: datetime) -> None:
+    """Write a line for each session that does something else than before."""
     for row in sorted(rows, key=row_sort_key):
         key = (row.session_id, row.agent_id)
         # Without the times: a row that differs in nothing else is no news.
@@ -121,79 +149,148 @@ def _print_rows(rows: Iterable[BoardRow], shown: dict[tuple[str, str | None], st
         if shown.get(key) == verdict:
             continue
         shown[key] = verdict
-        mark, name, doing, *_, source = watch_view.board_cells(row, now)
+        mark, name, doing, *_, source = _board_cells(row, now)
         parts = [f"{now.astimezone():%H:%M:%S}", row.group.value, name, doing, row.project or "", source]
         click.echo("  ".join(clean_line(part) for part in parts if part and part != mark))
-    sys.stdout.flush()
 
 
-def _notify(notifier: Notifier | None, watch: Watcher, now: datetime) -> None:
+def _notify(notifier: Notifier | None, watcher: Watcher, now: datetime) -> None:
     if notifier is not None:
-        notifier.update(watch.board.rows(now), now)
+        notifier.update(watcher.board.rows(now), now)
 
 
-class _Terminal:
+def _board_lines(rows: Sequence[BoardRow], now: datetime, width: int) -> list[str]:
+    """Return the board by group: a heading, then a line for each session."""
+    formatted = list(table.format_table(_COLUMNS, [_board_cells(row, now) for row in rows], width))
+    lines, heading = [formatted[0]] if rows else [], None
+    for row, line in zip(rows, formatted[1:], strict=True):
+        if row.group is not heading:
+            heading = row.group
+            count = sum(1 for other in rows if other.group is heading)
+            lines += ["", click.style(f"{heading.value} ({count})", bold=True, fg=_COLOURS.get(heading))]
+        lines.append(click.style(line, fg=_COLOURS.get(heading)) if heading is BoardGroup.NEEDS_YOU else line)
+    return lines
+
+
+def _board_cells(row: BoardRow, now: datetime) -> list[str]:
+    """Return the cells of a session in the order of `_COLUMNS`."""
+    name = row.title or row.goal or f"({row.session_id[:8]})"
+    if row.agent_id is not None:
+        name = f"↳ {name}"
+    return [
+        _MARKS[row.group],
+        name,
+        describe_verdict(row.verdict, now),
+        format_elapsed(row.verdict.since, now),
+        row.project or "",
+        row.branch or "",
+        units.tokens(row.context_tokens),
+        row.verdict.source.value,
+    ]
+
+
+def _summarize(rows: Sequence[BoardRow], now: datetime, watcher: Watcher) -> str:
+    """Return the first line of the board."""
+    counts = [(group, sum(1 for row in rows if row.group is group)) for group in BoardGroup]
+    groups = " · ".join(f"{count} {group.value.lower()}" for group, count in counts if count) or "no sessions"
+    more = f" · {watcher.board.unread:,} older" if watcher.board.unread else ""
+    return clean_line(f"{groups}{more} · {now.astimezone():%H:%M:%S} · {watcher.mode.description}")
+
+
+def _show_board(watcher: Watcher, notifier: Notifier | None) -> None:
+    """Show the board on the whole terminal until the user leaves."""
+    try:
+        import prompt_toolkit  # noqa: F401  whether it is there
+    except ImportError:
+        message = "the board needs prompt_toolkit, which is not installed"
+        raise Refused(message, hint="install it with: pip install 'unspool[chat]'") from None
+    import asyncio
+
+    if code := asyncio.run(_BoardScreen(watcher, notifier).run()):
+        raise SystemExit(code)
+
+
+class _BoardScreen:
     """The board on a terminal: one thread watches the files, the main thread draws and reads keys."""
 
-    def __init__(self, watch: Watcher, notifier: Notifier | None) -> None:
-        self._watch, self._notifier = watch, notifier
+    def __init__(self, watcher: Watcher, notifier: Notifier | None) -> None:
+        from prompt_toolkit import Application
+        from prompt_toolkit.input import create_input
+        from prompt_toolkit.key_binding import KeyBindings
+        from prompt_toolkit.layout import FormattedTextControl, Layout, Window
+
+        self._watcher, self._notifier = watcher, notifier
         self._over = threading.Event()
-        self._failure: list[BaseException] = []
         self._first = 0
         """The first line that is shown below the summary."""
         self._last = 0
         """The largest value of `_first`: the lines from there on fill the screen."""
+        self._app: Application[int] = Application(
+            layout=Layout(Window(FormattedTextControl(self._draw), always_hide_cursor=True)),
+            key_bindings=(keys := KeyBindings()),
+            full_screen=True,
+            refresh_interval=1.0,  # the board shows a clock
+            # Keys are typed at the terminal also when stdin is something else.
+            input=create_input(always_prefer_tty=True),
+        )
+        self._bind(keys)
 
-    def run(self) -> None:
-        """Show the board until the user presses `q` or watching fails."""
-        with watch_view.TerminalScreen() as screen:
-            thread = threading.Thread(target=self._follow, args=(screen.wake,), daemon=True)
-            thread.start()
-            try:
-                while not self._over.is_set():
-                    self._draw(screen.size, screen.show)
-                    for key in screen.keys(1.0):
-                        self._press(key, screen.size[1])
-            finally:
-                self._over.set()
-                thread.join()
-        # Raised when the screen is left: on the alternate screen the message would be gone with it.
-        if self._failure:
-            raise self._failure[0]
+    async def run(self) -> int:
+        """Show the board until the user leaves, a signal ends it or watching fails; return the exit code."""
+        import asyncio
 
-    def _follow(self, wake: Callable[[], None]) -> None:
+        following = asyncio.create_task(asyncio.to_thread(self._follow))
+        following.add_done_callback(lambda _: self._leave(0))
         try:
-            for events in self._watch.events(self._over.is_set):
-                _notify(self._notifier, self._watch, _now())
-                if events:
-                    wake()
-        except (OSError, RuntimeError) as error:
-            self._failure.append(error)
+            return await self._app.run_async(pre_run=self._handle_signals)
+        except (EOFError, OSError):  # the terminal has gone
+            return 128 + signal.SIGHUP
+        finally:
             self._over.set()
-            wake()
+            # A failure of the thread is raised here, when the board has been left: on it the message would be lost.
+            await following
 
-    def _draw(self, size: tuple[int, int], show: Callable[[Sequence[str]], None]) -> None:
-        width, height = size
-        now = _now()
-        rows = self._watch.board.rows(now)
-        lines = watch_view.board_lines(rows, now, width)
+    def _handle_signals(self) -> None:
+        import asyncio
+
+        # The default handlers end the process at once and leave the terminal on the alternate screen.
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            asyncio.get_running_loop().add_signal_handler(number, self._leave, 128 + number)
+
+    def _follow(self) -> None:
+        for events in self._watcher.events(self._over.is_set):
+            _notify(self._notifier, self._watcher, _now())
+            if events:
+                self._app.invalidate()
+
+    def _leave(self, code: int) -> None:
+        if self._app.is_running and not self._app.is_done:
+            self._app.exit(result=code)
+
+    def _draw(self) -> ANSI:
+        from prompt_toolkit import ANSI
+
+        height, width = self._app.output.get_size()
+        now, board = _now(), self._watcher.board
+        rows = board.rows(now)
+        lines = _board_lines(rows, now, width)
         self._last = max(0, len(lines) - (height - 1))
         self._first = min(self._first, self._last)
-        head = watch_view.board_summary(rows, now, self._watch.mode.description, self._watch.board.unread)
-        show([click.style(truncate(head, width), reverse=True), *lines[self._first : self._first + height - 1]])
+        head = click.style(truncate(_summarize(rows, now, self._watcher), width), reverse=True)
+        return ANSI("\n".join([head, *lines[self._first : self._first + height - 1]]))
 
-    def _press(self, key: str, height: int) -> None:
-        match key:
-            case "q" | "Q":
-                self._over.set()
-            case "j" | "down":
-                self._first += 1
-            case "k" | "up":
-                self._first -= 1
-            case "page down" | " ":
-                self._first += height - 2
-            case "page up":
-                self._first -= height - 2
-            case _:
-                pass
-        self._first = max(0, min(self._first, self._last))
+    def _bind(self, keys: KeyBindings) -> None:
+        def add(names: str, act: Callable[[], None]) -> None:
+            for name in names.split():
+                keys.add(name)(lambda _: act())
+
+        add("q Q", lambda: self._leave(0))
+        add("c-c <sigint>", lambda: self._leave(128 + signal.SIGINT))
+        add("c-z", self._app.suspend_to_background)
+        add("j down", lambda: self._scroll(1))
+        add("k up", lambda: self._scroll(-1))
+        add("pagedown space", lambda: self._scroll(self._app.output.get_size().rows - 2))
+        add("pageup", lambda: self._scroll(2 - self._app.output.get_size().rows))
+
+    def _scroll(self, lines: int) -> None:
+        self._first = max(0, min(self._first + lines, self._last))
