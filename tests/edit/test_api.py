@@ -19,7 +19,7 @@ from unspool.edit.planning.plan import Clone, Compress, Fork, Move, Trim
 from unspool.edit.verify.check_session import violations
 from unspool.errors import NotFound, Refused
 from unspool.home import Session
-from unspool.testing.build import assistant, note, session, snapshot, tool_result, tool_use, user
+from unspool.testing.build import assistant, note, result_block, session, snapshot, tool_result, tool_use, user
 
 ID = "00000000-0000-4000-8000-000000000001"
 
@@ -230,6 +230,12 @@ def test_in_place_is_refused_while_a_call_is_open(tmp_path: Path) -> None:
     )
     with pytest.raises(Refused, match="nobody has answered"):
         apply_edit(plan_edit(found(tmp_path, str(path)), Trim(keep_last=1), in_place=True), folder=tmp_path / "own")
+
+
+def test_a_result_in_an_answer_closes_its_call(tmp_path: Path) -> None:
+    answer = assistant(tool_use("Bash", id="toolu_1"), result_block("toolu_1", "y"))
+    path = session(user("Go."), assistant("Yes."), user("On."), answer).save(tmp_path)
+    apply_edit(plan_edit(found(tmp_path, str(path)), Trim(keep_last=1), in_place=True), folder=tmp_path / "own")
 
 
 def test_what_was_appended_meanwhile_is_kept(config: Path, tmp_path: Path) -> None:

@@ -37,7 +37,7 @@ def in_use_reason(path: Path, session_id: str, config: Path | None, text: Sessio
     if (pid := _find_opener(path)) is not None:
         return f"process {pid} has it open"
     view = view_session(text)
-    if any(call.result is None and call.entry.offset >= view.last_group_from for call in view.calls):
+    if any(call.result is None and call.use_entry.offset >= view.last_group_from for call in view.calls):
         return "it ends with a call that nobody has answered"
     return None
 

@@ -129,10 +129,8 @@ def _stop_reasons(entries: Iterable[Entry]) -> Iterable[str]:
 
 def _block_kinds(entries: Iterable[Entry]) -> Iterable[str]:
     for entry in entries:
-        record = entry.record
         # Not `message.blocks`: it makes a block of a plain string (rule 2).
-        if isinstance(record, User | Assistant) and not isinstance(record.message.content, str):
-            yield from map(_block_kind, record.message.content)
+        yield from map(_block_kind, entry.content_blocks)
 
 
 def _block_kind(block: AnyBlock) -> str:

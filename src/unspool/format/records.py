@@ -15,7 +15,7 @@ from msgspec import field
 
 from unspool.format.attachments import AnyAttachment
 from unspool.format.base import ABSENT, Buffer, CamelShape
-from unspool.format.blocks import Message, Other
+from unspool.format.blocks import AnyBlock, Message, Other
 from unspool.format.envelope import Record, Unknown
 from unspool.format.meta_records import AnyMetaRecord
 
@@ -392,6 +392,14 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
     def length(self) -> int:
         """The number of bytes in the file."""
         return len(self.raw)
+
+    @property
+    def content_blocks(self) -> tuple[AnyBlock, ...]:
+        """The blocks of a message's line; none if its content is a plain string, or the line is no message."""
+        record = self.record
+        if isinstance(record, User | Assistant) and not isinstance(record.message.content, str):
+            return record.message.content
+        return ()
 
 
 class BadLine(msgspec.Struct, frozen=True, gc=False):

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from unspool.format import Assistant, Entry, ToolResult, ToolUse, User
+from unspool.format import Entry, ToolResult, ToolUse
 
 
 class StructureFlaw(NamedTuple):
@@ -42,12 +42,11 @@ class _IdIndex:
 
     def add(self, entry: Entry) -> None:
         record = entry.record
-        if isinstance(record, User | Assistant) and not isinstance(record.message.content, str):
-            for block in record.message.content:
-                if isinstance(block, ToolUse):
-                    self.calls.add(hash(block.id))
-                elif isinstance(block, ToolResult):
-                    self.results.setdefault(hash(block.tool_use_id), entry.offset)
+        for block in entry.content_blocks:
+            if isinstance(block, ToolUse):
+                self.calls.add(hash(block.id))
+            elif isinstance(block, ToolResult):
+                self.results.setdefault(hash(block.tool_use_id), entry.offset)
         if record.uuid is None:
             return
         uuid = hash(record.uuid)

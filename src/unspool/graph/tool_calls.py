@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from unspool.format import Assistant, Entry, ToolResult, ToolUse, User, elapsed_time
+from unspool.format import Entry, ToolResult, ToolUse, User, elapsed_time
 from unspool.format.tools import AnyResult, OtherInput, parse_input, parse_result
 from unspool.format.tools import agents as agent_tools
 from unspool.format.tools import files as file_tools
@@ -33,6 +33,9 @@ class ToolCall(msgspec.Struct, frozen=True):
     use_entry: Entry
     result: ToolResult | None = None
     result_entry: Entry | None = None
+    use_index: int = 0
+    """Which block of its line the call is."""
+    result_index: int = 0
 
     @property
     def id(self) -> str:
@@ -48,6 +51,11 @@ class ToolCall(msgspec.Struct, frozen=True):
     def input(self) -> Any:
         """The input, as the model wrote it."""
         return self.use.input
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The input; empty if it is no object."""
+        return self.use.input if isinstance(self.use.input, dict) else {}
 
     @property
     def failed(self) -> bool:
@@ -86,30 +94,31 @@ class ToolCall(msgspec.Struct, frozen=True):
 def find_tool_calls(entries: Iterable[Entry]) -> list[ToolCall]:
     """Return every tool call in file order, each with its result if it came."""
     uses, results = collect_uses_and_results(entries)
-    return [ToolCall(use, entry, *results.get(id, (None, None))) for id, (use, entry) in uses.items()]
+    calls = []
+    for id, (use, entry, index) in uses.items():
+        result, result_entry, result_index = results.get(id, (None, None, 0))
+        calls.append(ToolCall(use, entry, result, result_entry, index, result_index))
+    return calls
 
 
 def find_orphan_results(entries: Iterable[Entry]) -> list[tuple[ToolResult, Entry]]:
     """Return the results whose call is not in the file."""
     uses, results = collect_uses_and_results(entries)
-    return [result for id, result in results.items() if id not in uses]
+    return [(result, entry) for id, (result, entry, _) in results.items() if id not in uses]
 
 
 def collect_uses_and_results(
     entries: Iterable[Entry],
-) -> tuple[dict[str, tuple[ToolUse, Entry]], dict[str, tuple[ToolResult, Entry]]]:
-    """Return the tool uses and the tool results of some lines by the id of the call, the first of each."""
-    uses: dict[str, tuple[ToolUse, Entry]] = {}
-    results: dict[str, tuple[ToolResult, Entry]] = {}
+) -> tuple[dict[str, tuple[ToolUse, Entry, int]], dict[str, tuple[ToolResult, Entry, int]]]:
+    """Return tool uses and tool results by the id of the call, the first of each: the block, its line, its number."""
+    uses: dict[str, tuple[ToolUse, Entry, int]] = {}
+    results: dict[str, tuple[ToolResult, Entry, int]] = {}
     for entry in entries:
-        record = entry.record
-        if not isinstance(record, User | Assistant) or isinstance(record.message.content, str):
-            continue
-        for block in record.message.content:
+        for index, block in enumerate(entry.content_blocks):
             if isinstance(block, ToolUse):
-                uses.setdefault(block.id, (block, entry))
+                uses.setdefault(block.id, (block, entry, index))
             elif isinstance(block, ToolResult):
-                results.setdefault(block.tool_use_id, (block, entry))
+                results.setdefault(block.tool_use_id, (block, entry, index))
     return uses, results
 
 

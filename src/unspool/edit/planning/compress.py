@@ -24,7 +24,7 @@ import msgspec
 
 from unspool.edit.planning.draft import EditDraft
 from unspool.edit.planning.plan import EditIds, PlannedChange
-from unspool.edit.planning.session_view import ContextCall, SessionView, TurnGroup
+from unspool.edit.planning.session_view import SessionView, TurnGroup, changed_or_read_file
 from unspool.edit.planning.stubs import describe_call
 from unspool.edit.planning.token_estimate import count_prompt_tokens
 from unspool.errors import Refused
@@ -42,7 +42,7 @@ from unspool.format import (
     parse_timestamp,
 )
 from unspool.format.tools import EDIT_TOOLS
-from unspool.graph import Turn, is_message
+from unspool.graph import ToolCall, Turn, is_message
 
 SUMMARY_BEGINNING = "This session is being continued from a previous conversation that ran out of context."
 _FIRST_PRESERVING_VERSION = (2, 1, 170)
@@ -121,10 +121,10 @@ def plan_compression(
 
 def summarise_without_model(view: SessionView, groups: Sequence[TurnGroup], *, calls: bool) -> str:
     """Return a summary of some turns, made of their own text."""
-    old = [call for call in view.calls if _is_within(call.entry, groups)]
+    old = [call for call in view.calls if _is_within(call.use_entry, groups)]
     parts = [SUMMARY_BEGINNING, _earlier_summary(view), "What happened, turn by turn:"]
     for turn in _turns_within(view, groups):
-        own = [call for call in old if _is_of_turn(call.entry, turn)]
+        own = [call for call in old if _is_of_turn(call.use_entry, turn)]
         parts.append(_format_turn(turn, own if calls else [], view.turn_number(turn.prompt)))
     changed, read = _list_files(old)
     parts += _format_list("Files changed", changed) + _format_list("Files read", read) + _format_todos(old)
@@ -137,7 +137,7 @@ def complete_model_summary(view: SessionView, groups: Sequence[TurnGroup], words
     parts.append("What the user asked for, word for word:")
     parts += [f"{view.turn_number(turn.prompt)}. {turn.text.strip()}" for turn in _turns_within(view, groups)]
     if calls:
-        old = [call for call in view.calls if _is_within(call.entry, groups)]
+        old = [call for call in view.calls if _is_within(call.use_entry, groups)]
         parts += _format_list("Tools that were called", [_format_call(call) for call in old])
     return "\n\n".join(part for part in parts if part)
 
@@ -216,7 +216,7 @@ def _earlier_summary(view: SessionView) -> str:
     return ""
 
 
-def _format_turn(turn: Turn, calls: Sequence[ContextCall], number: int) -> str:
+def _format_turn(turn: Turn, calls: Sequence[ToolCall], number: int) -> str:
     parts = [f"## Turn {number}", f"The user:\n{turn.text.strip()}"]
     if calls:
         parts.append("Calls:\n" + "\n".join(f"- {_format_call(call)}" for call in calls))
@@ -236,17 +236,17 @@ def _last_answer(turn: Turn) -> str:
     return ""
 
 
-def _format_call(call: ContextCall) -> str:
+def _format_call(call: ToolCall) -> str:
     failed = " (failed)" if call.result is not None and call.result.is_error else ""
     return f"{describe_call(call.use)}{failed}"
 
 
-def _list_files(calls: Iterable[ContextCall]) -> tuple[list[str], list[str]]:
+def _list_files(calls: Iterable[ToolCall]) -> tuple[list[str], list[str]]:
     """Return the files that were changed, and those that were only read."""
     changed: dict[str, None] = {}
     read: dict[str, None] = {}
     for call in calls:
-        if (path := call.changed_or_read_file) is not None:
+        if (path := changed_or_read_file(call)) is not None:
             (changed if call.use.name in EDIT_TOOLS else read)[path] = None
     return list(changed), [path for path in read if path not in changed]
 
@@ -258,7 +258,7 @@ def _format_list(title: str, items: Sequence[str]) -> list[str]:
     return [f"{title}:\n" + "\n".join([*(f"- {item}" for item in items[:_MAX_FILES]), *more])]
 
 
-def _format_todos(calls: Sequence[ContextCall]) -> list[str]:
+def _format_todos(calls: Sequence[ToolCall]) -> list[str]:
     """Return what was still to be done by the last todo list, or by the tasks."""
     for call in reversed(calls):
         todos = call.arguments.get("todos")

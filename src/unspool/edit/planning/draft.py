@@ -29,7 +29,7 @@ from typing import NamedTuple, TypeAlias
 
 from unspool.edit.planning.ids import IdMap, overwrite_ids, rewrite_inserted_line, rewrite_line
 from unspool.edit.planning.plan import PlannedChange
-from unspool.edit.planning.session_view import content_blocks, tool_use_ids
+from unspool.edit.planning.session_view import tool_use_ids
 from unspool.edit.session_text import SessionText, parse_session_text
 from unspool.errors import Refused
 from unspool.format import (
@@ -121,7 +121,7 @@ class EditDraft:
             return
         removed.add(index)
         self._record(entry, index, kind, reason)
-        blocks = content_blocks(entry)
+        blocks = entry.content_blocks
         if blocks and isinstance(block := blocks[index], ToolUse):
             self.removed_calls.add(block.id)
 

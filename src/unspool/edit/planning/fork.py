@@ -9,7 +9,7 @@ Rules
 from __future__ import annotations
 
 from unspool.edit.planning.draft import EditDraft
-from unspool.edit.planning.session_view import content_blocks, tool_use_ids
+from unspool.edit.planning.session_view import tool_use_ids
 from unspool.errors import NotFound, Refused
 from unspool.format import AiTitle, Assistant, CustomTitle, Entry, Tag, ToolResult, User
 from unspool.graph import SessionGraph, build_main_graph, find_path_with_siblings, is_boundary, is_message, split_turns
@@ -86,7 +86,7 @@ def _find_tip(graph: SessionGraph, number: int) -> int:
 def _result_ids(entry: Entry) -> set[str]:
     if not isinstance(entry.record, User):
         return set()
-    return {block.tool_use_id for block in content_blocks(entry) if isinstance(block, ToolResult)}
+    return {block.tool_use_id for block in entry.content_blocks if isinstance(block, ToolResult)}
 
 
 def _is_summary(graph: SessionGraph, number: int) -> bool:

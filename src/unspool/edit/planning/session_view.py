@@ -17,38 +17,17 @@ from collections.abc import Sequence
 import msgspec
 
 from unspool.edit.session_text import SessionText
-from unspool.format import AnyBlock, Assistant, Attachment, Entry, QueuedCommand, ToolResult, ToolUse, User
-from unspool.graph import Speaker, Turn, classify_user_record, find_thread_entries, is_boundary, split_turns
-
-
-class ContextCall(msgspec.Struct, frozen=True):
-    """A tool call in the context, with its result there."""
-
-    use: ToolUse
-    entry: Entry
-    index: int
-    """Which block of its line the call is."""
-    result: ToolResult | None = None
-    result_entry: Entry | None = None
-    result_index: int = 0
-
-    @property
-    def message_id(self) -> str:
-        """The id of the message that the call is part of."""
-        record = self.entry.record
-        assert isinstance(record, Assistant)
-        return record.message.id or record.uuid or f"line {self.entry.offset}"
-
-    @property
-    def arguments(self) -> dict[str, object]:
-        """The input of the call; empty if it is no object."""
-        return self.use.input if isinstance(self.use.input, dict) else {}
-
-    @property
-    def changed_or_read_file(self) -> str | None:
-        """The path that the call names, if it succeeded."""
-        path = self.arguments.get("file_path") or self.arguments.get("notebook_path")
-        return path if isinstance(path, str) and self.result is not None and not self.result.is_error else None
+from unspool.format import Assistant, Attachment, Entry, QueuedCommand, ToolUse, User
+from unspool.graph import (
+    Speaker,
+    ToolCall,
+    Turn,
+    classify_user_record,
+    find_thread_entries,
+    find_tool_calls,
+    is_boundary,
+    split_turns,
+)
 
 
 class TurnGroup(msgspec.Struct, frozen=True):
@@ -70,7 +49,8 @@ class SessionView(msgspec.Struct, frozen=True):
     lines: list[Entry]
     turns: list[Turn]
     groups: list[TurnGroup]
-    calls: list[ContextCall]
+    calls: list[ToolCall]
+    """The calls in the answers of the context, each with its result there."""
     unanswered_from: int
     """Lines from this offset on are not answered yet."""
     last_group_from: int
@@ -108,7 +88,7 @@ def view_session(text: SessionText, lines: list[Entry] | None = None) -> Session
         lines=lines,
         turns=session_turns,
         groups=groups,
-        calls=_pair_calls(lines),
+        calls=[call for call in find_tool_calls(lines) if isinstance(call.use_entry.record, Assistant)],
         unanswered_from=_find_unanswered(messages, len(text.data)),
         last_group_from=starts[-1] if starts else 0,
         open_loop_from=len(text.data) if open_line is None else (starts[before - 1] if before else 0),
@@ -116,19 +96,17 @@ def view_session(text: SessionText, lines: list[Entry] | None = None) -> Session
     )
 
 
-def content_blocks(entry: Entry) -> tuple[AnyBlock, ...]:
-    """Return the blocks of a message's line; none if its content is a plain string."""
-    record = entry.record
-    if isinstance(record, User | Assistant) and not isinstance(record.message.content, str):
-        return record.message.content
-    return ()
+def changed_or_read_file(call: ToolCall) -> str | None:
+    """Return the path that a call names, if it succeeded."""
+    path = call.arguments.get("file_path") or call.arguments.get("notebook_path")
+    return path if isinstance(path, str) and call.result is not None and not call.failed else None
 
 
 def tool_use_ids(entry: Entry) -> list[str]:
     """Return the ids of the tool calls on a line."""
     if not isinstance(entry.record, Assistant):
         return []
-    return [block.id for block in content_blocks(entry) if isinstance(block, ToolUse)]
+    return [block.id for block in entry.content_blocks if isinstance(block, ToolUse)]
 
 
 def is_queued_prompt(entry: Entry) -> bool:
@@ -156,22 +134,6 @@ def _group_turns(session_turns: list[Turn], thread_offsets: set[int], end: int) 
     return groups
 
 
-def _pair_calls(lines: Sequence[Entry]) -> list[ContextCall]:
-    results: dict[str, tuple[ToolResult, Entry, int]] = {}
-    for entry in lines:
-        if isinstance(entry.record, User):
-            for index, block in enumerate(content_blocks(entry)):
-                if isinstance(block, ToolResult):
-                    results.setdefault(block.tool_use_id, (block, entry, index))
-    calls: dict[str, ContextCall] = {}
-    for entry in lines:
-        if isinstance(entry.record, Assistant):
-            for index, block in enumerate(content_blocks(entry)):
-                if isinstance(block, ToolUse) and block.id not in calls:
-                    calls[block.id] = ContextCall(block, entry, index, *results.get(block.id, (None, None, 0)))
-    return list(calls.values())
-
-
 def _find_unanswered(messages: Sequence[Entry], end: int) -> int:
     """Return the offset of the first message after the last line of an answer."""
     after: list[int] = []
@@ -189,6 +151,6 @@ def _find_open_loop(messages: Sequence[Entry]) -> Entry | None:
         if isinstance(record, User):
             if classify_user_record(record) is Speaker.RESULT:
                 return entry
-        elif blocks := content_blocks(entry):
+        elif blocks := entry.content_blocks:
             return entry if any(isinstance(block, ToolUse) for block in blocks) else None
     return None

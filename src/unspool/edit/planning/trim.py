@@ -34,10 +34,9 @@ from msgspec.structs import replace
 from unspool.edit.planning.draft import EditDraft, ValueReplacement
 from unspool.edit.planning.plan import PlannedChange, Trim
 from unspool.edit.planning.session_view import (
-    ContextCall,
     SessionView,
     TurnGroup,
-    content_blocks,
+    changed_or_read_file,
     find_boundary,
     is_queued_prompt,
 )
@@ -60,7 +59,7 @@ from unspool.format import (
 )
 from unspool.format import meta_records as meta
 from unspool.format.tools import EDIT_TOOLS
-from unspool.graph import is_boundary
+from unspool.graph import ToolCall, is_boundary
 
 _LAST_COUNTS = (
     meta.CustomTitle, meta.AiTitle, meta.TaskSummary, meta.Tag, meta.AgentName, meta.AgentColor, meta.AgentSetting,
@@ -147,9 +146,9 @@ def _remove_groups(draft: EditDraft, view: SessionView, groups: Sequence[TurnGro
     for call in view.calls:  # a result that came after the next prompt goes with its call, and the other way round
         if call.result_entry is None:
             continue
-        if not draft.keeps(call.entry) and draft.keeps(call.result_entry):
+        if not draft.keeps(call.use_entry) and draft.keeps(call.result_entry):
             draft.remove_block(call.result_entry, call.result_index, "result", "its call goes")
-        elif not draft.keeps(call.result_entry) and draft.keeps(call.entry):
+        elif not draft.keeps(call.result_entry) and draft.keeps(call.use_entry):
             draft.keep_line(call.result_entry)
 
 
@@ -199,9 +198,11 @@ def _describe_outside(entry: Entry) -> str:
 
 
 def _remove_calls(draft: EditDraft, view: SessionView, options: Trim) -> None:
-    by_message: dict[str, list[ContextCall]] = {}
+    by_message: dict[str, list[ToolCall]] = {}
     for call in view.calls:
-        by_message.setdefault(call.message_id, []).append(call)
+        entry = call.use_entry
+        id = entry.record.message.id if isinstance(entry.record, Assistant) else None
+        by_message.setdefault(id or entry.record.uuid or f"line {entry.offset}", []).append(call)
     lines: dict[str, list[Entry]] = {}
     skills: dict[str, list[Entry]] = {}
     for entry in view.lines:
@@ -214,11 +215,11 @@ def _remove_calls(draft: EditDraft, view: SessionView, options: Trim) -> None:
     reminders = _find_reminders(view)
     for message_id, calls in by_message.items():
         # All calls of a message or none: the API wants the results of all of them in one message.
-        if any(call.entry.offset >= view.open_loop_from or call.result_entry is None for call in calls):
+        if any(call.use_entry.offset >= view.open_loop_from or call.result_entry is None for call in calls):
             continue
         if options.tools and not all(call.use.name in options.tools for call in calls):
             continue
-        if any(view.count_prompts_after(call.entry) < options.calls_older_than for call in calls):
+        if any(view.count_prompts_after(call.use_entry) < options.calls_older_than for call in calls):
             continue
         beside = [line for call in calls if call.result_entry for line in reminders.get(call.result_entry.offset, ())]
         if any(is_queued_prompt(entry) for entry in beside):
@@ -230,11 +231,11 @@ def _remove_calls(draft: EditDraft, view: SessionView, options: Trim) -> None:
         _remove_bare_thinking(draft, view, lines.get(message_id, []))
 
 
-def _remove_call(draft: EditDraft, call: ContextCall, beside: Iterable[Entry]) -> None:
+def _remove_call(draft: EditDraft, call: ToolCall, beside: Iterable[Entry]) -> None:
     """Remove a call with its result, and with what Claude Code put into the conversation for it."""
     assert call.result_entry is not None
     name = describe_call(call.use)
-    draft.remove_block(call.entry, call.index, "tool call", name)
+    draft.remove_block(call.use_entry, call.use_index, "tool call", name)
     draft.remove_block(call.result_entry, call.result_index, "result", f"of {name}")
     for entry in beside:
         draft.remove_line(entry, "line", f"it came with {name}")
@@ -255,7 +256,7 @@ def _find_reminders(view: SessionView) -> dict[int, list[Entry]]:
 
 def _remove_bare_thinking(draft: EditDraft, view: SessionView, lines: Iterable[Entry]) -> None:
     """Remove the thinking of a message without text; since the last prompt it stays."""
-    blocks = [(entry, at, block) for entry in lines for at, block in enumerate(content_blocks(entry))]
+    blocks = [(entry, at, block) for entry in lines for at, block in enumerate(entry.content_blocks)]
     if any(isinstance(block, Text) for _, _, block in blocks):
         return
     for entry, at, block in blocks:
@@ -270,7 +271,7 @@ def _may_lose_thinking(view: SessionView, entry: Entry) -> bool:
 def _remove_thinking(draft: EditDraft, view: SessionView) -> None:
     for entry in view.lines:
         if isinstance(entry.record, Assistant) and _may_lose_thinking(view, entry):
-            for at, block in enumerate(content_blocks(entry)):
+            for at, block in enumerate(entry.content_blocks):
                 if isinstance(block, Thinking | RedactedThinking):
                     draft.remove_block(entry, at, "thinking", "before the last prompt")
 
@@ -287,7 +288,7 @@ def _shorten_results(draft: EditDraft, view: SessionView, options: Trim) -> None
 def _shorten_superseded_reads(draft: EditDraft, view: SessionView) -> None:
     later: dict[str, list[tuple[JsonPath, str]]] = {}
     for call in reversed(view.calls):
-        path = call.changed_or_read_file
+        path = changed_or_read_file(call)
         if path is None:
             continue
         if call.use.name == "Read":
@@ -303,7 +304,7 @@ def _shorten_superseded_reads(draft: EditDraft, view: SessionView) -> None:
             later.setdefault(path, []).append((_WHOLE_FILE, _CHANGED_LATER))
 
 
-def _shorten_result(draft: EditDraft, view: SessionView, call: ContextCall, reason: str) -> None:
+def _shorten_result(draft: EditDraft, view: SessionView, call: ToolCall, reason: str) -> None:
     entry, result = call.result_entry, call.result
     assert entry is not None
     assert result is not None
@@ -324,7 +325,8 @@ def _shorten_result(draft: EditDraft, view: SessionView, call: ContextCall, reas
 
 
 def _shorten_structured(draft: EditDraft, entry: Entry) -> None:
-    assert isinstance(entry.record, User)
+    if not isinstance(entry.record, User):  # other vendors' servers put results into answers
+        return
     raw = entry.record.tool_use_result
     short = shorten_structured_result(raw) if memoryview(raw).nbytes else None
     if short is not None:
@@ -332,7 +334,7 @@ def _shorten_structured(draft: EditDraft, entry: Entry) -> None:
         draft.replace_value(entry, replacement)
 
 
-def _result_size(call: ContextCall) -> int:
+def _result_size(call: ToolCall) -> int:
     return memoryview(call.result.encoded_content).nbytes if call.result is not None else 0
 
 
@@ -342,7 +344,7 @@ def _replace_images(draft: EditDraft, view: SessionView) -> None:
         if not isinstance(entry.record, User) or entry.offset >= view.unanswered_from:
             continue
         hint = restore_hint(view.text.id, view.turn_number(entry), in_place=draft.in_place)
-        for at, block in enumerate(content_blocks(entry)):
+        for at, block in enumerate(entry.content_blocks):
             path: JsonPath = ("message", "content", at)
             result = results.get((entry.offset, at))
             if isinstance(block, Image | Document):

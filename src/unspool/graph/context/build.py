@@ -19,7 +19,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from unspool.format import (
-    AnyBlock,
     Assistant,
     Attachment,
     Entry,
@@ -96,24 +95,16 @@ def _without_open_calls(lines: list[Entry]) -> list[Entry]:
         record = line.record
         if isinstance(record, Assistant):
             last = record
-            if ids := [block.id for block in _blocks(line) if isinstance(block, ToolUse)]:
+            if ids := [block.id for block in line.content_blocks if isinstance(block, ToolUse)]:
                 calls[index] = record, ids
         elif isinstance(record, User):
-            answered.update(block.tool_use_id for block in _blocks(line) if isinstance(block, ToolResult))
+            answered.update(block.tool_use_id for block in line.content_blocks if isinstance(block, ToolResult))
     is_open = {
         index
         for index, (record, ids) in calls.items()
         if answered.isdisjoint(ids) and record is not last and record.message.id != (last and last.message.id)
     }
     return [line for index, line in enumerate(lines) if index not in is_open] if is_open else lines
-
-
-def _blocks(line: Entry) -> tuple[AnyBlock, ...]:
-    """Return the blocks of a message; a plain string has none that matter here."""
-    record = line.record
-    if isinstance(record, User | Assistant) and not isinstance(record.message.content, str):
-        return record.message.content
-    return ()
 
 
 def _split_trailing_commands(lines: Sequence[Entry]) -> tuple[list[Entry], list[Entry]]:
@@ -173,7 +164,7 @@ def _move_reminders_up(lines: Sequence[Entry], system_turns: bool) -> list[Entry
 
 
 def _has_result(line: Entry) -> bool:
-    return isinstance(line.record, User) and any(isinstance(block, ToolResult) for block in _blocks(line))
+    return isinstance(line.record, User) and any(isinstance(block, ToolResult) for block in line.content_blocks)
 
 
 def _add_line(drafts: list[MessageDraft], by_id: dict[str, MessageDraft], line: Entry, model: str) -> None:
