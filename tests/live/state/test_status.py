@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from unspool.format.codec import decode
 from unspool.format.records import AnyRecord, Entry
+from unspool.graph import find_tool_calls
 from unspool.live.state.model import SessionStatus
 from unspool.live.state.status import IDLE_AFTER, Phase, SessionState, next_state, status_at
 from unspool.testing.build import (
@@ -25,6 +26,7 @@ from unspool.testing.build import (
     queued,
     raw,
     records,
+    result_block,
     session,
     snapshot,
     system,
@@ -325,6 +327,16 @@ def test_lines_one_by_one_or_in_two_goes_are_the_same(chosen: list[Step], cut: i
 def test_a_session_with_an_open_call_waits_for_approval_and_no_other_does(chosen: list[Step]) -> None:
     state = run(record for record in session(*chosen).records if type(record).__name__ != "Summary")
     assert (state.status is SessionStatus.APPROVAL) == bool(state.open_calls)
+
+
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from(["call", "result"])), max_size=12))
+def test_the_calls_without_a_result_are_open_in_whatever_order_they_come(blocks: list[tuple[str, str]]) -> None:
+    lines = [
+        assistant(tool_use("Bash", id=id)) if kind == "call" else user(result_block(id, "x")) for id, kind in blocks
+    ]
+    built = session(user("go"), *lines)
+    waiting = {call.id for call in find_tool_calls(built.entries) if call.result is None}
+    assert {call.id for call in run(built.records).open_calls} == waiting
 
 
 @given(

@@ -86,8 +86,8 @@ class SessionState(msgspec.Struct, frozen=True):
     last_line_at: datetime | None = None
     """When the last line of any type was written."""
     open_calls: tuple[PendingCall, ...] = ()
-    early_results: tuple[str, ...] = ()
-    """Ids of results that were written before their calls."""
+    answered: tuple[str, ...] = ()
+    """Ids of the calls that were answered last. Either may come first, or be written again."""
     message_id: str | None = None
     """The message that the last lines belong to."""
     has_text: bool = False
@@ -186,12 +186,10 @@ def _enter(state: SessionState, phase: Phase, time: datetime) -> SessionState:
 def _close_calls(state: SessionState, blocks: tuple[AnyBlock, ...]) -> SessionState:
     """Remove the open calls whose results are in the blocks."""
     ids = [block.tool_use_id for block in blocks if isinstance(block, ToolResult)]
-    known = {call.id for call in state.open_calls}
     # Parallel results are written in the order in which they finish: one may stand before the line of its call.
-    early = (*state.early_results, *(id for id in ids if id not in known))[-MAX_OPEN_CALLS:]
-    return replace(
-        state, open_calls=tuple(call for call in state.open_calls if call.id not in ids), early_results=early
-    )
+    answered = (*state.answered, *ids)[-MAX_OPEN_CALLS:]
+    still_open = tuple(call for call in state.open_calls if call.id not in ids)
+    return replace(state, open_calls=still_open, answered=answered)
 
 
 def _after_answer(state: SessionState, record: Assistant, time: datetime) -> SessionState:
@@ -217,7 +215,7 @@ def _after_answer(state: SessionState, record: Assistant, time: datetime) -> Ses
 
 def _with_opened(state: SessionState, uses: list[ToolUse], time: datetime) -> tuple[PendingCall, ...]:
     """Return the open calls with those of a line, but without calls that are written twice or have a result."""
-    known = {call.id for call in state.open_calls} | set(state.early_results)
+    known = {call.id for call in state.open_calls} | set(state.answered)
     opened = [_pending_call(use, state.cwd, time) for use in uses if use.id not in known]
     return (*state.open_calls, *opened)[-MAX_OPEN_CALLS:] if opened else state.open_calls
 
