@@ -16,7 +16,9 @@ from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing, suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
+
+from msgspec import UNSET
 
 from unspool.client import events
 from unspool.client.background_tasks import format_task_notification
@@ -29,15 +31,23 @@ from unspool.client.loop.subagents import run_subagent
 from unspool.client.loop.usage_totals import UsageSums
 from unspool.client.permissions.paths import resolve_path
 from unspool.client.protocols import NoUser, UserInterface
-from unspool.client.session import records
 from unspool.client.session.file_backups import FileBackups
 from unspool.client.session.prompt_history import append_prompt, is_command, text_as_typed
 from unspool.client.session.registration import AnnouncedUser, SessionRegistration, git_branch, session_slug
-from unspool.client.session.transcript import MessageList, Transcript, drop_thinking, is_sendable, text_of, to_blocks
-from unspool.client.session.writer import FORMAT_VERSION, LineEnvelope, SessionWriter, replace_surrogates
+from unspool.client.session.transcript import (
+    MessageList,
+    Transcript,
+    drop_thinking,
+    is_sendable,
+    text_of,
+    to_blocks,
+)
+from unspool.client.session.writer import SessionWriter
 from unspool.client.tool_context import KnownFiles, ToolBackends, ToolContext, Workspace
-from unspool.client.tool_result import InvalidToolCall
+from unspool.client.tool_result import InvalidToolCall, Json
 from unspool.errors import NotFound, Refused, Unwritable, UsageError
+from unspool.format import FORMAT_VERSION, LineEnvelope, replace_surrogates
+from unspool.format import written_lines as lines
 from unspool.graph.context import model_rules
 from unspool.paths import project_key, session_file
 
@@ -46,7 +56,6 @@ if TYPE_CHECKING:
     from unspool.client.session.rewind import ConversationBranch, RewindPoint
     from unspool.format import Entry
 
-Json: TypeAlias = dict[str, Any]
 Stream: TypeAlias = AsyncGenerator[events.AnyEvent, None]
 
 _RESTATE_BYTES = 32 * 1024
@@ -302,9 +311,11 @@ class Chat:
         if writer.parent is None:
             return
         if self._last_prompt:
-            writer.append_note({"type": "last-prompt", "lastPrompt": self._last_prompt, "leafUuid": writer.parent})
+            writer.append_note(
+                lines.LastPromptLine(last_prompt=self._last_prompt, leaf_uuid=writer.parent, session_id=self.session_id)
+            )
         if self.title:
-            writer.append_note({"type": "custom-title", "customTitle": self.title})
+            writer.append_note(lines.CustomTitleLine(custom_title=self.title, session_id=self.session_id))
         self._restated_at = writer.bytes_written
 
     def _make_context(self, user: UserInterface | None, *, backends: ToolBackends) -> ToolContext:
@@ -316,10 +327,10 @@ class Chat:
             from unspool.client.session.resume import find_known_files, find_todos
 
             resolver = ToolContext(self.workspace, environment)
-            lines = resumed.lines
+            entries = resumed.lines
             mode = "plan" if resumed.in_plan_mode else mode
-            todos = find_todos(lines)
-            known_files = KnownFiles(lambda: find_known_files(lines, lambda name: _resolve(name, resolver)))
+            todos = find_todos(entries)
+            known_files = KnownFiles(lambda: find_known_files(entries, lambda name: _resolve(name, resolver)))
         return ToolContext(
             self.workspace,
             environment,
@@ -334,13 +345,8 @@ class Chat:
         """Write a prompt, and a snapshot of the files before it; return its text and its uuid."""
         self.agent.side_effects.update_envelope()
         text = text_of(prompt)
-        mode: Json = {} if is_command(text) else {"permissionMode": self.context.mode}
-        uuid = self.transcript.write_prompt(prompt, **mode)
-        writer = self.transcript.writer
-        files = self._backups.back_up_changes()
-        writer.append_note(
-            records.snapshot_record(uuid, uuid, files, writer.next_timestamp(), update=False), named=False
-        )
+        uuid = self.transcript.write_prompt(prompt, UNSET if is_command(text) else self.context.mode)
+        self.transcript.write_snapshot(uuid, uuid, self._backups.back_up_changes(), update=False)
         if expansion is not None:
             self.transcript.write_meta(expansion)
         self._last_prompt = text_as_typed(text)[:2000]
@@ -362,21 +368,10 @@ class Chat:
         self._registration.write_status("idle")
 
     def _mend(self) -> None:
-        """Write what a resumed session sends but has on none of its lines; once, before its first prompt."""
+        """Write what a resumed session has on none of its lines; once, before its first prompt."""
         resumed, self._resumed = self._resumed, None
-        if resumed is None:
-            return
-        from unspool.graph.context import NO_RESPONSE
-
-        writer = self.transcript.writer
-        for call in resumed.open_calls:
-            writer.append_message(
-                records.tool_result_record(
-                    call.id, call.text, is_error=True, structured=f"Error: {call.text}", source=call.line
-                )
-            )
-        if resumed.is_unanswered:
-            writer.append_message(records.synthetic_record(self.runtime.new_id(), NO_RESPONSE))
+        if resumed is not None:
+            self.transcript.mend(resumed.open_calls, resumed.unanswered)
 
     def _take_background_events(self) -> Iterator[events.AnyEvent]:
         """Write what has ended in the background, and restate the titles if enough was written since."""
@@ -396,7 +391,7 @@ class Chat:
 
 def _make_transcript(path: Path, root: Path, runtime: ChatRuntime, resumed: ResumedSession | None) -> Transcript:
     slug = (resumed.slug if resumed else None) or session_slug(path.stem)
-    envelope = LineEnvelope(session_id=path.stem, cwd=str(root), branch=git_branch(root), slug=slug)
+    envelope = LineEnvelope(session_id=path.stem, cwd=str(root), git_branch=git_branch(root), slug=slug)
     writer = SessionWriter(
         path,
         envelope,

@@ -8,7 +8,7 @@ from unspool.lazy_door import lazy_door
 
 # fmt: off
 if TYPE_CHECKING:
-    from unspool.format import attachments, blocks, json_edit, meta_records, records
+    from unspool.format import attachments, blocks, json_edit, meta_records, records, written_lines
     from unspool.format.attachments import MaxTurnsReached, QueuedCommand
     from unspool.format.base import ABSENT, DECODE_ERRORS, BilledUsage, Buffer, CamelShape, Shape, Usage, encode_json
     from unspool.format.blocks import (
@@ -32,19 +32,21 @@ if TYPE_CHECKING:
     )
     from unspool.format.recover import recover_items
     from unspool.format.timestamps import elapsed_time, format_timestamp, parse_local_time, parse_timestamp
+    from unspool.format.written_lines import FORMAT_VERSION, FileBackup, LineEnvelope, encode_line, replace_surrogates
 
 __all__ = [
-    "ABSENT", "DECODE_ERRORS", "HISTORY", "REMOVE", "SESSION", "SYSTEM_SUBTYPES", "AgentProgress", "AiTitle",
-    "AnyBlock", "AnyRecord", "Assistant", "Attachment", "Backup", "BadLine", "BilledUsage", "Blank", "Buffer",
-    "CamelShape", "CompactMetadata", "ContentReplacement", "CustomTitle", "Dialect", "Document", "Entry",
-    "Envelope", "FileChangeResult", "FileHistoryDelta", "FileHistorySnapshot", "Glance", "GlanceBlock",
-    "HookProgress", "Image", "Item", "Json", "JsonPath", "LastPrompt", "MaxTurnsReached", "MediaSource", "Message",
-    "Other", "PermissionMode", "PrLink", "PreservedSegment", "Progress", "QueueOperation", "QueuedCommand",
-    "RawJson", "RedactedThinking", "Shape", "Summary", "System", "Tag", "Text", "Thinking", "ToolReference",
-    "ToolResult", "ToolUse", "Unknown", "Usage", "User", "as_blocks", "attachments", "blocks", "cut_raw_json",
-    "decode", "decode_file_change", "decode_glance", "decode_plain", "decode_spoken_fields", "elapsed_time",
-    "encode_json", "format_timestamp", "json_edit", "meta_records", "parse_image_header", "parse_local_time",
-    "parse_timestamp", "patch", "records", "recover_items", "repair_text", "structured_result_text",
+    "ABSENT", "DECODE_ERRORS", "FORMAT_VERSION", "HISTORY", "REMOVE", "SESSION", "SYSTEM_SUBTYPES", "AgentProgress",
+    "AiTitle", "AnyBlock", "AnyRecord", "Assistant", "Attachment", "Backup", "BadLine", "BilledUsage", "Blank",
+    "Buffer", "CamelShape", "CompactMetadata", "ContentReplacement", "CustomTitle", "Dialect", "Document", "Entry",
+    "Envelope", "FileBackup", "FileChangeResult", "FileHistoryDelta", "FileHistorySnapshot", "Glance", "GlanceBlock",
+    "HookProgress", "Image", "Item", "Json", "JsonPath", "LastPrompt", "LineEnvelope", "MaxTurnsReached",
+    "MediaSource", "Message", "Other", "PermissionMode", "PrLink", "PreservedSegment", "Progress", "QueueOperation",
+    "QueuedCommand", "RawJson", "RedactedThinking", "Shape", "Summary", "System", "Tag", "Text", "Thinking",
+    "ToolReference", "ToolResult", "ToolUse", "Unknown", "Usage", "User", "as_blocks", "attachments", "blocks",
+    "cut_raw_json", "decode", "decode_file_change", "decode_glance", "decode_plain", "decode_spoken_fields",
+    "elapsed_time", "encode_json", "encode_line", "format_timestamp", "json_edit", "meta_records",
+    "parse_image_header", "parse_local_time", "parse_timestamp", "patch", "records", "recover_items", "repair_text",
+    "replace_surrogates", "structured_result_text", "written_lines",
 ]
 
 __getattr__ = lazy_door(__name__, {
@@ -68,4 +70,5 @@ __getattr__ = lazy_door(__name__, {
         "Dialect Entry HookProgress Item PreservedSegment Progress System User",
     "recover": "recover_items",
     "timestamps": "elapsed_time format_timestamp parse_local_time parse_timestamp",
+    "written_lines": "FORMAT_VERSION FileBackup LineEnvelope encode_line replace_surrogates",
 })

@@ -438,7 +438,7 @@ def test_a_refusal_after_a_compaction_in_the_same_turn_keeps_the_summary(tmp_pat
 
     def shorten(event: Any, chat: Chat) -> None:
         if isinstance(event, events.CallEnded):
-            chat.transcript.write_boundary("A summary.", {"trigger": "auto", "preTokens": 1})
+            chat.transcript.write_boundary("A summary.", "auto", 1)
 
     async def go() -> Session:
         session = await opened(place(tmp_path), script)

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from unspool.client.loop.inbox import EventQueue, Interrupted, JobEnded
 from unspool.client.session.registration import git_branch, session_slug
 from unspool.client.session.transcript import MessageList
-from unspool.client.session.writer import LineEnvelope, SessionWriter
+from unspool.client.session.writer import SessionWriter
+from unspool.format import LineEnvelope, written_lines
 
 START = datetime(2026, 1, 5, 9, tzinfo=UTC)
 
@@ -36,11 +37,12 @@ def test_times_grow_whatever_the_clock_does(jumps: list[int]) -> None:
 
 def test_lines_hang_on_each_other_and_nothing_on_what_lies_beside(tmp_path: Path) -> None:
     made = writer(tmp_path / "a" / "b.jsonl", [START] * 9)
-    first = made.append_message({"type": "user"})
-    made.append_beside({"type": "progress"})
-    made.append_note({"type": "last-prompt"})
-    second = made.append_message({"type": "assistant"})
-    summary = made.append_boundary({"type": "system"}, {"type": "user"})
+    user = written_lines.UserLine(written_lines.UserMessage("Go."))
+    first = made.append_message(user)
+    made.append_beside(written_lines.ProgressLine(data={}, tool_use_id="bash-0", parent_tool_use_id="t"))
+    made.append_note(written_lines.CustomTitleLine(custom_title="It", session_id="s"))
+    second = made.append_message(user)
+    summary = made.append_boundary(written_lines.SystemLine("compact_boundary"), user)
     lines = [msgspec.json.decode(line) for line in made.path.read_bytes().splitlines()]
     assert [line.get("parentUuid") for line in lines] == [None, first, None, first, None, lines[4]["uuid"]]
     assert lines[4]["logicalParentUuid"] == second

@@ -153,7 +153,7 @@ class CompactionPolicy:
         if result.summary is None:
             self._transcript.conversation.replace(result.messages)
         else:
-            self._transcript.write_boundary(result.summary, {"trigger": trigger, "preTokens": result.before})
+            self._transcript.write_boundary(result.summary, trigger, result.before)
             self._after_boundary()
         self.tokens = self.window.used = result.after
         return events.ContextCompacted(trigger=trigger, how=result.how, before=result.before, after=result.after)

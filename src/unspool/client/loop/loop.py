@@ -24,7 +24,7 @@ from unspool.client.loop.inbox import EventQueue, Interrupted
 from unspool.client.loop.model_calls import ModelCalls
 from unspool.client.loop.tool_calls import ToolRunner
 from unspool.client.loop.usage_totals import TurnUsage
-from unspool.client.session import records
+from unspool.client.session import wordings
 from unspool.client.session.transcript import THINKING_TYPES, Transcript
 from unspool.errors import ApiFailed, UnspoolError, Unwritable
 
@@ -208,7 +208,7 @@ def decide_next_step(response: ApiResponse, *, has_calls: bool, continuations: i
             if continuations >= MAX_CONTINUATIONS:
                 return NextStep("max_tokens" if reason == "max_tokens" else "context_full")
             lost_call = any(part.type == "tool_use" for part in response.unfinished)
-            return NextStep(instruction=records.CALL_CUT_SHORT if lost_call else records.CUT_SHORT, continues=True)
+            return NextStep(instruction=wordings.CALL_CUT_SHORT if lost_call else wordings.CUT_SHORT, continues=True)
         case "pause_turn":
             # Of thinking alone nothing is kept: the same request would be sent again and again.
             if all(block.get("type") in THINKING_TYPES for block in response.content):

@@ -47,7 +47,7 @@ from unspool.client.loop.compaction_policy import CompactionPolicy
 from unspool.client.loop.inbox import EventQueue, Interrupted, JobEnded
 from unspool.client.loop.request import EndpointKnowledge
 from unspool.client.loop.usage_totals import TurnUsage
-from unspool.client.session import records
+from unspool.client.session import wordings
 from unspool.client.session.transcript import THINKING_TYPES, Transcript, is_sendable
 from unspool.errors import ApiFailed
 
@@ -290,7 +290,7 @@ class ModelCalls:
     def _prepare_retry(self, parent: str | None, breaks: int, reason: str) -> events.RetryScheduled:
         """Write what the next request needs after a response broke off."""
         if any(block.get("type") == "text" for block in self.response.content):
-            self._transcript.write_meta(records.BROKEN_OFF)
+            self._transcript.write_meta(wordings.BROKEN_OFF)
         else:
             self._transcript.writer.parent = parent
         seconds = self._runtime.pause(breaks)

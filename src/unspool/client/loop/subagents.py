@@ -61,7 +61,7 @@ class _SubagentRun:
         self.id = f"a{runtime.new_id().replace('-', '')[:16]}"
         self._path = parent.context.workspace.side_folder / "subagents" / f"agent-{self.id}.jsonl"
         # The lines of a subagent carry the id of the session, and its own.
-        envelope = msgspec.structs.replace(parent.transcript.writer.envelope, agent_id=self.id)
+        envelope = msgspec.structs.replace(parent.transcript.writer.envelope, is_sidechain=True, agent_id=self.id)
         writer = SessionWriter(self._path, envelope, runtime.now, runtime.new_id)
         model_name = task.model or definition.model
         self.agent = ChatAgent(

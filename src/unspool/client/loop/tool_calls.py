@@ -21,7 +21,7 @@ import msgspec
 from unspool.client import events
 from unspool.client.loop.inbox import EventQueue, Interrupted, JobEnded
 from unspool.client.protocols import PermissionAnswer, PermissionRequest, RuleDecision
-from unspool.client.session import records
+from unspool.client.session import wordings
 from unspool.client.session.file_backups import FileBackups
 from unspool.client.session.registration import git_branch
 from unspool.client.session.transcript import Transcript
@@ -30,6 +30,7 @@ from unspool.client.tool import Tool
 from unspool.client.tool_context import ToolContext
 from unspool.client.tool_result import ToolOutcome
 from unspool.client.tools.shell.bash import find_pull_request
+from unspool.format import written_lines as lines
 
 Json: TypeAlias = dict[str, Any]
 RunTool: TypeAlias = Callable[[Tool, Json, ToolContext, str], Awaitable[ToolOutcome]]
@@ -175,13 +176,13 @@ class ToolRunner:
                 self._permissions.keep(answer.rule, answer.keep)
             return None
         if answer.words:
-            return self._deny(call, records.REJECTED_WITH + answer.words, answer.words, records.REJECTED_RESULT)
+            return self._deny(call, wordings.REJECTED_WITH + answer.words, answer.words, wordings.REJECTED_RESULT)
         if not answer.stops:
             name = call.tool.name if call.tool else call.name
             text = f"Permission to use {name} was not granted ({decision.why}). Do without it, or say what is needed."
             return self._deny(call, text, decision.why)
         self._is_stopped = True
-        return self._deny(call, records.REJECTED, "the user rejected it", records.REJECTED_RESULT)
+        return self._deny(call, wordings.REJECTED, "the user rejected it", wordings.REJECTED_RESULT)
 
     def _deny(self, call: RequestedCall, text: str, reason: str, result: str | None = None) -> ToolOutcome:
         self._reasons[call.id] = reason
@@ -201,7 +202,7 @@ class ToolRunner:
     ) -> Iterator[events.AnyEvent]:
         """Write a result for every call that has none: its own if it has ended, else that it was rejected."""
         # The API refuses a request in which a call has no result.
-        rejected = ToolOutcome(content=records.REJECTED, result=records.REJECTED_RESULT, is_error=True)
+        rejected = ToolOutcome(content=wordings.REJECTED, result=wordings.REJECTED_RESULT, is_error=True)
         ended = {
             id: job.result()
             for id, job in self._jobs.items()
@@ -279,18 +280,16 @@ class ToolSideEffects:
         """Let the next lines name the folder where the shell is now, and its git branch."""
         writer, cwd = self._transcript.writer, self._context.cwd
         branch = git_branch(cwd)
-        if (str(cwd), branch) != (writer.envelope.cwd, writer.envelope.branch):
-            writer.envelope = msgspec.structs.replace(writer.envelope, cwd=str(cwd), branch=branch)
+        if (str(cwd), branch) != (writer.envelope.cwd, writer.envelope.git_branch):
+            writer.envelope = msgspec.structs.replace(writer.envelope, cwd=str(cwd), git_branch=branch)
 
     def _write_snapshot(self, message: str) -> None:
         """Write the tracked files again: there are new ones since the last snapshot."""
-        prompt, writer = self._session.prompt_uuid, self._session.writer
+        prompt = self._session.prompt_uuid
         if self._transcript is not self._session:
             message = prompt or message  # a subagent's lines are in another file
         if prompt is not None:
-            files = self._backups.snapshot_files()
-            line = records.snapshot_record(message, prompt, files, writer.next_timestamp(), update=True)
-            writer.append_note(line, named=False)
+            self._session.write_snapshot(message, prompt, self._backups.files, update=True)
         self._backups.changed = False
 
     def _write_todos(self) -> None:
@@ -304,6 +303,13 @@ class ToolSideEffects:
         if outcome.is_error or not isinstance(command, str) or not isinstance(outcome.content, str):
             return
         if found := find_pull_request(command, outcome.content):
-            fields = dict(zip(("prNumber", "prUrl", "prRepository"), found, strict=True))
-            id = {"sessionId": self._session.writer.envelope.session_id}
-            self._session.writer.append_note({"type": "pr-link", **id, **fields}, timed=True, named=False)
+            number, url, repository = found
+            writer = self._session.writer
+            line = lines.PullRequestLine(
+                session_id=writer.envelope.session_id,
+                pr_number=number,
+                pr_url=url,
+                pr_repository=repository,
+                timestamp=writer.next_timestamp(),
+            )
+            writer.append_note(line)

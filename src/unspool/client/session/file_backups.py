@@ -16,29 +16,14 @@ import stat
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
 
 from unspool.client.session.writer import make_folder
 from unspool.errors import Unwritable
+from unspool.format import FileBackup
 
-Json: TypeAlias = dict[str, Any]
 # A path may have become a named pipe: without O_NONBLOCK, opening it would wait for a writer for ever.
 _READ = os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NONBLOCK", 0)
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0)
-
-
-class FileBackup(NamedTuple):
-    """One version of a file: the name of its backup, None if the file did not exist."""
-
-    name: str | None
-    version: int
-    time: str
-    digest: bytes | None = None
-    """Of the content; None if it is not known."""
-
-    def snapshot_fields(self) -> Json:
-        """Return the backup as a snapshot has it."""
-        return {"backupFileName": self.name, "version": self.version, "backupTime": self.time}
 
 
 class FileBackups:
@@ -51,7 +36,7 @@ class FileBackups:
         """`file-history/<session>`."""
         self._root = root
         self._next_timestamp = next_timestamp
-        self._files: dict[str, FileBackup] = {**(files or {})}
+        self.files: dict[str, FileBackup] = {**(files or {})}
         """By the path as snapshots have it: relative, if it is below the root."""
         self._backup_digests: dict[str, bytes | None] = {}
         self.changed = False
@@ -60,21 +45,17 @@ class FileBackups:
     def back_up(self, path: Path) -> None:
         """Back up a file that is about to be changed."""
         name = self._tracked_name(path)
-        if name not in self._files:
-            self._files[name] = self._create(path, 1)
+        if name not in self.files:
+            self.files[name] = self._create(path, 1)
         self.changed = True
 
-    def back_up_changes(self) -> Json:
-        """Back up the files that have changed since their last backup; return the files of a snapshot."""
-        for name, backup in [*self._files.items()]:
+    def back_up_changes(self) -> dict[str, FileBackup]:
+        """Back up the files that have changed since their last backup; return all tracked files."""
+        for name, backup in [*self.files.items()]:
             if self.differs(name, backup):
-                self._files[name] = self._create(self._root / name, backup.version + 1)
+                self.files[name] = self._create(self._root / name, backup.version + 1)
         self.changed = False
-        return self.snapshot_files()
-
-    def snapshot_files(self) -> Json:
-        """Return the tracked files as a snapshot has them."""
-        return {name: backup.snapshot_fields() for name, backup in self._files.items()}
+        return self.files
 
     def differs(self, name: str, backup: FileBackup, digests: dict[str, bytes | None] | None = None) -> bool:
         """Tell whether a file is not as it was backed up; `digests` holds those of current files, and is filled."""
@@ -96,12 +77,13 @@ class FileBackups:
         return str(path.relative_to(self._root)) if path.is_relative_to(self._root) else str(path)
 
     def _digest_backup(self, backup: FileBackup) -> bytes | None:
-        if backup.name is None or backup.digest is not None:
-            return backup.digest
-        if backup.name not in self._backup_digests:
-            held = self.read_backup(backup.name)
-            self._backup_digests[backup.name] = None if held is None else hashlib.sha256(held[0]).digest()
-        return self._backup_digests[backup.name]
+        name = backup.backup_file_name
+        if name is None:
+            return None
+        if name not in self._backup_digests:
+            held = self.read_backup(name)
+            self._backup_digests[name] = None if held is None else hashlib.sha256(held[0]).digest()
+        return self._backup_digests[name]
 
     def _create(self, path: Path, version: int) -> FileBackup:
         time = self._next_timestamp()
@@ -118,7 +100,8 @@ class FileBackups:
         while True:  # a session that was rewound may have had this version before, with other content
             full = f"{name}@v{version}"
             if self._write(full, data, stat.S_IMODE(status.st_mode)):
-                return FileBackup(full, version, time, hashlib.sha256(data).digest())
+                self._backup_digests[full] = hashlib.sha256(data).digest()
+                return FileBackup(full, version, time)
             version += 1
 
     def _write(self, name: str, data: bytes, mode: int) -> bool:

@@ -10,11 +10,11 @@ import re
 from datetime import datetime
 from pathlib import Path
 
-import msgspec
-
-from unspool.client.session.writer import append_bytes, replace_surrogates
+from unspool.client.session.writer import append_bytes
 from unspool.errors import UnspoolError
 from unspool.files import open_regular
+from unspool.format import encode_line
+from unspool.format import written_lines as lines
 
 _READ_BYTES = 1 << 20
 _MAX_PROMPTS = 500
@@ -58,14 +58,13 @@ def _last_lines(path: Path) -> list[bytes]:
 
 def append_prompt(config: Path, text: str, project: Path, session_id: str, now: datetime) -> None:
     """Append a prompt that a user typed."""
-    line = {
-        "display": text_as_typed(text),
-        "pastedContents": {},
-        "timestamp": round(now.timestamp() * 1000),
-        "project": replace_surrogates(str(project)),
-        "sessionId": session_id,
-    }
-    append_bytes(config / "history.jsonl", msgspec.json.encode(line) + b"\n")
+    line = lines.HistoryLine(
+        display=text_as_typed(text),
+        timestamp=round(now.timestamp() * 1000),
+        project=str(project),
+        session_id=session_id,
+    )
+    append_bytes(config / "history.jsonl", encode_line(line))
 
 
 def is_command(text: str) -> bool:

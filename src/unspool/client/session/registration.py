@@ -22,8 +22,9 @@ from pathlib import Path
 import msgspec
 
 from unspool.client.protocols import PermissionAnswer, PermissionRequest, RuleDecision, UserInterface, UserQuestion
-from unspool.client.session.writer import FORMAT_VERSION, replace_surrogates, write_private_file
+from unspool.client.session.writer import write_private_file
 from unspool.errors import Unwritable
+from unspool.format import FORMAT_VERSION, replace_surrogates
 
 _MAX_GIT_FILE = 4096
 

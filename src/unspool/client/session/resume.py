@@ -21,12 +21,11 @@ from typing import Any, TypeAlias
 import msgspec
 
 from unspool.client.config import ChatRuntime, ChatSettings, SessionStart
-from unspool.client.session.file_backups import FileBackup
 from unspool.client.session.rewind import tracked_files
 from unspool.edit import find_other_process, garbage_collection_paused, parse_session_text
 from unspool.errors import NotFound, Refused
 from unspool.files import read_pieces
-from unspool.format import Assistant, CustomTitle, Entry, Progress, ToolUse, User, parse_timestamp
+from unspool.format import Assistant, CustomTitle, Entry, FileBackup, Progress, ToolUse, User, parse_timestamp
 from unspool.format.tools import EditResult, ReadText, TodoWriteResult, WriteResult
 from unspool.format.tools import parse as results
 from unspool.graph import find_thread_entries, is_message
@@ -71,8 +70,8 @@ class ResumedSession(msgspec.Struct, frozen=True, kw_only=True):
     """Whether it is resumed from another line than its last."""
     files: dict[str, FileBackup]
     open_calls: tuple[OpenCall, ...]
-    is_unanswered: bool
-    """Whether the last message is the user's."""
+    unanswered: str | None
+    """What is sent as the model's answer, if the last message is the user's."""
 
 
 def resume_session(start: SessionStart, settings: ChatSettings, runtime: ChatRuntime) -> tuple[Path, ResumedSession]:
@@ -100,6 +99,7 @@ def read_resumed(path: Path, model: str, *, leaf: str | None = None, keeps_model
         model = models.model_after_resume(own) if own.startswith("claude-") else own
     messages = build_thread_context(lines, model)
     thread = {line.record.uuid for line in lines}
+    is_unanswered = bool(messages) and _is_added(messages[-1]) and messages[-1].blocks[0].text == NO_RESPONSE
     return ResumedSession(
         lines=lines,
         messages=_begin_with_user([message.json for message in messages]),
@@ -114,7 +114,7 @@ def read_resumed(path: Path, model: str, *, leaf: str | None = None, keeps_model
         from_other_line=leaf is not None,
         files={name: backup for prompt, name, backup in tracked_files(entries) if prompt in thread},
         open_calls=tuple(_open_calls(messages, lines)),
-        is_unanswered=bool(messages) and _is_added(messages[-1]) and messages[-1].blocks[0].text == NO_RESPONSE,
+        unanswered=NO_RESPONSE if is_unanswered else None,
     )
 
 

@@ -14,9 +14,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
-from unspool.client.session.file_backups import FileBackup, FileBackups
+from unspool.client.session.file_backups import FileBackups
 from unspool.errors import NotFound, Unwritable
-from unspool.format import Backup, Entry, FileHistoryDelta, FileHistorySnapshot, User
+from unspool.format import Backup, Entry, FileBackup, FileHistoryDelta, FileHistorySnapshot, User
 from unspool.graph import Speaker, classify_user_record, find_thread_entries, find_threads, typed_text
 from unspool.graph.context import build_context
 
@@ -93,7 +93,8 @@ def files_before(entries: Sequence[Entry], prompt: str) -> dict[str, FileBackup]
 
 def restore_files(backups: FileBackups, root: Path, files: Mapping[str, FileBackup]) -> list[str]:
     """Restore files from their backups; return those that changed."""
-    contents = {path: backups.read_backup(backup.name) for path, backup in files.items() if backup.name is not None}
+    names = {path: backup.backup_file_name for path, backup in files.items()}
+    contents = {path: backups.read_backup(name) for path, name in names.items() if name is not None}
     missing = [path for path, content in contents.items() if content is None]
     # All backups are looked at before the first file is written: all files are restored, or none.
     if missing:

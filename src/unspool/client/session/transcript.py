@@ -15,17 +15,21 @@ Rules for the messages in memory; `graph/context/build.py` makes the same of the
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING
 
-from unspool.client.session import records
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from unspool.client.session import wordings
 from unspool.client.session.writer import SessionWriter
-from unspool.client.tool_result import ToolOutcome
+from unspool.client.tool_result import Json, ToolOutcome
+from unspool.format import FileBackup
+from unspool.format import written_lines as lines
 
-Json: TypeAlias = dict[str, Any]
+if TYPE_CHECKING:
+    from unspool.client.session.resume import OpenCall
 
 THINKING_TYPES = frozenset({"thinking", "redacted_thinking"})
-_MAX_RETRIES = 10
-"""`maxRetries` of `api_error` lines."""
 
 
 class MessageList:
@@ -133,21 +137,33 @@ class Transcript:
         self._before_prompt: tuple[str | None, list[Json], int] = (None, [], -1)
         """The parent of the last prompt, the messages before it, and how many boundaries there were."""
 
-    def write_prompt(self, content: str | list[Json], **fields: Any) -> str:
+    def mend(self, calls: Iterable[OpenCall], unanswered: str | None) -> None:
+        """Write what a resumed session sends but has on none of its lines: results of open calls, an empty answer."""
+        for call in calls:
+            outcome = ToolOutcome(content=call.text, result=f"Error: {call.text}", is_error=True)
+            self.writer.append_message(_tool_result_line(call.id, outcome, call.line))
+        if unanswered is not None:
+            self.writer.append_message(lines.SyntheticLine(_synthetic_message(self.new_id(), unanswered)))
+
+    def write_prompt(self, content: str | list[Json], permission_mode: str | UnsetType = UNSET) -> str:
         """Write a prompt; return its uuid."""
         # Only after the disk was full there are open calls here: their results could not be written then.
-        self.close_open_calls(records.INTERRUPTED_CALL)
+        self.close_open_calls(wordings.INTERRUPTED_CALL)
         self._before_prompt = self.writer.parent, [*self.conversation.messages], self.writer.boundaries
-        self.prompt_uuid = self.write_user(content, **fields)
+        self.prompt_uuid = self.write_user(content, permission_mode=permission_mode)
         return self.prompt_uuid
 
-    def write_user(self, content: str | list[Json], **fields: Any) -> str:
+    def write_user(
+        self, content: str | list[Json], *, permission_mode: str | UnsetType = UNSET, is_meta: bool | UnsetType = UNSET
+    ) -> str:
         """Write content in the user's name: text typed during the turn, a notification; return its uuid."""
-        return self._write_user_record(records.user_record(content, **fields), content)
+        uuid = self.writer.append_message(lines.UserLine(lines.UserMessage(content), permission_mode, is_meta))
+        self.conversation.add_user(content)
+        return uuid
 
     def write_meta(self, content: str | list[Json]) -> str:
         """Write content that the client adds in the user's name; return its uuid."""
-        return self._write_user_record(records.meta_record(content), content)
+        return self.write_user(content, is_meta=True)
 
     def begin_response(self, head: Json) -> str:
         """Return a unique id for a response: the server's, if no other response has it."""
@@ -170,7 +186,7 @@ class Transcript:
 
     def write_block(self, head: Json, block: Json, request_id: str | None) -> str:
         """Write a block of a response; return its uuid."""
-        uuid = self.writer.append_message(records.assistant_record(head, [block], request_id))
+        uuid = self.writer.append_message(_assistant_line(head, [block], request_id))
         if block.get("type") == "tool_use":
             self._call_lines[block["id"]] = uuid
             self._open_calls.append(block["id"])
@@ -181,20 +197,16 @@ class Transcript:
     def end_response(self, head: Json, request_id: str | None) -> None:
         """Write the usage of a response, unless its last line has it. A response without blocks gets no line."""
         if self._written_usage is not None and self._written_usage != _usage_of(head):
-            self.writer.append_message(records.assistant_record(head, [], request_id))
+            self.writer.append_message(_assistant_line(head, [], request_id))
         self.conversation.end_response()
 
     def write_result(self, call_id: str, outcome: ToolOutcome) -> str:
         """Write the result of a tool call; return its uuid."""
-        line = records.tool_result_record(
-            call_id,
-            outcome.content,
-            is_error=outcome.is_error,
-            # The files of subagents have no `toolUseResult`: so it was in Claude Code from 2.0.76 to 2.1.63.
-            structured=None if self.writer.envelope.agent_id else outcome.result,
-            source=self._call_lines.get(call_id),
-        )
-        uuid = self._write_user_record(line, line["message"]["content"])
+        # The files of subagents have no `toolUseResult`: so it was in Claude Code from 2.0.76 to 2.1.63.
+        written = msgspec.structs.replace(outcome, result=None) if self.writer.envelope.is_sidechain else outcome
+        line = _tool_result_line(call_id, written, self._call_lines.get(call_id))
+        uuid = self.writer.append_message(line)
+        self.conversation.add_user(line.message.content)
         if call_id in self._open_calls:
             self._open_calls.remove(call_id)
         if outcome.extra:
@@ -207,16 +219,20 @@ class Transcript:
 
     def write_api_failure(self, text: str, kind: str | None) -> str:
         """Write the error that came instead of a response: it is shown, and never sent."""
-        return self.writer.append_message(records.api_failure_record(self.new_id(), text, kind))
+        message = _synthetic_message(self.new_id(), text)
+        return self.writer.append_message(lines.SyntheticLine(message, kind or UNSET, is_api_error_message=True))
 
     def write_retry(self, reason: str, status: int | None, seconds: float, attempt: int) -> None:
         """Write that a request is sent again."""
-        self.writer.append_message(records.api_error_record(reason, status, seconds, attempt, _MAX_RETRIES))
+        error = lines.ApiError(status=UNSET if status is None else status, message=reason)
+        line = lines.ApiErrorLine(error=error, retry_in_ms=round(seconds * 1000, 1), retry_attempt=attempt)
+        self.writer.append_message(line)
 
     def write_progress(self, call_id: str, data: Json) -> None:
         """Write the progress of a tool call."""
         kind = str(data.get("type", "tool")).replace("_", "-")
-        self.writer.append_beside(records.progress_record(call_id, f"{kind}-{self._progress_lines}", data))
+        name = f"{kind}-{self._progress_lines}"
+        self.writer.append_beside(lines.ProgressLine(data=data, tool_use_id=name, parent_tool_use_id=call_id))
         self._progress_lines += 1
 
     def close_open_calls(self, text: str) -> None:
@@ -227,8 +243,8 @@ class Transcript:
     def write_interrupt(self, *, in_tools: bool) -> None:
         """Write Claude Code's own marker of an interrupt."""
         # The API refuses a tool call without a result: each gets one before the marker.
-        self.close_open_calls(records.INTERRUPTED_CALL)
-        text = records.INTERRUPTED_FOR_TOOLS if in_tools else records.INTERRUPTED
+        self.close_open_calls(wordings.INTERRUPTED_CALL)
+        text = wordings.INTERRUPTED_FOR_TOOLS if in_tools else wordings.INTERRUPTED
         self.write_user([{"type": "text", "text": text}])
 
     def retract_prompt(self, notice: str) -> None:
@@ -241,8 +257,7 @@ class Transcript:
             self.write_api_failure(notice, None)
         elif parent is None:
             self._open_calls.clear()
-            metadata = {"trigger": "auto", "preTokens": 0}
-            self.write_boundary(f"The conversation began with something that was not answered: {notice}", metadata)
+            self.write_boundary(f"The conversation began with something that was not answered: {notice}", "auto")
         else:
             self._branch_off(parent, notice, messages)
 
@@ -250,8 +265,7 @@ class Transcript:
         """Continue from an earlier line: what came after it becomes a branch."""
         if parent is None:
             self._open_calls.clear()
-            metadata = {"trigger": "manual", "preTokens": 0}
-            self.write_boundary("The conversation was taken back to its beginning.", metadata)
+            self.write_boundary("The conversation was taken back to its beginning.", "manual")
         else:
             self._branch_off(parent, "The conversation went back to here.", messages)
 
@@ -262,13 +276,12 @@ class Transcript:
         self.write_api_failure(notice, None)
         self.conversation.replace(messages)
 
-    def write_boundary(self, summary: str, metadata: Json) -> str:
+    def write_boundary(self, summary: str, trigger: str, tokens: int = 0) -> str:
         """Write that the conversation continues from a summary alone; return the uuid of the summary."""
-        boundary = records.system_record(
-            "compact_boundary", "Conversation compacted", level="info", compactMetadata=metadata
-        )
+        compaction = lines.WrittenCompaction(trigger, tokens)
         uuid = self.writer.append_boundary(
-            boundary, records.user_record(summary, isVisibleInTranscriptOnly=True, isCompactSummary=True)
+            lines.SystemLine("compact_boundary", "Conversation compacted", "info", compact_metadata=compaction),
+            lines.UserLine(lines.UserMessage(summary), is_visible_in_transcript_only=True, is_compact_summary=True),
         )
         self.conversation.replace([])
         self.conversation.add_user(summary)
@@ -276,27 +289,64 @@ class Transcript:
 
     def write_queue_operation(self, operation: str, content: str | None = None) -> None:
         """Write what happens to text that the user typed during a turn."""
-        text = {} if content is None else {"content": content}
-        head = {"type": "queue-operation", "operation": operation, "timestamp": self.writer.next_timestamp()}
-        self.writer.append_note({**head, "sessionId": self.writer.envelope.session_id, **text}, named=False)
+        line = lines.QueueOperationLine(
+            operation=operation,
+            timestamp=self.writer.next_timestamp(),
+            session_id=self.writer.envelope.session_id,
+            content=UNSET if content is None else content,
+        )
+        self.writer.append_note(line)
+
+    def write_snapshot(self, message: str, prompt: str, files: dict[str, FileBackup], *, update: bool) -> None:
+        """Write the backups of all tracked files as they were before a prompt, after the line `message`."""
+        snapshot = lines.WrittenSnapshot(prompt, files, self.writer.next_timestamp())
+        self.writer.append_note(
+            lines.FileSnapshotLine(message_id=message, snapshot=snapshot, is_snapshot_update=update)
+        )
 
     def write_system_note(self, subtype: str, content: str) -> None:
         """Write a note of the client; it is sent too, because newer versions send the output of local commands."""
-        self.writer.append_message(records.system_record(subtype, content, level="info"))
+        self.writer.append_message(lines.SystemLine(subtype, content, "info"))
         self.conversation.add_user(content)
 
     def write_turn_duration(self, milliseconds: int) -> None:
         """Write how long a turn took; not for subagents."""
-        if self.writer.envelope.agent_id is None:
-            self.writer.append_message(records.system_record("turn_duration", durationMs=milliseconds))
-
-    def _write_user_record(self, record: Json, content: str | list[Json]) -> str:
-        uuid = self.writer.append_message(record)
-        self.conversation.add_user(content)
-        return uuid
+        if not self.writer.envelope.is_sidechain:
+            self.writer.append_message(lines.SystemLine("turn_duration", duration_ms=milliseconds))
 
     def _short_id(self) -> str:
         return self.new_id().replace("-", "")[:24]
+
+
+def _tool_result_line(call_id: str, outcome: ToolOutcome, source: str | None) -> lines.UserLine:
+    """Return the result of a tool call that stands on the line `source`."""
+    block: Json = {"tool_use_id": call_id, "type": "tool_result", "content": outcome.content}
+    if outcome.is_error:
+        block["is_error"] = True
+    return lines.UserLine(
+        lines.UserMessage([block]),
+        tool_use_result=UNSET if outcome.result is None else outcome.result,
+        source_tool_assistant_uuid=UNSET if source is None else source,
+    )
+
+
+def _synthetic_message(id: str, text: str) -> lines.SyntheticMessage:
+    """Return a message that the client adds in the model's name."""
+    return lines.SyntheticMessage(id=id, content=[{"type": "text", "text": text}])
+
+
+# A line for each block, as Claude Code writes them: readers join the lines with the same `message.id`.
+def _assistant_line(head: Json, content: list[Json], request_id: str | None) -> lines.AssistantLine:
+    """Return blocks of a response; without blocks: only its usage and stop reason."""
+    message = lines.ResponseMessage(
+        model=head.get("model"),
+        id=head.get("id"),
+        content=content,
+        stop_reason=head.get("stop_reason"),
+        stop_sequence=head.get("stop_sequence"),
+        usage=head.get("usage") or {"input_tokens": 0, "output_tokens": 0},
+    )
+    return lines.AssistantLine(message, request_id or UNSET)
 
 
 def _usage_of(head: Json) -> Json:

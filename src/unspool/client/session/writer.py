@@ -17,47 +17,14 @@ from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, TypeAlias
 
-import msgspec
+from msgspec.structs import replace
 
 from unspool.errors import Unwritable
-from unspool.format import format_timestamp
-
-Json: TypeAlias = dict[str, Any]
-
-# 2.0.76, 2.1.29 and the newest version resume what is written (docs/compatible.md).
-FORMAT_VERSION = "2.1.29"
-"""The version of Claude Code whose format is followed: `version` of every line."""
+from unspool.format import LineEnvelope, encode_line, format_timestamp
+from unspool.format import written_lines as lines
 
 _FLAGS = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0)
-_encode = msgspec.json.Encoder().encode
-
-
-class LineEnvelope(msgspec.Struct, frozen=True, kw_only=True):
-    """The fields that every line of a conversation has, whatever its type."""
-
-    session_id: str
-    cwd: str
-    branch: str = ""
-    slug: str | None = None
-    agent_id: str | None = None
-
-    def fields(self) -> Json:
-        """Return the fields in the order in which Claude Code writes them."""
-        found: Json = {
-            "isSidechain": self.agent_id is not None,
-            "userType": "external",
-            "cwd": self.cwd,
-            "sessionId": self.session_id,
-            "version": FORMAT_VERSION,
-            "gitBranch": self.branch,
-        }
-        if self.agent_id is not None:
-            found["agentId"] = self.agent_id
-        if self.slug is not None:
-            found["slug"] = self.slug
-        return found
 
 
 class SessionWriter:
@@ -93,50 +60,38 @@ class SessionWriter:
         self._last_time = self._last_time.replace(microsecond=self._last_time.microsecond // 1000 * 1000)
         return format_timestamp(self._last_time)
 
-    def append_message(self, fields: Json) -> str:
+    def append_message(self, content: lines.AnyMessageLine) -> str:
         """Append a line of the conversation, the parent of the next one; return its uuid."""
-        id = self._new_id()
-        self._append(self._message_line(fields, self.parent, id))
-        self.parent = id
-        return id
+        self.parent = self.append_beside(content)
+        return self.parent
 
-    def append_boundary(self, boundary: Json, summary: Json) -> str:
+    def append_boundary(self, boundary: lines.SystemLine, summary: lines.UserLine) -> str:
         """Append a compaction boundary and the summary after it; return the uuid of the summary."""
         first, second = self._new_id(), self._new_id()
-        head = {"parentUuid": None, "logicalParentUuid": self.parent}
+        begin = replace(self.envelope, logical_parent_uuid=self.parent)
+        second_begin = replace(self.envelope, parent_uuid=first)
         # Both by one write: of a boundary alone, 2.0.76 and 2.1.29 make a conversation without a past.
-        self._append({**head, **self._message_line(boundary, None, first)}, self._message_line(summary, first, second))
+        self._append(
+            encode_line(begin, boundary, lines.LineEnd(first, self.next_timestamp()))
+            + encode_line(second_begin, summary, lines.LineEnd(second, self.next_timestamp()))
+        )
         self.parent = second
         self.boundaries += 1
         return second
 
-    def append_beside(self, fields: Json) -> str:
+    def append_beside(self, content: lines.AnyMessageLine) -> str:
         """Append a line whose parent is the last one, and which is nobody's parent; return its uuid."""
         # `self.parent` stays: 2.0.x loses everything before a `progress` line that is a parent.
         id = self._new_id()
-        self._append(self._message_line(fields, self.parent, id))
+        begin = replace(self.envelope, parent_uuid=self.parent)
+        self._append(encode_line(begin, content, lines.LineEnd(id, self.next_timestamp())))
         return id
 
-    def append_note(self, fields: Json, *, timed: bool = False, named: bool = True) -> None:
-        """Append a line outside of the conversation, with or without a timestamp and the session's id."""
-        time = {"timestamp": self.next_timestamp()} if timed else {}
-        name = {"sessionId": self.envelope.session_id} if named else {}
-        self._append({**fields, **time, **name})
+    def append_note(self, line: lines.LinePart) -> None:
+        """Append a line outside of the conversation."""
+        self._append(encode_line(line))
 
-    def _message_line(self, fields: Json, parent: str | None, id: str) -> Json:
-        return {
-            "parentUuid": parent,
-            **self.envelope.fields(),
-            **fields,
-            "uuid": id,
-            "timestamp": self.next_timestamp(),
-        }
-
-    def _append(self, *lines: Json) -> None:
-        try:
-            data = b"".join(_encode(line) + b"\n" for line in lines)
-        except UnicodeEncodeError:  # file names may hold bytes that are no text
-            data = b"".join(_encode(replace_surrogates(line)) + b"\n" for line in lines)
+    def _append(self, data: bytes) -> None:
         append_bytes(self.path, data)
         self.bytes_written += len(data)
 
@@ -178,19 +133,6 @@ def write_private_file(path: Path, data: bytes) -> None:
         with suppress(OSError):
             beside.unlink()
         raise Unwritable(f"cannot write `{path}`: {(error.strerror or '').lower()}") from None
-
-
-def replace_surrogates(value: Any) -> Any:
-    """Return a value that can be encoded: each lone surrogate is replaced by U+FFFD."""
-    match value:
-        case str():
-            return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-        case dict():
-            return {replace_surrogates(key): replace_surrogates(part) for key, part in value.items()}
-        case list() | tuple():
-            return [replace_surrogates(part) for part in value]
-        case _:
-            return value
 
 
 def _write_whole(descriptor: int, data: bytes) -> None:
