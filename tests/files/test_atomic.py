@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import subprocess
@@ -14,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unspool.errors import Refused, Unreadable, Unwritable
-from unspool.files.atomic import read_current, remove_file, replace_file, write_new
+from unspool.files.atomic import read_current, remove_file, replace_file, write_atomically, write_new
 
 
 @given(st.lists(st.binary(max_size=50), max_size=5))
@@ -173,3 +174,31 @@ def test_a_file_is_taken_away(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"old")
     remove_file(read_current(tmp_path / "a", within=tmp_path))
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_and_its_name_are_flushed_before_the_writer_returns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flushed: list[int] = []
+    monkeypatch.setattr(os, "fsync", lambda descriptor: flushed.append(os.fstat(descriptor).st_ino))
+    write_atomically(tmp_path / "a", b"new")
+    assert flushed == [(tmp_path / "a").stat().st_ino, tmp_path.stat().st_ino]
+
+
+def test_a_folder_that_cannot_be_flushed_is_no_reason_to_fail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fsync(descriptor: int) -> None:
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EINVAL, "Invalid argument")
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    write_atomically(tmp_path / "a", b"new")
+    assert (tmp_path / "a").read_bytes() == b"new"
+
+
+def test_a_name_as_long_as_the_system_allows_can_be_replaced(tmp_path: Path) -> None:
+    path = tmp_path / ("€" * 85)
+    write_atomically(path, b"old")
+    write_atomically(path, b"new", 0o640)
+    assert path.read_bytes() == b"new"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640
+    assert list(tmp_path.iterdir()) == [path]

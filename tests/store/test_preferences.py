@@ -160,7 +160,7 @@ def test_only_its_owner_may_read_what_is_written(tmp_path: Path) -> None:
 
 
 def test_nothing_else_is_left_in_the_folder(tmp_path: Path) -> None:
-    (tmp_path / f"{FILE_NAME}.{os.getpid()}.new").write_text("of a process that was killed")
+    (tmp_path / f".{FILE_NAME}.0f1e2d3c.tmp").write_text("of a process that was killed")
     change_preference(tmp_path, "archive", "off")
     assert [path.name for path in tmp_path.iterdir()] == [FILE_NAME]
 

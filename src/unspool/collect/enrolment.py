@@ -14,7 +14,6 @@ Rules
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 import secrets
 from collections.abc import Mapping
@@ -24,8 +23,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from unspool.errors import NotFound, Refused, Unreadable, Unwritable, UsageError
-from unspool.files import read_whole
+from unspool.errors import NotFound, Refused, Unreadable, UsageError
+from unspool.files import create_atomically, raise_unwritable, read_whole
 
 NAME = "enrolment.json"
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -110,23 +109,11 @@ def _create_enrolment(folder: Path, request: EnrolmentRequest, environment: Mapp
     user = (request.user or environment.get("USER") or environment.get("LOGNAME") or "someone")[:200]
     key = _parse_key(request.key)
     enrolment = Enrolment(org, user, device, hashlib.sha256(key).hexdigest()[:8], key.hex())
-    try:
+    with raise_unwritable(f"cannot write `{folder / NAME}`"):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        temporary = folder / f".{NAME}.{secrets.token_hex(4)}"
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(msgspec.json.format(msgspec.json.encode(enrolment)) + b"\n")
-                file.flush()
-                os.fsync(file.fileno())
-            # A link, not a rename: it never overwrites. If another process was faster, its enrolment counts.
-            with suppress(FileExistsError):
-                os.link(temporary, folder / NAME)
-        finally:
-            temporary.unlink()
-    except OSError as error:
-        reason = (error.strerror or "no reason given").lower()
-        raise Unwritable(f"cannot write `{folder / NAME}`: {reason}") from None
+        # Never overwritten: if another process was faster, its enrolment counts.
+        with suppress(FileExistsError):
+            create_atomically(folder / NAME, [msgspec.json.format(msgspec.json.encode(enrolment)) + b"\n"])
     return read_enrolment(folder)
 
 

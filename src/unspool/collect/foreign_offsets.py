@@ -10,8 +10,6 @@ Rules
 
 from __future__ import annotations
 
-import os
-import secrets
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -19,8 +17,8 @@ from typing import Any
 import msgspec
 
 from unspool.collect.selection import CollectCandidate
-from unspool.errors import NotFound, Unreadable, Unwritable
-from unspool.files import read_whole
+from unspool.errors import NotFound, Unreadable
+from unspool.files import raise_unwritable, read_whole, write_atomically
 
 _LIMIT = 256 * 1024 * 1024
 
@@ -46,7 +44,9 @@ def write_offsets(path: Path, home: Path, candidates: Iterable[CollectCandidate]
         if end is not None and candidate.is_lines:
             name = names.get(candidate.path, _shorten(candidate.path, home))
             files[name] = {"offset": end, "mtime": candidate.modified // 1_000_000}
-    _write_atomically(path, msgspec.json.format(msgspec.json.encode(document)) + b"\n")
+    with raise_unwritable(f"cannot write `{path}`"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, msgspec.json.format(msgspec.json.encode(document)) + b"\n")
 
 
 def _read_document(path: Path) -> dict[str, Any]:
@@ -78,21 +78,3 @@ def _absolute(name: str, home: Path) -> str:
 
 def _shorten(path: str, home: Path) -> str:
     return f"~/{Path(path).relative_to(home)}" if Path(path).is_relative_to(home) else path
-
-
-def _write_atomically(path: Path, data: bytes) -> None:
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(path)
-        finally:
-            temporary.unlink(missing_ok=True)
-    except OSError as error:
-        reason = (error.strerror or "no reason given").lower()
-        raise Unwritable(f"cannot write `{path}`: {reason}") from None

@@ -14,7 +14,6 @@ Rules
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -24,6 +23,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from unspool.errors import ObjectStoreFailed, Refused, UsageError
+from unspool.files import error_reason, flush, flush_folder
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
@@ -163,16 +163,11 @@ class SegmentStore:
             return
         path = self._folder / name
         try:
+            flush(path)
             # The folder as well: without it the new name may be lost in a power failure.
-            for target in (path, path.parent):
-                descriptor = os.open(target, os.O_RDONLY | os.O_CLOEXEC)
-                try:
-                    os.fsync(descriptor)
-                finally:
-                    os.close(descriptor)
+            flush_folder(path.parent)
         except OSError as error:
-            reason = (error.strerror or "no reason given").lower()
-            raise ObjectStoreFailed(f"cannot flush `{path}`: {reason}", hint=_LATER) from None
+            raise ObjectStoreFailed(f"cannot flush `{path}`: {error_reason(error)}", hint=_LATER) from None
 
     @contextmanager
     def _translate_errors(self) -> Iterator[None]:
@@ -230,7 +225,7 @@ def _open_folder(url: str, path: Path, store_class: Any) -> ObjectStore:
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise ObjectStoreFailed(f"cannot make `{path}`: {(error.strerror or 'no reason given').lower()}") from None
+        raise ObjectStoreFailed(f"cannot make `{path}`: {error_reason(error)}") from None
     store: ObjectStore = store_class(str(path))
     return store
 

@@ -20,7 +20,8 @@ from typing import NamedTuple
 
 from unspool.collect.manifest import SentStream
 from unspool.collect.segments import FIRST
-from unspool.errors import Refused, UnspoolError, Unwritable
+from unspool.errors import Refused, UnspoolError
+from unspool.files import raise_unwritable
 from unspool.store import transaction, translate_errors
 
 NAME, LOCK = "collect.db", "collect.lock"
@@ -258,13 +259,10 @@ def _open(folder: Path) -> sqlite3.Connection:
 
 def _create_private(folder: Path, name: str) -> Path:
     """Create a file that only its owner may read, if there is none."""
-    try:
+    path = folder / name
+    with raise_unwritable(f"cannot write `{path}`", "`$UNSPOOL_HOME` names the folder"):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        path = folder / name
         path.touch(mode=0o600)
-    except OSError as error:
-        reason = (error.strerror or "no reason given").lower()
-        raise Unwritable(f"cannot write `{folder / name}`: {reason}", hint="`$UNSPOOL_HOME` names the folder") from None
     return path
 
 

@@ -9,15 +9,21 @@ from unspool.lazy_door import lazy_door
 # fmt: off
 if TYPE_CHECKING:
     from unspool.files import atomic
-    from unspool.files.atomic import FileSnapshot, flush_folder, write_new
+    from unspool.files.atomic import (
+        FileSnapshot, create_atomically, flush, flush_folder, make_folder, raise_unwritable, temporary_file,
+        write_atomically, write_durably, write_flushed, write_new,
+    )
     from unspool.files.open import MAX_SIDE_FILE, error_reason, open_regular, open_with_status, read_pieces, read_whole
 
 __all__ = [
-    "MAX_SIDE_FILE", "FileSnapshot", "atomic", "error_reason", "flush_folder", "open_regular", "open_with_status",
-    "read_pieces", "read_whole", "write_new",
+    "MAX_SIDE_FILE", "FileSnapshot", "atomic", "create_atomically", "error_reason", "flush", "flush_folder",
+    "make_folder", "open_regular", "open_with_status", "raise_unwritable", "read_pieces", "read_whole",
+    "temporary_file", "write_atomically", "write_durably", "write_flushed", "write_new",
 ]
 
 __getattr__ = lazy_door(__name__, {
-    "atomic": "FileSnapshot flush_folder write_new",
+    "atomic":
+        "FileSnapshot create_atomically flush flush_folder make_folder raise_unwritable temporary_file "
+        "write_atomically write_durably write_flushed write_new",
     "open": "MAX_SIDE_FILE error_reason open_regular open_with_status read_pieces read_whole",
 })

@@ -1,7 +1,8 @@
 """Creates, replaces and removes files atomically. The only place that writes inside a config folder.
 
 Rules
-  1. A file appears whole or not at all: it is written beside its place, flushed, and then given its name.
+  1. A file appears whole or not at all: it is written beside its place, flushed, and then given its name. A
+     failure leaves nothing of it.
   2. A new file never overwrites one that is there: its name is given with `link`, which fails then.
   3. Files and folders are for the user alone (0600, 0700). No link on the way is followed out of the folder.
   4. A file is replaced or removed only if it still holds the bytes that its reader saw. It keeps its permissions, and
@@ -11,29 +12,126 @@ Rules
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 import stat
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
 from unspool.errors import Refused, Unreadable, Unwritable
-from unspool.files.open import open_regular
+from unspool.files.open import error_reason, open_regular
+
+_CREATE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0)
+_NOT_FLUSHABLE = frozenset({errno.EACCES, errno.EPERM, errno.EINVAL, errno.ENOTSUP})
+"""Errors of systems and folders that cannot be flushed; the name is given all the same."""
+
+
+@contextmanager
+def raise_unwritable(action: str, hint: str | None = None) -> Iterator[None]:
+    """Turn an `OSError` into an `Unwritable` that names what could not be done, and why."""
+    try:
+        yield
+    except OSError as error:
+        raise Unwritable(f"{action}: {error_reason(error)}", hint=hint) from None
+
+
+def write_atomically(path: Path, data: bytes, mode: int = 0o600) -> None:
+    """Write a file, or replace one, by a rename: others see the old content or the new one, also after a crash."""
+    with temporary_file(path) as (beside, descriptor):
+        os.fchmod(descriptor, mode)
+        write_flushed(descriptor, [data])
+        beside.replace(path)
+    flush_folder(path.parent)
+
+
+def create_atomically(path: Path, pieces: Iterable[bytes], mode: int = 0o600) -> int:
+    """Write a file whose name must not exist (`FileExistsError`); return its number of bytes."""
+    with temporary_file(path) as (beside, descriptor):
+        os.fchmod(descriptor, mode)
+        written = write_flushed(descriptor, pieces)
+        os.link(beside, path)  # not `replace`, which would overwrite
+    flush_folder(path.parent)
+    return written
+
+
+@contextmanager
+def temporary_file(path: Path, mode: int = 0o600, folder: int | None = None) -> Iterator[tuple[Path, int]]:
+    """Create a file beside a path, and yield its path and descriptor; at the end it is removed, unless renamed.
+
+    With the descriptor of an open `folder`, paths are relative to that.
+    """
+    # Random, not the process id: two containers with one home folder may both have that. A name has 255 bytes at most.
+    beside = path.with_name(f".{path.name[:50]}.{secrets.token_hex(8)}.tmp")
+    descriptor = os.open(beside, _CREATE_FLAGS | os.O_EXCL, mode, dir_fd=folder)
+    try:
+        yield beside, descriptor
+    finally:
+        os.close(descriptor)
+        with suppress(FileNotFoundError):
+            os.unlink(beside, dir_fd=folder)
+
+
+def write_durably(path: Path, data: bytes, mode: int = 0o600) -> None:
+    """Write a file that nobody reads yet, and flush it: the caller gives it its name, or names it elsewhere."""
+    # O_NOFOLLOW: a link that somebody has put in its place must not make us overwrite another file.
+    descriptor = os.open(path, _CREATE_FLAGS | os.O_TRUNC, 0o600)
+    try:
+        os.fchmod(descriptor, mode)
+        write_flushed(descriptor, [data])
+    finally:
+        os.close(descriptor)
+
+
+def write_flushed(descriptor: int, pieces: Iterable[bytes]) -> int:
+    """Write bytes to an open file and flush them to the disk; return their number."""
+    written = 0
+    for piece in pieces:
+        view = memoryview(piece)
+        while view:
+            view = view[os.write(descriptor, view) :]
+        written += len(piece)
+    os.fsync(descriptor)
+    return written
+
+
+def flush(path: Path) -> None:
+    """Flush a file or a folder to the disk."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def flush_folder(folder: Path) -> None:
+    """Flush a folder, so that a new name in it is as durable as the bytes, where the system can do that."""
+    try:
+        flush(folder)
+    except OSError as error:
+        if error.errno not in _NOT_FLUSHABLE:
+            raise
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder and its parents, each for the user alone."""
+    # Not `parents=True`: that gives the mode to the last folder only.
+    if not folder.is_dir():
+        make_folder(folder.parent)
+        folder.mkdir(mode=0o700, exist_ok=True)
 
 
 def write_new(path: Path, pieces: Iterable[bytes], *, within: Path) -> int:
     """Write a file that does not exist yet, and its folders; return its number of bytes."""
     if os.path.lexists(path):
         raise Refused(f"`{path}` is there already", hint="nothing was written; move it away first if it is another one")
-    try:
+    with raise_unwritable(f"cannot write `{path}`"):
         if not path.parent.resolve().is_relative_to(within.resolve()):
             raise Refused(f"`{path}` would lie outside `{within}`", hint="a link leads out of the folder")
-        _make_folder(path.parent)
-        return _write(path, pieces)
-    except OSError as error:
-        raise Unwritable(f"cannot write `{path}`: {(error.strerror or 'no reason given').lower()}") from None
+        make_folder(path.parent)
+        return _create(path, pieces)
 
 
 class FileSnapshot(NamedTuple):
@@ -62,34 +160,29 @@ def read_current(path: Path, *, within: Path, limit: int = 16 * 1024 * 1024) -> 
 def replace_file(before: FileSnapshot, data: bytes, *, backup: Path | None = None) -> None:
     """Replace the bytes of a file that is unchanged; keep the old ones in `backup`, if there is none yet."""
     path = before.path
-    try:
-        _make_folder(path.parent)
+    with raise_unwritable(f"cannot write `{path}`"):
+        make_folder(path.parent)
         if before.data is None:
-            _write(path, [data])
+            _create(path, [data])
             return
         mode = stat.S_IMODE(path.stat().st_mode)
         if backup is not None and not os.path.lexists(backup):
-            _write(backup, [before.data], mode)
-        beside = _write_beside(path, [data], mode)[0]
-        try:
+            _create(backup, [before.data], mode)
+        with temporary_file(path) as (beside, descriptor):
+            os.fchmod(descriptor, mode)
+            write_flushed(descriptor, [data])
             # As late as possible: somebody may change the file while the new one is written.
             _assert_unchanged(before)
             beside.replace(path)
-        finally:
-            beside.unlink(missing_ok=True)
         flush_folder(path.parent)
-    except OSError as error:
-        raise Unwritable(f"cannot write `{path}`: {(error.strerror or 'no reason given').lower()}") from None
 
 
 def remove_file(before: FileSnapshot) -> None:
     """Remove a file that is unchanged."""
-    try:
+    with raise_unwritable(f"cannot remove `{before.path}`"):
         _assert_unchanged(before)
         before.path.unlink()
         flush_folder(before.path.parent)
-    except OSError as error:
-        raise Unwritable(f"cannot remove `{before.path}`: {(error.strerror or 'no reason given').lower()}") from None
 
 
 def _assert_unchanged(before: FileSnapshot) -> None:
@@ -108,56 +201,8 @@ def _read_bytes(path: Path, limit: int) -> bytes:
     return data
 
 
-def _make_folder(folder: Path) -> None:
-    """Make a folder and its parents, each for the user alone."""
-    # Not `parents=True`: that gives the mode to the last folder only.
-    if not folder.is_dir():
-        _make_folder(folder.parent)
-        folder.mkdir(mode=0o700)
-
-
-def _write(path: Path, pieces: Iterable[bytes], mode: int = 0o600) -> int:
-    beside, written = _write_beside(path, pieces, mode)
+def _create(path: Path, pieces: Iterable[bytes], mode: int = 0o600) -> int:
     try:
-        os.link(beside, path)  # not `replace`, which would overwrite
+        return create_atomically(path, pieces, mode)
     except FileExistsError:
         raise Refused(f"`{path}` has come to be meanwhile", hint="nothing was written over") from None
-    finally:
-        with suppress(FileNotFoundError):
-            beside.unlink()
-    flush_folder(path.parent)
-    return written
-
-
-def _write_beside(path: Path, pieces: Iterable[bytes], mode: int) -> tuple[Path, int]:
-    """Write a flushed temporary file beside a path, with its final mode; return its path and number of bytes."""
-    beside = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0)
-    descriptor = os.open(beside, flags, 0o600)  # private until `fchmod`, whatever its final mode is
-    written, is_whole = 0, False
-    try:
-        try:
-            for piece in pieces:
-                view = memoryview(piece)
-                while view:
-                    view = view[os.write(descriptor, view) :]
-                written += len(piece)
-            os.fchmod(descriptor, mode)
-            os.fsync(descriptor)
-            is_whole = True
-        finally:
-            os.close(descriptor)
-    finally:
-        if not is_whole:
-            beside.unlink(missing_ok=True)
-    return beside, written
-
-
-def flush_folder(folder: Path) -> None:
-    """Flush a folder, so that a new name in it is as durable as the bytes, where it can be opened."""
-    with suppress(PermissionError):
-        descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from unspool.errors import Refused, Unreadable, UnspoolError, Unwritable
+from unspool.files import raise_unwritable
 
 STORE, ARCHIVE, LOCK = "store.db", "archive.db", "sync.lock"
 VERSIONS: Final = {STORE: 4, ARCHIVE: 1}
@@ -207,20 +208,14 @@ def _statements(script: str) -> Iterator[str]:
 
 
 def _make_folder(folder: Path) -> None:
-    try:
+    with raise_unwritable(f"cannot make the store's folder `{folder}`", _ELSEWHERE):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except OSError as error:
-        reason = (error.strerror or "no reason given").lower()
-        raise Unwritable(f"cannot make the store's folder `{folder}`: {reason}", hint=_ELSEWHERE) from None
 
 
 def _touch(path: Path) -> None:
     """Create a file that nobody else may read, if there is none."""
-    try:
+    with raise_unwritable(f"cannot write the store `{path}`", _ELSEWHERE):
         os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0), 0o600))
-    except OSError as error:
-        reason = (error.strerror or "no reason given").lower()
-        raise Unwritable(f"cannot write the store `{path}`: {reason}", hint=_ELSEWHERE) from None
 
 
 def _is_full(folder: Path) -> bool:

@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from unspool.errors import NotFound, Unreadable, UsageError
-from unspool.files import read_whole
+from unspool.files import read_whole, write_atomically
 from unspool.store.times import parse_zone
 
 if TYPE_CHECKING:
@@ -218,22 +218,6 @@ def _locked(folder: Path) -> Iterator[None]:
 def _write(path: Path, values: Mapping[str, Any]) -> None:
     import json
 
-    data = json.dumps(values, indent=2).encode() + b"\n"
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.new")
-    temporary.unlink(missing_ok=True)  # left by a process of this number that was killed
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0)
-    try:
-        with os.fdopen(os.open(temporary, flags, 0o600), "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except OSError:
-        temporary.unlink(missing_ok=True)
-        raise
-    with suppress(OSError):  # some systems cannot flush a folder; the rename is done all the same
-        descriptor = os.open(path.parent, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+    for left in path.parent.glob(f".{path.name}.*.tmp"):  # by processes that were killed: this one has the lock
+        left.unlink(missing_ok=True)
+    write_atomically(path, json.dumps(values, indent=2).encode() + b"\n")

@@ -38,7 +38,8 @@ from unspool.api.scripted.responder import (
 )
 from unspool.api.scripted.script import Break, Json, PlayedStep, Script, ScriptPlayer, convert_script, load_script
 from unspool.api.scripted.sse_events import build_message, encode_event, message_events
-from unspool.errors import Refused, Unwritable
+from unspool.errors import Refused
+from unspool.files import raise_unwritable
 
 _REQUEST_SECONDS = 30.0
 """How long a client may take to send its request."""
@@ -306,10 +307,8 @@ def _open_log(path: Path | None) -> Callable[[Exchange], None]:
     """Return a function that writes exchanges to a file, one line each, as soon as they are known."""
     if path is None:
         return lambda exchange: None
-    try:
+    with raise_unwritable(f"cannot write `{path}`"):
         path.write_bytes(b"")
-    except OSError as error:
-        raise Unwritable(f"cannot write `{path}`: {(error.strerror or '').lower()}") from None
 
     def write(exchange: Exchange) -> None:
         with path.open("ab") as file:

@@ -10,8 +10,8 @@ from pathlib import Path
 import click
 
 from unspool.collect import commands, unit_path, unit_text
-from unspool.errors import NothingFound, Refused, Unreadable, Unwritable
-from unspool.files import read_whole
+from unspool.errors import NothingFound, Refused, Unreadable
+from unspool.files import raise_unwritable, read_whole
 
 _PASSED_VARIABLES = ("UNSPOOL_HOME", "CLAUDE_CONFIG_DIR")
 
@@ -25,11 +25,9 @@ def install_service(to: str, folder: Path, *, only_print: bool, passed: Sequence
     if only_print:
         click.echo(text.decode(), nl=False)
         return
-    try:
+    with raise_unwritable(f"cannot write `{path}`"):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(text)
-    except OSError as error:
-        raise Unwritable(f"cannot write `{path}`: {(error.strerror or 'no reason given').lower()}") from None
     click.echo(f"wrote {path}")
     click.echo(f"start it: {commands(path, sys.platform)[0]}")
     if not (folder / "enrolment.json").exists():
@@ -41,10 +39,8 @@ def uninstall_service() -> None:
     path = unit_path(Path.home(), sys.platform, os.environ)
     if not path.exists():
         raise NothingFound(f"not installed: `{path}`")
-    try:
+    with raise_unwritable(f"cannot remove `{path}`"):
         path.unlink()
-    except OSError as error:
-        raise Unwritable(f"cannot remove `{path}`: {(error.strerror or 'no reason given').lower()}") from None
     click.echo(f"removed {path}")
     click.echo(f"end what runs: {commands(path, sys.platform)[1]}")
 

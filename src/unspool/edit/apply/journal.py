@@ -22,6 +22,7 @@ from typing import Any
 import msgspec
 
 from unspool.errors import NotFound, Refused, Unreadable, Unwritable
+from unspool.files import raise_unwritable, write_atomically
 
 VERSION = 1
 
@@ -148,27 +149,10 @@ def find_journal(folder: Path, id: str | None) -> Journal:
     return fitting[0]
 
 
-def write_flushed(path: Path, data: bytes, mode: int) -> None:
-    """Write a file and flush it to the disk."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    try:
-        view = memoryview(data)
-        while view:
-            view = view[os.write(descriptor, view) :]
-        os.fchmod(descriptor, mode)
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
 def _write_own(folder: Path, id: str, name: str, data: bytes, *, failure: str) -> None:
-    """Write a file of an edit: flushed, then given its name."""
+    """Write a file of an edit, whole or not at all."""
     path = edits_folder(folder) / id / name
-    try:
+    with raise_unwritable(failure):
         # Backups hold conversations: they are for the user alone.
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        beside = path.with_name(f".{name}.tmp")
-        write_flushed(beside, data, 0o600)
-        beside.replace(path)
-    except OSError as error:
-        raise Unwritable(f"{failure}: {(error.strerror or '').lower()}") from None
+        write_atomically(path, data)

@@ -23,7 +23,7 @@ from msgspec.structs import replace
 from unspool.edit.apply import journal as journals
 from unspool.edit.apply.journal import Action, Journal
 from unspool.errors import Refused, UnspoolError
-from unspool.files import flush_folder, read_pieces, write_new
+from unspool.files import flush_folder, read_pieces, write_durably, write_flushed, write_new
 
 STEPS = (
     "kept", "journalled", "placed", "deciding", "decided", "recorded", "undoing", "taken back", "restored", "undone",
@@ -175,7 +175,7 @@ def _replace_content(folder: Path, journal: Journal, change: FileChange, action:
             known, data = known + len(appended), data + (change.adapt_appended(appended) if appended else b"")
             action = replace(action, after=_hash([data]))
             _record(folder, journal, action)
-            journals.write_flushed(beside, data, action.mode)
+            write_durably(beside, data, action.mode)
             if os.fstat(descriptor).st_size == known:
                 break
         beside.replace(change.path)
@@ -239,7 +239,7 @@ def _reverse(folder: Path, journal: Journal, action: Action) -> None:
     data = journals.read_backup(folder, journal.id, action.backup)
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     beside = _temporary_path(path)
-    journals.write_flushed(beside, data, action.mode)
+    write_durably(beside, data, action.mode)
     if action.modified is not None:
         os.utime(beside, ns=(action.modified, action.modified))
     beside.replace(path)
@@ -306,7 +306,6 @@ def _read_range(descriptor: int, start: int, length: int | None) -> bytes:
 def _append(path: Path, data: bytes) -> None:
     descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
     try:
-        os.write(descriptor, data)
-        os.fsync(descriptor)
+        write_flushed(descriptor, [data])
     finally:
         os.close(descriptor)

@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, cast
 import msgspec
 
 from unspool.errors import NotFound, Unreadable, UnspoolError
-from unspool.files import open_regular
+from unspool.files import flush_folder, open_regular
 from unspool.format import Item
 from unspool.read import LIMITS, LineBuffer, decode_lines, read_at
 from unspool.store.columns.derive import FileDerivation, SourceFile
 from unspool.store.columns.manifest import COLUMNS_FOLDER
-from unspool.store.columns.parquet import ColumnFile, PartWriter, fsync_folder
+from unspool.store.columns.parquet import ColumnFile, PartWriter
 from unspool.store.columns.store_rows import StoredSource
 from unspool.store.database import open_archive
 from unspool.store.worker_processes import start_workers
@@ -85,7 +85,7 @@ def derive_bundle(bundle: DeriveBundle) -> DerivedPart:
             continue
         derived.append(task)
     writer.flush()
-    fsync_folder(folder)
+    flush_folder(folder)
     weight = sum(task.source.offset + 1 for task in bundle.tasks)
     return DerivedPart(bundle.name, writer.files, derived, failed, read, weight)
 

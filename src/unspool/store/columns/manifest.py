@@ -19,7 +19,8 @@ from pathlib import Path
 
 import msgspec
 
-from unspool.store.columns.parquet import ColumnFile, content_digest, fsync_folder, write_private_file
+from unspool.files import flush_folder, write_durably
+from unspool.store.columns.parquet import ColumnFile, content_digest
 from unspool.store.columns.tables import read_script
 
 COLUMNS_FOLDER = "columns"
@@ -111,13 +112,13 @@ def write_manifest(columns: Path, manifest: ColumnManifest) -> None:
     """Write a new manifest beside the current one."""
     manifest.serial += 1
     data = _encode(manifest)
-    write_private_file(columns / f"{_NAME}.new", hashlib.blake2b(data, digest_size=16).digest() + data)
+    write_durably(columns / f"{_NAME}.new", hashlib.blake2b(data, digest_size=16).digest() + data)
 
 
 def publish_manifest(columns: Path) -> None:
     """Replace the current manifest by the one that was written last."""
     (columns / f"{_NAME}.new").replace(columns / _NAME)  # atomic: a reader sees the old one or the new one
-    fsync_folder(columns)
+    flush_folder(columns)
 
 
 def damaged_files(columns: Path, manifest: ColumnManifest, *, deep: bool = False) -> Iterator[ColumnFile]:

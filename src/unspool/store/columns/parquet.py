@@ -8,7 +8,6 @@ Rules
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from importlib.util import find_spec
@@ -19,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from unspool.errors import Refused
+from unspool.files import write_durably
 from unspool.store.columns.tables import Table, TableColumn, part_tables
 from unspool.store.columns.values import clean_json, clean_text, fit_integer
 
@@ -55,7 +55,7 @@ def write_column_file(folder: Path, name: str, table: str, rows: Sequence[tuple[
         skip_arrow_metadata=True,
     )
     content = data.getvalue()
-    write_private_file(folder / name, content)
+    write_durably(folder / name, content)
     return ColumnFile(table, name, len(content), content_digest(content), len(rows))
 
 
@@ -87,28 +87,9 @@ class PartWriter:
         self._chunk += 1
 
 
-def write_private_file(path: Path, content: bytes) -> None:
-    """Write a file that only the user may read, and fsync it."""
-    # O_NOFOLLOW: a link that somebody has put in its place must not make us overwrite another file.
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-
-
 def content_digest(content: bytes) -> str:
     """Return the hash by which a damaged file is recognised."""
     return hashlib.blake2b(content, digest_size=16).hexdigest()
-
-
-def fsync_folder(folder: Path) -> None:
-    """Fsync a folder, so that the names of new files in it survive a crash."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def require_sql_libraries() -> None:

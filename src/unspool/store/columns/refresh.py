@@ -12,7 +12,6 @@ Rules
 
 from __future__ import annotations
 
-import os
 import secrets
 import sqlite3
 from collections.abc import Callable, Collection, Iterable, Iterator
@@ -22,11 +21,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from unspool.errors import Unwritable
+from unspool.files import flush, flush_folder, raise_unwritable
 from unspool.store.columns import manifest as manifests
 from unspool.store.columns import store_rows
 from unspool.store.columns.manifest import COLUMNS_FOLDER, ColumnManifest, ColumnPart, CurrentRows, live_weights
-from unspool.store.columns.parquet import ColumnFile, PartWriter, content_digest, fsync_folder, write_column_file
+from unspool.store.columns.parquet import ColumnFile, PartWriter, content_digest, write_column_file
 from unspool.store.columns.store_rows import LINE_KINDS, StoredSource
 from unspool.store.columns.tables import sql_literal
 from unspool.store.database import locked, snapshot
@@ -101,12 +100,9 @@ def refresh_columns(database: sqlite3.Connection, folder: Path, options: Refresh
 @contextmanager
 def explain_write_errors(columns: Path) -> Iterator[None]:
     """Turn an OSError while column files are written into an error with a hint."""
-    try:
+    hint = "nothing is lost; make room and go on, or let `$UNSPOOL_HOME` be another folder"
+    with raise_unwritable(f"cannot write the column files in `{columns}`", hint):
         yield
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        hint = "nothing is lost; make room and go on, or let `$UNSPOOL_HOME` be another folder"
-        raise Unwritable(f"cannot write the column files in `{columns}`: {reason}", hint=hint) from None
 
 
 class _Refresh:
@@ -171,7 +167,7 @@ class _Refresh:
         derived = []
         for part in derive_bundles(bundles, self._options.workers):
             self._options.at("derived")
-            fsync_folder(self._columns / "parts")  # before the manifest names the part
+            flush_folder(self._columns / "parts")  # before the manifest names the part
             manifest.parts[part.name] = ColumnPart(part.files, part.weight)
             for task in part.derived:
                 manifest.lines[task.source.path] = _current_rows(task.source, task.revision, part.name)
@@ -207,7 +203,7 @@ class _Refresh:
                 if count % _ANSWERS_AT_ONCE == 0:
                     writer.flush()
         writer.flush()
-        fsync_folder(self._columns / "parts" / name)
+        flush_folder(self._columns / "parts" / name)
         manifest.parts[name] = ColumnPart(writer.files, weight)
         return len(affected)
 
@@ -226,7 +222,7 @@ class _Refresh:
         if "prices" not in manifest.tables or manifest.edition != self._options.price_edition:
             self._write_table("prices", store_rows.price_rows(self._options.prices))
             written += 1
-        fsync_folder(self._columns / "tables")
+        flush_folder(self._columns / "tables")
         return written
 
     def _write_table(self, table: str, rows: Iterable[tuple[object, ...]]) -> None:
@@ -290,7 +286,7 @@ def merge_parts(columns: Path, manifest: ColumnManifest, names: Collection[str],
                 },
             )
             files.append(_secure_copied_file(columns, target, table))
-    fsync_folder(columns / "parts" / into)
+    flush_folder(columns / "parts" / into)
     manifest.parts = {part: held for part, held in manifest.parts.items() if part not in names}
     manifest.parts[into] = ColumnPart(files, sum(rows.offset + 1 for rows in live))
     for current in (manifest.lines, manifest.answers):
@@ -302,7 +298,6 @@ def _secure_copied_file(columns: Path, name: str, table: str) -> ColumnFile:
     """Make a file that DuckDB wrote readable by the user alone, and fsync it: DuckDB does neither."""
     path = columns / name
     path.chmod(0o600)
-    with path.open("rb") as file:
-        os.fsync(file.fileno())
-        content = file.read()
+    flush(path)
+    content = path.read_bytes()
     return ColumnFile(table, name, len(content), content_digest(content), 0)

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from unspool.errors import UnspoolError, Unwritable, UsageError
+from unspool.files import raise_unwritable
 from unspool.format import Entry
 from unspool.paths import config_folder, data_folder, resolve_existing
 from unspool.store.archive.archive import Archive
@@ -133,11 +134,8 @@ def _new_path(target: Path) -> Iterator[Path]:
     if os.path.lexists(target):
         raise UsageError(f"`{target}` exists", hint="name one that does not")
     folder = target.parent / f".{target.name}.{os.getpid()}"
-    try:
+    with raise_unwritable(f"cannot write `{target}`", "name another place"):
         folder.mkdir(mode=0o700)
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise Unwritable(f"cannot write `{target}`: {reason}", hint="name another place") from None
     try:
         yield folder / target.name
         (folder / target.name).rename(target)

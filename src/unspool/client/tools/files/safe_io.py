@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from unspool.client.tool_result import ToolFailed
+from unspool.files import temporary_file, write_flushed
 
 # O_PATH needs no permission to read a folder, only to pass through it; macOS does not have it.
 _FOLDER_FLAGS = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
@@ -132,22 +133,14 @@ def _open_subfolder(name: str, folder: int, *, make: bool) -> int:
 
 
 def _replace(name: str, data: bytes, folder: int, old: os.stat_result | None) -> int:
-    unfinished = f".{name[:200]}.{os.getpid()}.tmp"
-    file = os.open(unfinished, _WRITE_FLAGS | os.O_CREAT | os.O_EXCL, 0o666, dir_fd=folder)
-    try:
-        try:
-            if old is not None:
-                # The group before the mode: to change it clears the bits that set an id.
-                with suppress(PermissionError):
-                    os.fchown(file, -1, old.st_gid)
-                os.fchmod(file, stat.S_IMODE(old.st_mode))
-            modified = _write_all(file, data)
-        finally:
-            os.close(file)
+    with temporary_file(Path(name), 0o666, folder) as (unfinished, file):
+        if old is not None:
+            # The group before the mode: to change it clears the bits that set an id.
+            with suppress(PermissionError):
+                os.fchown(file, -1, old.st_gid)
+            os.fchmod(file, stat.S_IMODE(old.st_mode))
+        modified = _write_all(file, data)
         os.replace(unfinished, name, src_dir_fd=folder, dst_dir_fd=folder)
-    finally:
-        with suppress(FileNotFoundError):  # it is left only after a failure
-            os.unlink(unfinished, dir_fd=folder)
     return modified
 
 
@@ -157,8 +150,5 @@ def _overwrite(file: int, data: bytes) -> int:
 
 
 def _write_all(file: int, data: bytes) -> int:
-    rest = memoryview(data)
-    while rest:
-        rest = rest[os.write(file, rest) :]
-    os.fsync(file)
+    write_flushed(file, [data])
     return os.fstat(file).st_mtime_ns
