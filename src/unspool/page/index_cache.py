@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import secrets
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -21,7 +20,7 @@ from typing import Final
 import msgspec
 
 from unspool.errors import UnspoolError
-from unspool.files import read_whole
+from unspool.files import read_whole, write_atomically
 from unspool.graph import BranchIndex, BranchState, FactsCollector
 from unspool.page.index import IndexedCall, IndexedTurn, SessionIndex
 from unspool.prices import Response
@@ -118,19 +117,12 @@ class IndexCache:
     def put(self, path: Path, data: bytes) -> None:
         """Keep the packed index of a session file, if the folder can be written."""
         cached = self._path(path)
-        beside = cached.with_name(f".{cached.name}.{secrets.token_hex(8)}.tmp")
-        try:
+        with suppress(OSError):
             self._folder.mkdir(mode=0o700, exist_ok=True)
-            descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(data)
-            beside.replace(cached)
+            write_atomically(cached, data)
             newest = sorted(self._folder.iterdir(), key=lambda file: file.stat().st_mtime, reverse=True)
             for old in newest[_MAX_FILES:]:
                 old.unlink(missing_ok=True)
-        except OSError:
-            with suppress(OSError):
-                beside.unlink()
 
     def _path(self, path: Path) -> Path:
         return self._folder / hashlib.blake2b(os.fsencode(path), digest_size=16).hexdigest()

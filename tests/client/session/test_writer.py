@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from uuid import uuid4
@@ -13,10 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unspool.client.loop.inbox import EventQueue, Interrupted, JobEnded
+from unspool.client.session.file_backups import FileBackups
 from unspool.client.session.registration import git_branch, session_slug
+from unspool.client.session.rewind import restore_files
 from unspool.client.session.transcript import MessageList
-from unspool.client.session.writer import SessionWriter
-from unspool.format import LineEnvelope, written_lines
+from unspool.client.session.writer import SessionWriter, write_private_file
+from unspool.format import FileBackup, LineEnvelope, written_lines
 
 START = datetime(2026, 1, 5, 9, tzinfo=UTC)
 
@@ -129,3 +132,16 @@ def test_a_job_that_ends_is_told_however_it_ends() -> None:
         assert await inbox.take(0) is None
 
     asyncio.run(go())
+
+
+def test_what_the_client_writes_beside_the_session_is_flushed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    flushed: list[int] = []
+    monkeypatch.setattr(os, "fsync", lambda descriptor: flushed.append(os.fstat(descriptor).st_ino))
+    (tmp_path / "a.py").write_text("before")
+    backups = FileBackups(tmp_path / "history", tmp_path, lambda: "2026-01-01T00:00:00.000Z")
+    backups.back_up(tmp_path / "a.py")
+    (kept,) = (tmp_path / "history").iterdir()
+    (tmp_path / "a.py").write_text("after")
+    assert restore_files(backups, tmp_path, {"a.py": FileBackup(kept.name, 1, "")}) == ["a.py"]
+    write_private_file(tmp_path / "todos" / "a.json", b"[]")
+    assert {path.stat().st_ino for path in (kept, tmp_path / "a.py", tmp_path / "todos" / "a.json")} <= {*flushed}

@@ -14,16 +14,13 @@ import hashlib
 import os
 import stat
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from pathlib import Path
 
-from unspool.client.session.writer import make_folder
-from unspool.errors import Unwritable
+from unspool.files import create_atomically, make_folder, raise_unwritable
 from unspool.format import FileBackup
 
 # A path may have become a named pipe: without O_NONBLOCK, opening it would wait for a writer for ever.
 _READ = os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NONBLOCK", 0)
-_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0)
 
 
 class FileBackups:
@@ -107,25 +104,14 @@ class FileBackups:
     def _write(self, name: str, data: bytes, mode: int) -> bool:
         """Write a backup; tell whether it exists now, with this content."""
         path = self._folder / name
-        try:
+        with raise_unwritable(f"cannot keep a backup as `{path}`"):
             make_folder(self._folder)
             try:
-                descriptor = os.open(path, _CREATE, 0o600)
+                # The bits of group and others go: a backup is for its owner alone.
+                create_atomically(path, [data], mode & 0o700)
             except FileExistsError:
                 held = self.read_backup(name)
                 return held is not None and held[0] == data
-            try:
-                with os.fdopen(descriptor, "wb") as file:
-                    file.write(data)
-                    # The bits of group and others go: a backup is for its owner alone.
-                    os.fchmod(file.fileno(), mode & 0o700)
-            except OSError:
-                with suppress(OSError):
-                    path.unlink()
-                raise
-        except OSError as error:
-            words = (error.strerror or type(error).__name__).lower()
-            raise Unwritable(f"cannot keep a backup as `{path}`: {words}") from None
         return True
 
 

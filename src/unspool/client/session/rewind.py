@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 from unspool.client.session.file_backups import FileBackups
-from unspool.errors import NotFound, Unwritable
+from unspool.errors import NotFound
+from unspool.files import raise_unwritable, write_atomically
 from unspool.format import Backup, Entry, FileBackup, FileHistoryDelta, FileHistorySnapshot, User
 from unspool.graph import Speaker, classify_user_record, find_thread_entries, find_threads, typed_text
 from unspool.graph.context import build_context
@@ -104,7 +104,7 @@ def restore_files(backups: FileBackups, root: Path, files: Mapping[str, FileBack
 
 def _restore(path: Path, content: tuple[bytes, int] | None) -> bool:
     """Write a file as it was, or delete it if it did not exist; tell whether that changed anything."""
-    try:
+    with raise_unwritable(f"cannot restore `{path}`"):
         if content is None:
             if not path.is_file():
                 return False
@@ -114,8 +114,6 @@ def _restore(path: Path, content: tuple[bytes, int] | None) -> bool:
             return False
         path.parent.mkdir(parents=True, exist_ok=True)
         _replace_file(path, *content)
-    except OSError as error:
-        raise Unwritable(f"cannot restore `{path}`: {(error.strerror or '').lower()}") from None
     return True
 
 
@@ -124,16 +122,7 @@ def _replace_file(path: Path, data: bytes, mode: int) -> None:
     target = path.resolve()
     # A backup has only the owner's bits (0700); a file that is created anew gets the same bits for group and others.
     bits = target.stat().st_mode & 0o7777 if target.exists() else (mode | mode >> 3 | mode >> 6) & ~_umask()
-    beside = target.with_name(f".{target.name}.{os.getpid()}")
-    try:
-        with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as file:
-            file.write(data)
-            os.fchmod(file.fileno(), bits)
-        beside.replace(target)
-    except OSError:
-        with suppress(OSError):
-            beside.unlink()
-        raise
+    write_atomically(target, data, bits)
 
 
 def _umask() -> int:

@@ -14,13 +14,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from msgspec.structs import replace
 
-from unspool.errors import Unwritable
+from unspool.files import make_folder, raise_unwritable, write_atomically
 from unspool.format import LineEnvelope, encode_line, format_timestamp
 from unspool.format import written_lines as lines
 
@@ -98,7 +97,7 @@ class SessionWriter:
 
 def append_bytes(path: Path, data: bytes) -> None:
     """Append lines to a file: all of them, or nothing."""
-    try:
+    with raise_unwritable(f"cannot write `{path}`", "what was said before is kept"):
         try:
             descriptor = os.open(path, _FLAGS, 0o600)
         except FileNotFoundError:
@@ -108,31 +107,13 @@ def append_bytes(path: Path, data: bytes) -> None:
             _write_whole(descriptor, data)
         finally:
             os.close(descriptor)
-    except OSError as error:
-        words = (error.strerror or type(error).__name__).lower()
-        raise Unwritable(f"cannot write `{path}`: {words}", hint="what was said before is kept") from None
-
-
-def make_folder(path: Path) -> None:
-    """Create a folder and its parents, readable by their owner alone."""
-    if not path.is_dir():
-        make_folder(path.parent)
-        path.mkdir(mode=0o700, exist_ok=True)
 
 
 def write_private_file(path: Path, data: bytes) -> None:
     """Replace a small file as a whole, readable by its owner alone."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
+    with raise_unwritable(f"cannot write `{path}`"):
         make_folder(path.parent)
-        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0)
-        with os.fdopen(os.open(beside, flags, 0o600), "wb") as file:
-            file.write(data)
-        beside.replace(path)
-    except OSError as error:
-        with suppress(OSError):
-            beside.unlink()
-        raise Unwritable(f"cannot write `{path}`: {(error.strerror or '').lower()}") from None
+        write_atomically(path, data)
 
 
 def _write_whole(descriptor: int, data: bytes) -> None:

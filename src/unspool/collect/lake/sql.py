@@ -10,7 +10,6 @@ Rules
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 from collections.abc import Iterable
 from pathlib import Path
@@ -20,6 +19,7 @@ from urllib.parse import quote, unquote
 from unspool.collect.lake.lake import Lake, translate_lake_errors
 from unspool.collect.lake.tables import lake_tables, partition_columns
 from unspool.errors import Refused
+from unspool.files import write_atomically
 from unspool.store.columns import Table, part_tables, price_rows, sql_literal
 from unspool.store.sql import EngineSetup, column_definitions
 
@@ -139,10 +139,7 @@ def _fetch(lake: Lake, folder: Path, name: str, paths: Iterable[str]) -> None:
             if data is None:
                 raise Refused(f"a file of the table `{name}` has gone", hint="it was vacuumed; ask again")
             target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            # Renamed when complete: another process may query from the same cache.
-            temporary = target.with_name(f"{target.name}.{os.getpid()}")
-            temporary.write_bytes(data)
-            temporary.replace(target)
+            write_atomically(target, data)  # another process may query from the same cache
     for old in (folder / name).rglob("*.parquet"):
         if old not in kept:
             old.unlink(missing_ok=True)
