@@ -12,6 +12,7 @@ from unspool.format.blocks import AnyBlock, Document, Image, MediaSource, Other,
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0\0\0\rIHDR" + struct.pack(">II", 640, 480)
 GIF = b"GIF89a" + struct.pack("<HH", 320, 200)
+WEBP = b"RIFF\0\0\0\0WEBPVP8X" + b"\0" * 8 + (299).to_bytes(3, "little") + (199).to_bytes(3, "little")
 JPEG = b"\xff\xd8\xff\xe0\0\x10" + b"\0" * 14 + b"\xff\xc0\0\x11\x08" + struct.pack(">HH", 100, 200) + b"\0" * 9
 
 
@@ -24,6 +25,7 @@ def picture(data: bytes, media_type: str = "image/png") -> Image:
     [
         (picture(PNG), "[image 640×480 png, 24 bytes]"),
         (picture(GIF, "image/gif"), "[image 320×200 gif, 10 bytes]"),
+        (picture(WEBP, "image/webp"), "[image 300×200 webp, 30 bytes]"),
         (picture(JPEG, "image/jpeg"), "[image 200×100 jpeg, 38 bytes]"),
         (picture(JPEG[:20], "image/jpeg"), "[image jpeg, 20 bytes]"),
         (picture(PNG[:12]), "[image png, 12 bytes]"),

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unspool.format.image_header import ImageHeader, parse_image_header
+from unspool.format.image_header import ImageHeader, parse_encoded_image_header, parse_image_header
 from unspool.testing.build import DOT
 
 
@@ -39,6 +39,13 @@ SEEN = {
 def test_a_header_tells_type_and_edges(case: tuple[bytes, ImageHeader | None]) -> None:
     data, seen = case
     assert parse_image_header(data) == seen
+    assert parse_encoded_image_header(base64.b64encode(data).decode()) == seen
+
+
+def test_a_long_picture_in_lines_of_base64_has_its_header() -> None:
+    encoded = base64.encodebytes(SEEN["gif"][0] + bytes(100_000)).decode()
+    assert parse_encoded_image_header(encoded) == SEEN["gif"][1]
+    assert parse_encoded_image_header("!") is parse_encoded_image_header("") is None
 
 
 @given(st.sampled_from([data for data, _ in SEEN.values()]), st.data())

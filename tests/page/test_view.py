@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from pathlib import Path
 
 import msgspec
@@ -241,6 +242,13 @@ def test_what_is_no_picture_is_not_given_out(tmp_path: Path, data: str) -> None:
     shown = [picture.mime for row in rows for picture in row.pictures]
     assert set(shown) <= {"image/jpeg"}
     assert "image" in rows[0].outcome or shown
+
+
+def test_a_webp_has_its_size_as_every_other_picture(tmp_path: Path) -> None:
+    webp = b"RIFF\0\0\0\0WEBPVP8X" + bytes(8) + (299).to_bytes(3, "little") + (199).to_bytes(3, "little")
+    view = viewed(tmp_path, user("look", image(b64encode(webp).decode(), "image/webp")))
+    (picture,) = (picture for row in view.sections.read_turns(None)[0].rows for picture in row.pictures)
+    assert (picture.mime, picture.width, picture.height) == ("image/webp", 300, 200)
 
 
 @pytest.mark.parametrize("key", ["", "x", "1", "1.x", "-1.0", "1.0/..", "9" * 30 + ".0", "../1.0", "nobody/1.0", "².0"])

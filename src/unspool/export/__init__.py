@@ -9,7 +9,7 @@ from unspool.lazy_door import lazy_door
 # fmt: off
 if TYPE_CHECKING:
     from unspool.export import counts, describe_calls, describe_lines, file_versions, json_data, outline
-    from unspool.export.block_text import blocks_to_text, image_size
+    from unspool.export.block_text import blocks_to_text
     from unspool.export.depth import DEPTH_NAMES, Depth, parse_depth
     from unspool.export.describe_calls import CallState, diff_lines, parse_exit_code
     from unspool.export.file_versions import (
@@ -27,13 +27,13 @@ __all__ = [
     "DEPTH_NAMES", "AnswerStep", "Branch", "CallState", "Depth", "EventKind", "EventStep", "FileHistoryVersion",
     "PromptStep", "Section", "SidechainStep", "Step", "Story", "StoryContext", "ThinkingStep", "ToolCallStep",
     "blocks_to_text", "build_branch_tree", "build_story_context", "counts", "decode_line", "describe_calls",
-    "describe_lines", "diff_lines", "diff_versions", "file_versions", "find_versions", "image_size", "json_data",
+    "describe_lines", "diff_lines", "diff_versions", "file_versions", "find_versions", "json_data",
     "number_sections", "outline", "parse_depth", "parse_exit_code", "parse_turn_range", "read_version",
     "render_markdown", "version_label", "version_to_json",
 ]
 
 __getattr__ = lazy_door(__name__, {
-    "block_text": "blocks_to_text image_size",
+    "block_text": "blocks_to_text",
     "depth": "DEPTH_NAMES Depth parse_depth",
     "describe_calls": "CallState diff_lines parse_exit_code",
     "file_versions": "FileHistoryVersion diff_versions find_versions read_version version_label version_to_json",

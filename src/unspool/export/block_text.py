@@ -1,21 +1,17 @@
 """Turns blocks into text, and removes the tags that Claude Code puts around text in the user's name.
 
-An image becomes `[image 640×480 png, 12.1 kB]`: its size in pixels is read from the header of PNG, GIF and JPEG, and
-nothing is decoded further.
+An image becomes `[image 640×480 png, 12.1 kB]`: its size in pixels is read from its header, and nothing is decoded
+further.
 """
 
 from __future__ import annotations
 
-import binascii
 import re
 from collections.abc import Iterable
 
 from unspool.display import size
-from unspool.format import AnyBlock, Document, Image, MediaSource, Text, parse_image_header
+from unspool.format import AnyBlock, Document, Image, MediaSource, Text, parse_encoded_image_header
 
-# A multiple of four, so that base64 that is cut here can still be decoded.
-_MAX_HEADER = 65_536
-"""How many bytes of an image, or characters of its base64, are searched for its size in pixels."""
 _TAGS = re.compile(
     r"</?(?:local-command|bash|command|task|agent|teammate|remote|cross-session|channel|tick|summary|status)"
     r"[\w-]*[^<>\n]{0,200}>"
@@ -70,8 +66,9 @@ def describe_media(block: Image | Document) -> str:
     parts = ["image" if isinstance(block, Image) else "document"]
     if isinstance(block, Document) and block.title:
         parts.append(f"`{block.title}`")
-    if pixels := _source_image_size(source):
-        parts.append(f"{pixels[0]}×{pixels[1]}")
+    header = parse_encoded_image_header(source.data or "") if source.type == "base64" else None
+    if header and header.pixels:
+        parts.append(f"{header.width}×{header.height}")
     if kind := (source.media_type or "").rpartition("/")[2]:
         parts.append(kind)
     return f"[{' '.join(parts)}, {source.url or source.file_id or size(_byte_count(source))}]"
@@ -80,19 +77,3 @@ def describe_media(block: Image | Document) -> str:
 def _byte_count(source: MediaSource) -> int:
     data = source.data or ""
     return len(data) * 3 // 4 - data[-2:].count("=") if source.type == "base64" else len(data.encode(errors="replace"))
-
-
-def image_size(data: bytes) -> tuple[int, int] | None:
-    """Return width and height of a PNG, GIF or JPEG as its first bytes have them."""
-    header = parse_image_header(data[:_MAX_HEADER])
-    # The size of a WebP is known too, but no export has ever shown it: its description stays the same.
-    if header is None or header.media_type == "image/webp" or not (header.width and header.height):
-        return None
-    return header.width, header.height
-
-
-def _source_image_size(source: MediaSource) -> tuple[int, int] | None:
-    try:
-        return image_size(binascii.a2b_base64((source.data or "")[:_MAX_HEADER])) if source.type == "base64" else None
-    except ValueError:  # not base64
-        return None

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     )
     from unspool.format.codec import HISTORY, SESSION, decode
     from unspool.format.envelope import Envelope, Unknown
-    from unspool.format.image_header import parse_image_header
+    from unspool.format.image_header import parse_encoded_image_header, parse_image_header
     from unspool.format.json_edit import REMOVE, JsonPath, patch, repair_text
     from unspool.format.meta_records import (
         AiTitle, Backup, ContentReplacement, CustomTitle, FileHistoryDelta, FileHistorySnapshot, LastPrompt,
@@ -45,8 +45,8 @@ __all__ = [
     "ToolReference", "ToolResult", "ToolUse", "Unknown", "Usage", "User", "as_blocks", "attachments", "blocks",
     "cut_raw_json", "decode", "decode_file_change", "decode_glance", "decode_plain", "decode_spoken_fields",
     "elapsed_time", "encode_json", "encode_line", "format_timestamp", "json_edit", "meta_records",
-    "parse_image_header", "parse_local_time", "parse_timestamp", "patch", "records", "recover_items", "repair_text",
-    "replace_surrogates", "structured_result_text", "written_lines",
+    "parse_encoded_image_header", "parse_image_header", "parse_local_time", "parse_timestamp", "patch", "records",
+    "recover_items", "repair_text", "replace_surrogates", "structured_result_text", "written_lines",
 ]
 
 __getattr__ = lazy_door(__name__, {
@@ -57,7 +57,7 @@ __getattr__ = lazy_door(__name__, {
         "ToolResult ToolUse as_blocks",
     "codec": "HISTORY SESSION decode",
     "envelope": "Envelope Unknown",
-    "image_header": "parse_image_header",
+    "image_header": "parse_encoded_image_header parse_image_header",
     "json_edit": "REMOVE JsonPath patch repair_text",
     "meta_records":
         "AiTitle Backup ContentReplacement CustomTitle FileHistoryDelta FileHistorySnapshot LastPrompt "

@@ -3,8 +3,11 @@
 PNG, JPEG, GIF and WebP are what the Messages API takes. Nothing is decoded beyond the header.
 """
 
+import binascii
 from typing import NamedTuple
 
+_MAX_ENCODED_HEADER = 65_536
+"""How many characters of an image in base64 are searched for its size: a JPEG may have a long preamble."""
 # C4, C8 and CC lie in the range of frame markers but are Huffman tables, an extension and arithmetic coding.
 _FRAME_MARKERS = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 """JPEG markers that begin a frame: its height and width follow."""
@@ -18,6 +21,11 @@ class ImageHeader(NamedTuple):
     width: int
     height: int
 
+    @property
+    def pixels(self) -> tuple[int, int] | None:
+        """Width and height, if both are known."""
+        return (self.width, self.height) if self.width and self.height else None
+
 
 def parse_image_header(data: bytes) -> ImageHeader | None:
     """Return the media type and the size of an image, None for bytes of any other format."""
@@ -30,6 +38,16 @@ def parse_image_header(data: bytes) -> ImageHeader | None:
     if data.startswith(b"RIFF") and data[8:12] == b"WEBP":
         return ImageHeader("image/webp", *_webp_size(data))
     return None
+
+
+def parse_encoded_image_header(encoded: str) -> ImageHeader | None:
+    """Return the header of an image in base64, None also for what is no base64."""
+    start = "".join(encoded[:_MAX_ENCODED_HEADER].split())
+    try:
+        # A multiple of four characters: base64 that is cut elsewhere cannot be decoded.
+        return parse_image_header(binascii.a2b_base64(start[: len(start) // 4 * 4]))
+    except ValueError:
+        return None
 
 
 def _jpeg_size(data: bytes) -> tuple[int, int]:

@@ -15,8 +15,17 @@ from typing import Any
 
 import msgspec
 
-from unspool.export import image_size
-from unspool.format import AnyBlock, Assistant, Entry, Image, MediaSource, ToolResult, User, parse_image_header
+from unspool.format import (
+    AnyBlock,
+    Assistant,
+    Entry,
+    Image,
+    MediaSource,
+    ToolResult,
+    User,
+    parse_encoded_image_header,
+    parse_image_header,
+)
 from unspool.format.tools import BashResult, ReadImage, ReadParts, parse_result
 
 MAX_BASE64_CHARACTERS = 48_000_000
@@ -47,7 +56,9 @@ def image_info(source: MediaSource, offset: int) -> ImageInfo | None:
     image = decode_image(source.data) if source.type == "base64" else None
     if image is None:
         return None
-    width, height = image_size(image.data) or (None, None)
+    # All of it, not only its beginning: what comes before the size in a JPEG has no limit.
+    header = parse_image_header(image.data)
+    width, height = (header.pixels if header else None) or (None, None)
     return ImageInfo(sha256(image.data).hexdigest(), image.mime, len(image.data), width, height, offset)
 
 
@@ -55,9 +66,9 @@ def decode_image(encoded: str | None) -> ImageBytes | None:
     """Return the bytes of an image in base64; nothing for what may not be shown."""
     if not encoded or len(encoded) > MAX_BASE64_CHARACTERS:
         return None
+    # The header is enough to refuse what is no image, before megabytes of it are decoded.
+    header = parse_encoded_image_header(encoded)
     try:
-        # The header is enough to refuse what is no image, before megabytes of it are decoded.
-        header = parse_image_header(binascii.a2b_base64(encoded[:64]))
         return ImageBytes(binascii.a2b_base64(encoded), header.media_type) if header else None
     except ValueError:
         return None

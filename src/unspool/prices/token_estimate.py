@@ -8,13 +8,12 @@ Rules
 
 from __future__ import annotations
 
-import binascii
 from collections.abc import Iterable
 from typing import Any
 
 import msgspec
 
-from unspool.format import parse_image_header
+from unspool.format import parse_encoded_image_header
 
 _BYTES = 7, 2
 """Bytes of UTF-8, and the tokens that they are about."""
@@ -25,7 +24,6 @@ _LONG_EDGE = 1568
 _PICTURE = 1600
 _PAGE = 2000, 75_000
 """Tokens of a page of a document, and its bytes of base64, on average."""
-_HEADER = 1 << 16
 
 
 def estimate_request_tokens(body: dict[str, Any]) -> int:
@@ -62,11 +60,8 @@ def _block(block: dict[str, Any]) -> int:
 
 
 def _image(data: str) -> int:
-    try:
-        header = parse_image_header(binascii.a2b_base64(data[:_HEADER]))
-    except ValueError:  # torn, or not base64
-        header = None
-    if header is None or not header.width or not header.height:
+    header = parse_encoded_image_header(data)
+    if header is None or header.pixels is None:
         return _PICTURE
     longest = max(header.width, header.height, _LONG_EDGE)
     shown = header.width * header.height * _LONG_EDGE**2 // longest**2
