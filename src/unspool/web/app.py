@@ -21,14 +21,14 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute
 
 from unspool.errors import NotFound, NothingFound, Refused, UnspoolError, UsageError
-from unspool.page.html import preload_templates
+from unspool.page.html import create_environment, preload_templates
 from unspool.store.catalog import CatalogCache
 from unspool.web import assets
 from unspool.web.auth import AuthMiddleware, RequestGuard
 from unspool.web.pages import board, palette, search, session, sessions, side_documents, sql, usage
 from unspool.web.serving.background import BoardWatcher, StoreRefresher
 from unspool.web.serving.open_sessions import OpenSessions
-from unspool.web.serving.responses import create_environment, respond
+from unspool.web.serving.responses import link, respond, session_link
 from unspool.web.serving.services import WebServices
 from unspool.web.serving.site import Site
 
@@ -44,10 +44,12 @@ def create_app(site: Site, guard: RequestGuard) -> Starlette:
         lifespan=_lifespan,
         max_body_size=1_000_000,
     )
+    templates = create_environment("unspool.web")
+    templates.globals |= {"link": link, "session_link": session_link}
     refresher = StoreRefresher(site)
     app.state.services = WebServices(
         site=site,
-        templates=create_environment(),
+        templates=templates,
         refresher=refresher,
         watcher=BoardWatcher(site, refresher),
         open_sessions=OpenSessions(site),

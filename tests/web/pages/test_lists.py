@@ -291,6 +291,16 @@ def test_sql_answers_with_rows_that_are_cut_and_the_downloads_have_everything(pl
     assert (len(objects), objects[599]["n"], objects[0]["some"]) == (600, 599, [1, 2])
 
 
+def test_a_page_shows_control_characters_as_signs_and_sends_a_form_back_as_it_was(place: Place) -> None:
+    query = "SELECT chr(27) || '[31mred' || chr(8238) AS cell, '\u200b' AS nothing"
+    path = f"/sql?{urlencode({'q': query})}"
+    text = place.page(path)
+    assert "<td>red&lt;U+202E&gt;</td><td>&lt;U+200B&gt;</td>" in text
+    assert "\x1b" not in text
+    assert "&#39;\u200b&#39; AS nothing</textarea>" in text
+    assert place.get(path.replace("/sql", "/sql.json"))["rows"] == [["\x1b[31mred\u202e", "\u200b"]]
+
+
 def test_sql_says_what_the_command_says(place: Place) -> None:
     query = "SELECT name, count(*) AS calls FROM tool_calls GROUP BY name ORDER BY name"
     said = place.command("sql", query)

@@ -10,13 +10,16 @@ from unspool.lazy_door import lazy_door
 if TYPE_CHECKING:
     from unspool.page.html import charts
     from unspool.page.html.charts import StackedChart
-    from unspool.page.html.render import Renderer, preload_templates, session_links
+    from unspool.page.html.render import Renderer, create_environment, preload_templates, session_links
     from unspool.page.html.standalone import render_standalone
 
-__all__ = ["Renderer", "StackedChart", "charts", "preload_templates", "render_standalone", "session_links"]
+__all__ = [
+    "Renderer", "StackedChart", "charts", "create_environment", "preload_templates", "render_standalone",
+    "session_links",
+]
 
 __getattr__ = lazy_door(__name__, {
     "charts": "StackedChart",
-    "render": "Renderer preload_templates session_links",
+    "render": "Renderer create_environment preload_templates session_links",
     "standalone": "render_standalone",
 })

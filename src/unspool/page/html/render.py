@@ -274,13 +274,12 @@ def _bar(node: AgentNode, begin: datetime | None, end: datetime | None) -> tuple
 # templates
 
 
-@cache
-def template_environment() -> Environment:
-    """Return the environment of the templates, with their filters."""
+def create_environment(package: str) -> Environment:
+    """Return an environment of the templates of a package, in which all text is escaped and cleaned."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     environment = Environment(
-        loader=PackageLoader("unspool.page"),
+        loader=PackageLoader(package),
         autoescape=True,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -288,12 +287,18 @@ def template_environment() -> Environment:
         finalize=_clean_text,
         auto_reload=False,
     )
+    environment.filters |= {name: getattr(units, name) for name in ("amount", "dollars", "duration", "size", "tokens")}
+    return environment
+
+
+@cache
+def template_environment() -> Environment:
+    """Return the environment of the session page's templates, with their filters."""
+    environment = create_environment("unspool.page")
     environment.filters |= {
         "clock": _clock,
         "took": _took,
         "bytes": _size,
-        "tokens": units.tokens,
-        "dollars": units.dollars,
         "facts": _row_facts,
         "spent": _turn_cost,
         "did": _turn_summary,

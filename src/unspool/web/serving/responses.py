@@ -2,7 +2,9 @@
 
 Rules
   1. The JSON is what the page is made of: a page shows nothing that is not in its data, but for how it looks.
-  2. Everything is escaped. Markup comes only from our own templates and from functions that return `Markup`.
+  2. Everything is escaped, and no control character of a transcript gets into a page; only a form's own fields (`| e`)
+     have their text as it is, because it is sent back. Markup comes only from our own templates and from functions
+     that return `Markup`.
   3. An address is the state: it is made of the path and the query, and nothing else is remembered.
 """
 
@@ -13,12 +15,10 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 from urllib.parse import quote, urlencode
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
-from unspool.display import units
 from unspool.errors import UsageError
 from unspool.web.serving.services import services_of
 
@@ -89,18 +89,3 @@ def parse_number(text: str, name: str, example: int, *, max_digits: int = 9) -> 
     if not (text.isascii() and text.isdigit() and len(text) <= max_digits):
         raise UsageError(f"not a number: `{text}`", hint=f"as in `{name}={example}`")
     return int(text)
-
-
-def create_environment() -> Environment:
-    """Return the environment of the templates, with their filters."""
-    environment = Environment(
-        loader=PackageLoader("unspool.web"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    for name in ("amount", "size", "dollars", "tokens", "duration"):
-        environment.filters[name] = getattr(units, name)
-    environment.globals |= {"link": link, "session_link": session_link}
-    return environment
