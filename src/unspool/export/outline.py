@@ -7,14 +7,14 @@ Rules
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 import msgspec
 
 from unspool.display import amount
 from unspool.export.story import Story, ToolCallStep
 from unspool.format import Entry
-from unspool.graph import Agent, AgentClass, Thread, Turn, is_boundary
+from unspool.graph import Agent, AgentClass, Thread, Turn, is_boundary, lay_out_threads
 from unspool.home import Session
 
 
@@ -49,23 +49,19 @@ def number_sections(session: Session) -> list[Section]:
     before = tuple(entry for entry in session.entries if first is None or entry.offset < first)
     if before:
         sections.append(Section(0, before))
-    active = _offsets(session.thread)
-    known = {offset for thread in session.threads for offset in _offsets(thread)}
-    forks = {thread.fork.offset for thread in session.threads if thread.fork is not None}
-    left = False
+    layout, starts = lay_out_threads(session.threads), [turn.prompt.offset for turn in session.turns]
     for number, turn in enumerate(session.turns, 1):
-        offset = turn.prompt.offset
-        # A queued prompt before 2.1.100 is no node of the graph (rule 2).
-        left = offset not in active if offset in known else left
+        left = layout.is_abandoned(starts[place] for place in range(number - 1, -1, -1))
         entries = (turn.prompt, *turn.entries)
-        sections.append(Section(number, entries, turn, left, starts_branch=offset in forks))
+        sections.append(Section(number, entries, turn, left, starts_branch=starts[number - 1] in layout.forks))
     return sections
 
 
 def build_branch_tree(session: Session) -> tuple[Branch, ...]:
     """Return the turns as the tree their branches form: normally one branch with all of them."""
     numbered = [section for section in number_sections(session) if section.turn is not None]
-    paths = [_thread_sections(numbered, session.threads, thread) for thread in session.threads] or [numbered]
+    known = lay_out_threads(session.threads).known
+    paths = [_thread_sections(numbered, known, thread) for thread in session.threads] or [numbered]
     return _merge_paths([path for path in paths if path])
 
 
@@ -91,14 +87,9 @@ def _parse_number(text: str, count: int) -> int:
     return count + 1 + number if number < 0 else number
 
 
-def _offsets(thread: Thread | None) -> set[int]:
-    return {entry.offset for entry in thread.entries} if thread else set()
-
-
-def _thread_sections(numbered: Sequence[Section], threads: Sequence[Thread], thread: Thread) -> list[Section]:
+def _thread_sections(numbered: Sequence[Section], known: Set[int], thread: Thread) -> list[Section]:
     """Return the turns of a thread; one that is on no thread belongs to the thread of the turn before it."""
-    own = _offsets(thread)
-    known = {offset for other in threads for offset in _offsets(other)}
+    own = {entry.offset for entry in thread.entries}
     path: list[Section] = []
     for section in numbered:
         offset = section.entries[0].offset

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from unspool.graph.speakers import INTERRUPT_PREFIX, Speaker, is_typed_prompt
     from unspool.graph.threads import (
         SessionGraph, Thread, build_main_graph, find_leaf, find_leaf_by_oldest_rule, find_path_with_siblings,
-        find_thread_entries, find_thread_entries_in_graph, find_threads, is_boundary, is_message,
+        find_thread_entries, find_thread_entries_in_graph, find_threads, is_boundary, is_message, lay_out_threads,
     )
     from unspool.graph.tool_calls import (
         ToolCall, collect_uses_and_results, describe_target, find_orphan_results, find_tool_calls, first_line,
@@ -39,7 +39,7 @@ __all__ = [
     "find_path_with_siblings", "find_prompts", "find_target_path", "find_thread_entries",
     "find_thread_entries_in_graph", "find_threads", "find_tool_calls", "first_line", "first_text", "group_messages",
     "is_boundary", "is_message", "is_queued_prompt", "is_special_fork", "is_typed_prompt", "join_text", "join_texts",
-    "link_agents", "split_turns", "typed_text",
+    "lay_out_threads", "link_agents", "split_turns", "typed_text",
 ]
 
 __getattr__ = lazy_door(__name__, {
@@ -53,7 +53,7 @@ __getattr__ = lazy_door(__name__, {
     "speakers": "INTERRUPT_PREFIX Speaker is_typed_prompt",
     "threads":
         "SessionGraph Thread build_main_graph find_leaf find_leaf_by_oldest_rule find_path_with_siblings "
-        "find_thread_entries find_thread_entries_in_graph find_threads is_boundary is_message",
+        "find_thread_entries find_thread_entries_in_graph find_threads is_boundary is_message lay_out_threads",
     "tool_calls":
         "ToolCall collect_uses_and_results describe_target find_orphan_results find_tool_calls first_line",
     "turns":

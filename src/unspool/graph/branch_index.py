@@ -13,25 +13,16 @@ Rules
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
 
 import msgspec
 
 from unspool.format import Assistant, Attachment, Entry, LastPrompt, QueuedCommand, System, ToolResult, User
-from unspool.graph.branch_tree import BranchTree, cut_cycles
+from unspool.graph.branch_tree import BranchLayout, BranchTree, cut_cycles
 
 # The flags and the two numbers below are written to the page's index cache: changing one makes old caches wrong.
 _MESSAGE, _PROMPT, _SIDECHAIN, _REPLACED, _QUEUED = 1, 2, 4, 8, 16
 """A user or assistant line; a user line without a result; of an agent; written again later; from the queue."""
 _NO_PARENT, _UNSEEN_PARENT = -1, -2
-
-
-class BranchLayout(NamedTuple):
-    """The offsets of prompts that are on any branch, on the active branch, and that begin a branch."""
-
-    known: frozenset[int] = frozenset()
-    active: frozenset[int] = frozenset()
-    forks: frozenset[int] = frozenset()
 
 
 class BranchState(msgspec.Struct, array_like=True):
@@ -128,7 +119,7 @@ class BranchIndex:
             self._leaf = number
 
     def layout(self) -> BranchLayout:
-        """Return what is known of the branches now."""
+        """Return which prompts are on which branches now."""
         if self._is_stale:
             self._layout, self._leaf = self._build_layout()
             self._is_stale = False
@@ -143,18 +134,13 @@ class BranchIndex:
         leaf = tree.find_leaf(nodes.get(self._numbers.get(self._hint or "", -1)))
         if leaf is None:
             return BranchLayout(), -1
-        known: set[int] = set()
-        forks: set[int] = set()
-        leaves = tree.find_branch_leaves(leaf)
-        for branch_leaf in leaves:
-            path = tree.path(branch_leaf)
-            first_own = next((node for node in path if node not in known), None)
-            if known and first_own is not None:
-                forks.add(first_own)
-            known.update(path)
+        branches = tree.find_branches(leaf)
+        known = {node for path, _ in branches for node in path}
+        forks = [fork for _, fork in branches if fork is not None]
         layout = BranchLayout(*(self._prompt_offsets(numbers, part) for part in (known, tree.path(leaf), forks)))
         # Only if the last leaf of the file is the active one does a new line below it leave the branches as they are.
-        return layout, numbers[leaf] if leaf == leaves[-1] else -1
+        last_path, _ = branches[-1]
+        return layout, numbers[leaf] if leaf == last_path[-1] else -1
 
     def _prompt_offsets(self, numbers: list[int], nodes: Iterable[int]) -> frozenset[int]:
         among = (numbers[node] for node in nodes)

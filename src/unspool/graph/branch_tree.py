@@ -12,9 +12,26 @@ Rules
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 _NO_CHILDREN: tuple[int, ...] = ()
+
+
+class BranchLayout(NamedTuple):
+    """The offsets of lines that are on any branch, on the active branch, and that begin a branch."""
+
+    known: frozenset[int] = frozenset()
+    active: frozenset[int] = frozenset()
+    forks: frozenset[int] = frozenset()
+
+    def is_abandoned(self, prompts: Iterable[int]) -> bool:
+        """Tell whether the first of some prompts is on a branch that was left; the others are those before it, upwards.
+
+        A prompt that is no line of the tree (queued, before 2.1.100) is on the branch of the one before it.
+        """
+        known = next((offset for offset in prompts if offset in self.known), None)
+        return known is not None and known not in self.active
 
 
 class BranchTree(ABC):
@@ -62,8 +79,8 @@ class BranchTree(ABC):
             messages = [number for number in messages if number in below] or messages
         return messages[-1] if messages else None
 
-    def find_branch_leaves(self, active: int) -> list[int]:
-        """Return the leaf of each branch in file order, the active one among them."""
+    def find_branches(self, active: int) -> list[tuple[list[int], int | None]]:
+        """Return the path of each branch in the order of the leaves, and where it leaves those before it."""
         leaves, covered = [active], set(self.path(active))
         for end in self._find_ends():
             added: list[int] = []
@@ -74,7 +91,12 @@ class BranchTree(ABC):
                 number = self.parents[number]
             if any(map(self._starts_branch, added)):
                 leaves.append(end)
-        return sorted(leaves)
+        branches: list[tuple[list[int], int | None]] = []
+        known: set[int] = set()
+        for path in map(self.path, sorted(leaves)):
+            branches.append((path, next((number for number in path if number not in known), None) if known else None))
+            known.update(path)
+        return branches
 
     def _find_ends(self) -> list[int]:
         """Return the messages that no other message follows, newest first."""

@@ -23,7 +23,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from unspool.format import Assistant, CompactMetadata, Entry, LastPrompt, System, ToolResult, ToolUse, User
-from unspool.graph.branch_tree import BranchTree, cut_cycles
+from unspool.graph.branch_tree import BranchLayout, BranchTree, cut_cycles
 
 
 class GraphNode(msgspec.Struct, frozen=True, gc=False):
@@ -116,16 +116,25 @@ def find_threads(entries: Sequence[Entry]) -> list[Thread]:
     active = find_leaf(graph)
     if active is None:
         return []
-    known: set[int] = set()
     threads = []
-    for leaf in graph.find_branch_leaves(active):
-        path = graph.path(leaf)
-        first_own = next((number for number in path if number not in known), None)
-        fork = graph.nodes[first_own].entry if known and first_own is not None else None
-        known.update(path)
+    for path, fork in graph.find_branches(active):
         lines = tuple(graph.nodes[number].entry for number in path)
-        threads.append(Thread(graph.nodes[leaf].entry, lines, fork, active=leaf == active))
+        first_own = graph.nodes[fork].entry if fork is not None else None
+        threads.append(Thread(lines[-1], lines, first_own, active=path[-1] == active))
     return threads
+
+
+def lay_out_threads(threads: Iterable[Thread]) -> BranchLayout:
+    """Return which lines are on any branch, on the active branch, and begin a branch."""
+    known, active, forks = set[int](), set[int](), set[int]()
+    for thread in threads:
+        offsets = {entry.offset for entry in thread.entries}
+        known |= offsets
+        if thread.active:
+            active = offsets
+        if thread.fork is not None:
+            forks.add(thread.fork.offset)
+    return BranchLayout(frozenset(known), frozenset(active), frozenset(forks))
 
 
 def is_message(entry: Entry) -> bool:

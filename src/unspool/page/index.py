@@ -271,6 +271,10 @@ class SessionIndex:
         """Return the number of the turn that an offset lies in."""
         return bisect_right(self.turn_starts, offset) - 1
 
+    def is_abandoned(self, number: int) -> bool:
+        """Tell whether a turn is on a branch that was left."""
+        return self.branches.layout().is_abandoned(self.turns[earlier].start for earlier in range(number, 0, -1))
+
     def chunk_range(self, number: int, chunk: int) -> tuple[int, int]:
         """Return the offsets between which a chunk of a turn lies."""
         chunks = self.turns[number].chunks

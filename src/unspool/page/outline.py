@@ -134,15 +134,12 @@ def _build_turns(index: SessionIndex, bills: Sequence[BilledRequest]) -> tuple[O
         number = index.turn_at(bill.offset)
         costs[number] += bill.cost
         outputs[number] += bill.response.output
-    branches = index.branches.layout()
+    forks = index.branches.layout().forks
     turns: list[OutlineTurn] = []
-    is_abandoned, day = False, None
+    day = None
     for number, turn in enumerate(index.turns):
-        if number == 0:
-            if not index.has_opening:
-                continue
-        elif turn.start in branches.known:
-            is_abandoned = turn.start not in branches.active
+        if number == 0 and not index.has_opening:
+            continue
         took = elapsed_time(turn.time, turn.last)
         began = parse_local_time(turn.time)
         today = f"{began:%Y-%m-%d}" if began else None
@@ -162,8 +159,8 @@ def _build_turns(index: SessionIndex, bills: Sequence[BilledRequest]) -> tuple[O
                 removed=turn.removed,
                 steps=sum(chunk.steps for chunk in turn.chunks),
                 compacted=tuple(turn.compacted),
-                left=is_abandoned,
-                starts_branch=turn.start in branches.forks,
+                left=index.is_abandoned(number),
+                starts_branch=turn.start in forks,
                 day=today if day is not None and today is not None and today != day else None,
             )
         )

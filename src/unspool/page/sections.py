@@ -139,7 +139,7 @@ class SectionReader:
         self.image_offsets |= {image.digest: image.place for image in images}
 
     def _read_section(self, number: int, chunk: int, depth: Depth) -> TurnSection:
-        turn, branches = self._index.turns[number], self._index.branches.layout()
+        turn = self._index.turns[number]
         items = self._lines.read_range(*self._index.chunk_range(number, chunk))
         rows = self._row_builder(items).build(items)
         self.remember_images(image for row in walk_rows(rows) for image in row.pictures)
@@ -147,17 +147,10 @@ class SectionReader:
             number=number,
             chunk=chunk,
             chunks=len(turn.chunks),
-            left=self._is_abandoned(number),
-            starts_branch=turn.start in branches.forks,
+            left=self._index.is_abandoned(number),
+            starts_branch=turn.start in self._index.branches.layout().forks,
             rows=tuple(row for row in rows if row.depth <= depth),
         )
-
-    def _is_abandoned(self, number: int) -> bool:
-        """Tell whether a turn is on a branch that was left; one that no branch knows is where the one before it is."""
-        branches = self._index.branches.layout()
-        starts = (self._index.turns[earlier].start for earlier in range(number, 0, -1))
-        known = next((start for start in starts if start in branches.known), None)
-        return known is not None and known not in branches.active
 
     def _chunks(self, batch: RowBatch) -> Iterator[tuple[int, int]]:
         """Yield the numbers of turns and of their chunks that are in a batch."""
