@@ -11,7 +11,7 @@ from tests.page.scene import built, viewed
 from unspool.page.chart import MAX_COLUMNS
 from unspool.page.html.charts import render_context_chart
 from unspool.page.html.render import session_links
-from unspool.testing.build import Step, assistant, compaction, note, tool_result, tool_use, user
+from unspool.testing.build import Step, assistant, compaction, note, queued, rewind, tool_result, tool_use, user
 
 
 def request(read: int, write: int = 100, fresh: int = 10, model: str = "claude-opus-4-5", **fields: Any) -> Step:
@@ -91,6 +91,15 @@ def test_what_fills_the_context_adds_up_exactly(tmp_path: Path) -> None:
     assert sum(share.tokens for share in filling.kinds) == 20_507
     assert filling.kinds[0].name in ("results of Read", "system prompt and tools")
     assert [share.name for share in filling.files] == ["/big.py"]
+
+
+def test_what_was_read_on_a_branch_that_was_left_is_not_in_the_context(tmp_path: Path) -> None:
+    # Before 2.1.100 a queued prompt is no line of the graph: it belongs to the branch of the prompt before it.
+    read = [assistant(tool_use("Read", id="r", file_path="/big.py")), tool_result("x" * 40_000, id="r")]
+    branch = [user("b"), assistant("1"), queued("also"), *read, rewind()]
+    view = viewed(tmp_path, user("a"), request(100), *branch, user("c"), request(20_000), version="2.0.76")
+    assert [turn.left for turn in view.outline().turns] == [False, True, True, False]
+    assert view.chart().filling.files == ()
 
 
 def test_a_notebook_counts_as_a_changed_file_and_fills_the_context(tmp_path: Path) -> None:

@@ -226,9 +226,8 @@ def estimate_context_shares(index: SessionIndex, own: Sequence[BilledRequest]) -
     if not own:
         return ContextShares()
     held = ContextBytes()
-    branches = index.branches.layout()
-    for turn in index.turns:
-        if turn.start not in branches.known or turn.start in branches.active:
+    for number, turn in enumerate(index.turns):
+        if not index.is_abandoned(number):
             held.add_all(turn.content)
     total = own[-1].response.prompt
     first = index.turns[1] if len(index.turns) > 1 else index.turns[0]
