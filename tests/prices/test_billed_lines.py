@@ -49,7 +49,7 @@ def test_a_line_has_all_that_a_bill_needs() -> None:
     entry = built.entries[1]
     found = response_of_entry(entry, f"/c/projects/-w/{SESSION}/subagents/agent-a1.jsonl")
     assert found == Response(
-        id=entry.record.message.id,  # type: ignore[union-attr, arg-type]
+        id=entry.record.message.id,  # type: ignore[union-attr]
         request_id=entry.record.request_id,  # type: ignore[union-attr]
         model="claude-opus-4-5-20251101",
         session_id=SESSION,

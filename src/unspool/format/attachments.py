@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from msgspec import field
 
-from unspool.format.base import CamelShape
+from unspool.format.base import CamelShape, join_tagged_types
 from unspool.format.blocks import AnyBlock, Other
 
 
@@ -382,19 +382,8 @@ class HookAdditionalContext(HookAttachment, frozen=True, tag="hook_additional_co
 
 
 # As with blocks, the decoder sees the known kinds only; `recover` puts an `Other` where they do not fit.
-KnownAttachment: TypeAlias = (
-    Environment | ModelIdentity | Date | DateChange | SessionContext | PromptSnapshot | RemoteSessionChange
-    | SkillListing | DynamicSkill | InvokedSkills | AgentListingDelta | DeferredToolsDelta
-    | McpInstructionsDelta | CommandPermissions | QueuedCommand | FileMention | CompactFileReference
-    | EditedTextFile | Directory | NestedMemory | ReadTruncationNotice | PlanMode | PlanModeExit
-    | PlanFileReference | AutoMode | AutoModeExit | TaskReminder | TodoReminder | TaskStatus | GoalStatus
-    | SilentTurnReminder | TotalTokensReminder | BatchingReminderSent | BudgetUsd | MaxTurnsReached
-    | UltraEffortEnter | UltraEffortExit | HookSuccess | HookNonBlockingError | HookBlockingError
-    | HookErrorDuringExecution | HookCancelled | HookStoppedContinuation | HookSystemMessage
-    | HookAdditionalContext
-)  # fmt: skip
-
 if TYPE_CHECKING:
-    AnyAttachment: TypeAlias = KnownAttachment | Other
+    KnownAttachment: TypeAlias = AttachmentData
+    AnyAttachment: TypeAlias = AttachmentData | Other
 else:
-    AnyAttachment: TypeAlias = KnownAttachment
+    KnownAttachment = AnyAttachment = join_tagged_types(AttachmentData)

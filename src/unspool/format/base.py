@@ -12,7 +12,8 @@ Rules
 
 # No `from __future__ import annotations` in this folder: msgspec would have to evaluate each annotation as text, for
 # every type that inherits it, which was a quarter of the time that loading the codec takes.
-from typing import Any, TypeAlias
+from collections.abc import Iterator
+from typing import Any, TypeAlias, Union
 
 import msgspec
 
@@ -30,6 +31,18 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 class CamelShape(msgspec.Struct, frozen=True, kw_only=True, rename="camel", gc=False):
     """Base of an object whose keys are in camel case, as Claude Code writes them."""
+
+
+def join_tagged_types(base: type[msgspec.Struct]) -> Any:
+    """Return the union of all types below a base that have a tag of their own: what a decoder can tell apart."""
+    return Union[(*_find_tagged_types(base),)]
+
+
+def _find_tagged_types(base: type[msgspec.Struct]) -> Iterator[type[msgspec.Struct]]:
+    for struct in base.__subclasses__():
+        if struct.__struct_config__.tag != struct.__name__:  # msgspec's default, which bases of several types have
+            yield struct
+        yield from _find_tagged_types(struct)
 
 
 ABSENT = msgspec.Raw(b"")

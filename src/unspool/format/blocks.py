@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
-from unspool.format.base import ABSENT, DECODE_ERRORS, Shape, Usage
+from unspool.format.base import ABSENT, DECODE_ERRORS, Shape, Usage, join_tagged_types
 from unspool.format.json_edit import repair_text
 
 
@@ -199,37 +199,13 @@ class Other(Shape, frozen=True):
     value: Any = None
 
 
-KnownBlock: TypeAlias = (
-    Text
-    | Thinking
-    | RedactedThinking
-    | ToolUse
-    | ToolResult
-    | Image
-    | Document
-    | ToolReference
-    | SearchResult
-    | ServerToolUse
-    | WebSearchToolResult
-    | WebFetchToolResult
-    | CodeExecutionToolResult
-    | BashCodeExecutionToolResult
-    | TextEditorCodeExecutionToolResult
-    | ToolSearchToolResult
-    | AdvisorToolResult
-    | McpToolUse
-    | McpToolResult
-    | ContainerUpload
-    | Compaction
-    | Fallback
-)
-
 # msgspec cannot decode into an untagged member, so the decoder sees the known ones only; `recover` puts
 # an `Other` where they do not fit.
 if TYPE_CHECKING:
-    AnyBlock: TypeAlias = KnownBlock | Other
+    KnownBlock: TypeAlias = Block
+    AnyBlock: TypeAlias = Block | Other
 else:
-    AnyBlock: TypeAlias = KnownBlock
+    KnownBlock = AnyBlock = join_tagged_types(Block)
 
 
 def as_blocks(content: str | tuple[AnyBlock, ...]) -> tuple[AnyBlock, ...]:

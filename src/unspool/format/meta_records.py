@@ -7,7 +7,7 @@ Rules
   3. Most states (from `ReplMode` on) were seen only in Claude Code's code, not in files: names and fields are its own.
 """
 
-from typing import Any, TypeAlias
+from typing import Any
 
 import msgspec
 from msgspec import field
@@ -401,16 +401,3 @@ class BridgeSession(Record, frozen=True, tag="bridge-session"):
     no_history_backfill: bool | None = None
     owner_account_uuid: str | None = None
     owner_organization_uuid: str | None = None
-
-
-AnyMetaRecord: TypeAlias = (
-    Summary | CustomTitle | AiTitle | TaskSummary | Tag | AgentName | AgentColor | AgentSetting
-    | Mode | PermissionMode | LastPrompt | PrLink | FrameLink | QueueOperation
-    | FileHistorySnapshot | FileHistoryDelta | AttributionSnapshot | ContentReplacement
-    | WorktreeState | Relocated | CostState | ApiRequest | ApiRequestShape | ApiRequestBlob | ToolsUsed
-    | StepStarted | StepResult
-    | ReplMode | MemoryMode | AtisLatch | IsolationLatch | ContinuedIn | DerivedFrom | ForkContextRef | EndedByModel
-    | SpeculationAccept | HistorySuppression | ContextCollapse | ContextCollapseSnapshot | ContextCollapseReset
-    | ArtifactCommentMonitor | ArtifactAutoreactLedger | ResumeHeadVouch | DataFlowRecords | DataFlowIncomplete
-    | SessionOwner | DevMods | ObserverRef | BridgeSession
-)  # fmt: skip

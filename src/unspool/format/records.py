@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import msgspec
 from msgspec import field
 
+from unspool.format import meta_records as _meta_records  # noqa: F401 # defines most types of records
 from unspool.format.attachments import AnyAttachment
-from unspool.format.base import ABSENT, Buffer, CamelShape
+from unspool.format.base import ABSENT, Buffer, CamelShape, join_tagged_types
 from unspool.format.blocks import AnyBlock, Message, Other
 from unspool.format.envelope import Record, Unknown
-from unspool.format.meta_records import AnyMetaRecord
 
 
 class ProgressData(CamelShape, frozen=True, tag_field="type"):
@@ -97,22 +97,11 @@ class WaitingForTask(ProgressData, frozen=True, tag="waiting_for_task"):
     task_type: str | None = None
 
 
-KnownProgress: TypeAlias = (
-    BashProgress
-    | PowerShellProgress
-    | AgentProgress
-    | SkillProgress
-    | HookProgress
-    | McpProgress
-    | QueryUpdate
-    | SearchResultsReceived
-    | WaitingForTask
-)
-
 if TYPE_CHECKING:
-    AnyProgress: TypeAlias = KnownProgress | Other
+    KnownProgress: TypeAlias = ProgressData
+    AnyProgress: TypeAlias = ProgressData | Other
 else:
-    AnyProgress: TypeAlias = KnownProgress
+    KnownProgress = AnyProgress = join_tagged_types(ProgressData)
 
 
 class ThinkingMetadata(CamelShape, frozen=True):
@@ -363,14 +352,14 @@ class Attachment(Record, frozen=True, tag="attachment"):
     is_compact_summary: bool = False
 
 
-KnownRecord: TypeAlias = User | Assistant | System | Progress | Attachment | AnyMetaRecord
-
 # msgspec cannot decode into an untagged member, so the decoder sees the known types only; `recover` makes an `Unknown`
 # of every other line.
 if TYPE_CHECKING:
-    AnyRecord: TypeAlias = KnownRecord | Unknown
+    KnownRecord: TypeAlias = Record
+    AnyRecord: TypeAlias = Record | Unknown
 else:
-    AnyRecord: TypeAlias = KnownRecord
+    # The types of `meta_records` are among them.
+    KnownRecord = AnyRecord = join_tagged_types(Record)
 
 
 class Entry(msgspec.Struct, frozen=True, gc=False):

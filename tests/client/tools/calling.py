@@ -12,7 +12,7 @@ from unspool.client.tool_context import ToolContext, Workspace
 from unspool.client.tool_result import ToolOutcome
 from unspool.client.tools.registry import built_in_tools, run_tool
 from unspool.format.tools import parse
-from unspool.format.tools.parse import KnownResult, TextResult
+from unspool.format.tools.parse import AnyResult, TextResult
 
 FACTS = Path(__file__).parents[2] / "format" / "facts" / "tool_results.tsv"
 KEYS: dict[str, set[str]] = {}
@@ -54,7 +54,7 @@ def problem_of(outcome: ToolOutcome) -> str:
     return text
 
 
-def decoded(name: str, outcome: ToolOutcome) -> KnownResult:
+def decoded(name: str, outcome: ToolOutcome) -> AnyResult:
     """Return a result as the library reads it: every value fit, and the keys those of a genuine result."""
     if name in KEYS:
         assert " ".join(sorted(outcome.result)) in KEYS[name]

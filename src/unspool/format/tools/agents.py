@@ -245,25 +245,4 @@ class ToolSearchResult(Shape, frozen=True):
     total_deferred_tools: int | None = None
 
 
-AgentToolInput: TypeAlias = (
-    AgentInput
-    | ListAgentsInput
-    | SendMessageInput
-    | TeamCreateInput
-    | TeamDeleteInput
-    | WorkflowInput
-    | StructuredOutputInput
-    | SkillInput
-    | SlashCommandInput
-    | ToolSearchInput
-)
 AgentResult: TypeAlias = AgentCompleted | AgentLaunched | AgentSentAway | TeammateSpawned
-AgentToolResult: TypeAlias = (
-    AgentResult
-    | SendMessageResult
-    | TeamCreateResult
-    | TeamDeleteResult
-    | WorkflowResult
-    | SkillResult
-    | ToolSearchResult
-)

@@ -184,13 +184,10 @@ class EditReplacement(Shape, frozen=True):
     replace_all: bool | None = None
 
 
-class EditInput(Shape, frozen=True):
+class EditInput(EditReplacement, frozen=True):
     """Replace a string in a file."""
 
     file_path: str = ""
-    old_string: str = ""
-    new_string: str = ""
-    replace_all: bool | None = None
 
 
 class EditResult(CamelShape, frozen=True):
@@ -338,19 +335,4 @@ class LSPResult(CamelShape, frozen=True):
     file_count: int | None = None
 
 
-FileInput: TypeAlias = (
-    ReadInput
-    | NotebookReadInput
-    | WriteInput
-    | EditInput
-    | MultiEditInput
-    | NotebookEditInput
-    | GlobInput
-    | GrepInput
-    | LSInput
-    | LSPInput
-)
 ReadResult: TypeAlias = ReadText | ReadImage | ReadPdf | ReadParts | ReadNotebook | ReadUnchanged
-FileResult: TypeAlias = (
-    ReadResult | WriteResult | EditResult | MultiEditResult | NotebookEditResult | GlobResult | GrepResult | LSPResult
-)

@@ -18,7 +18,7 @@ from typing import Any, Final, TypeAlias, Union, get_args
 
 import msgspec
 
-from unspool.format.base import DECODE_ERRORS, Buffer, Shape
+from unspool.format.base import DECODE_ERRORS, Buffer, CamelShape, Shape
 from unspool.format.json_edit import repair_text
 from unspool.format.tools import agents, files, plans, shell, web
 
@@ -41,19 +41,22 @@ class OtherResult(Shape, frozen=True):
     value: Any = None
 
 
-KnownResult: TypeAlias = (
-    shell.ShellResult | files.FileResult | agents.AgentToolResult | plans.PlanResult | web.WebResult
-)
-AnyResult: TypeAlias = KnownResult | TextResult | ListResult | OtherResult
+AnyResult: TypeAlias = Shape | CamelShape
+"""A struct of the tool's module, or one of the three above."""
 
-# Most structs are named after their tool; the others are listed below.
-_BY_NAME: Final = {
-    shape.__name__.removesuffix("Result"): (shape,)
-    for shape in get_args(KnownResult)
-    if shape.__name__.endswith("Result")
-}
-RESULT_TYPES: Final[Mapping[str, tuple[type[KnownResult], ...]]] = {
-    **_BY_NAME,
+
+def _find_structs(suffix: str) -> Mapping[str, Any]:
+    """Return the structs that are named after their tool and `Input` or `Result`, by the names of the tools."""
+    structs = {name: value for module in (shell, files, agents, plans, web) for name, value in vars(module).items()}
+    return {
+        name.removesuffix(suffix): struct
+        for name, struct in structs.items()
+        if name.endswith(suffix) and isinstance(struct, type)
+    }
+
+
+RESULT_TYPES: Final[Mapping[str, tuple[type[AnyResult], ...]]] = {
+    **{tool: (shape,) for tool, shape in _find_structs("Result").items()},
     "Agent": get_args(agents.AgentResult),
     "Task": get_args(agents.AgentResult),
     "Read": get_args(files.ReadResult),
@@ -110,11 +113,11 @@ def parse_result(tool: str | None, raw: msgspec.Raw | Buffer | None) -> AnyResul
         case int() | float():
             return OtherResult(value=value)
         case _:
-            known: KnownResult = value
+            known: AnyResult = value
             return known
 
 
-def _decode(shapes: tuple[type[KnownResult], ...], raw: msgspec.Raw | Buffer) -> Any:
+def _decode(shapes: tuple[type[AnyResult], ...], raw: msgspec.Raw | Buffer) -> Any:
     try:
         return _decoder(shapes).decode(raw)
     except msgspec.ValidationError:
@@ -122,7 +125,7 @@ def _decode(shapes: tuple[type[KnownResult], ...], raw: msgspec.Raw | Buffer) ->
 
 
 @cache  # building a decoder takes longer than using it
-def _decoder(shapes: tuple[type[KnownResult], ...]) -> msgspec.json.Decoder[Any]:
+def _decoder(shapes: tuple[type[AnyResult], ...]) -> msgspec.json.Decoder[Any]:
     return msgspec.json.Decoder(Union[(*shapes, str, list[Any], None)])
 
 
@@ -133,7 +136,7 @@ def _recognise(tool: str, value: dict[str, Any]) -> AnyResult:
         for keys, shape in _RECOGNISED_BY:
             if keys <= value.keys() and (shapes is None or shape in shapes):
                 with suppress(msgspec.ValidationError, RecursionError):
-                    known: KnownResult = msgspec.convert(value, shape)
+                    known: AnyResult = msgspec.convert(value, shape)
                     return known
     return OtherResult(value=value)
 
@@ -145,11 +148,10 @@ class OtherInput(Shape, frozen=True):
     value: Any = None
 
 
-KnownInput: TypeAlias = shell.ShellInput | files.FileInput | agents.AgentToolInput | plans.PlanInput | web.WebInput
-AnyInput: TypeAlias = KnownInput | OtherInput
+AnyInput: TypeAlias = Shape | CamelShape
 
-INPUT_TYPES: Final[Mapping[str, type[KnownInput]]] = {
-    **{shape.__name__.removesuffix("Input"): shape for shape in get_args(KnownInput)},
+INPUT_TYPES: Final[Mapping[str, type[AnyInput]]] = {
+    **_find_structs("Input"),
     "PowerShell": shell.BashInput,
     "KillBash": shell.KillShellInput,
     "Task": agents.AgentInput,

@@ -1,6 +1,6 @@
 """Inputs and results of the tools for todo lists, tasks, plans, questions, reviews and schedules."""
 
-from typing import Any, TypeAlias
+from typing import Any
 
 from msgspec import field
 
@@ -305,36 +305,3 @@ class CronListResult(CamelShape, frozen=True):
     """The scheduled prompts were listed."""
 
     jobs: tuple[CronJob, ...] = ()
-
-
-PlanInput: TypeAlias = (
-    TodoReadInput
-    | TodoWriteInput
-    | TaskCreateInput
-    | TaskUpdateInput
-    | TaskListInput
-    | TaskGetInput
-    | EnterPlanModeInput
-    | ExitPlanModeInput
-    | AskUserQuestionInput
-    | ReportFindingsInput
-    | ScheduleWakeupInput
-    | CronCreateInput
-    | CronDeleteInput
-    | CronListInput
-)
-PlanResult: TypeAlias = (
-    TodoWriteResult
-    | TaskCreateResult
-    | TaskUpdateResult
-    | TaskListResult
-    | TaskGetResult
-    | EnterPlanModeResult
-    | ExitPlanModeResult
-    | AskUserQuestionResult
-    | ReportFindingsResult
-    | ScheduleWakeupResult
-    | CronCreateResult
-    | CronDeleteResult
-    | CronListResult
-)

@@ -4,7 +4,7 @@ Here and in the other modules of tools: what all versions write has an empty def
 `None` where it is absent.
 """
 
-from typing import Any, TypeAlias
+from typing import Any
 
 from msgspec import field
 
@@ -206,9 +206,3 @@ class MonitorResult(CamelShape, frozen=True):
     task_id: str = ""
     timeout_ms: int | float | None = None
     persistent: bool | None = None
-
-
-ShellInput: TypeAlias = BashInput | BashOutputInput | KillShellInput | TaskOutputInput | TaskStopInput | MonitorInput
-ShellResult: TypeAlias = (
-    BashResult | BashOutputResult | KillShellResult | TaskOutputResult | TaskStopResult | MonitorResult
-)

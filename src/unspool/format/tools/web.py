@@ -1,6 +1,6 @@
 """Inputs and results of the tools for the web, MCP resources, artifacts and worktrees."""
 
-from typing import Any, TypeAlias
+from typing import Any
 
 from msgspec import field
 
@@ -166,22 +166,3 @@ class ExitWorktreeResult(CamelShape, frozen=True):
     tmux_session_name: str | None = None
     discarded_files: int | None = None
     discarded_commits: int | None = None
-
-
-WebInput: TypeAlias = (
-    WebFetchInput
-    | WebSearchInput
-    | ListMcpResourcesToolInput
-    | ReadMcpResourceToolInput
-    | ArtifactInput
-    | EnterWorktreeInput
-    | ExitWorktreeInput
-)
-WebResult: TypeAlias = (
-    WebFetchResult
-    | WebSearchResult
-    | ReadMcpResourceToolResult
-    | ArtifactResult
-    | EnterWorktreeResult
-    | ExitWorktreeResult
-)
