@@ -113,21 +113,20 @@ def turn(url: str) -> Callable[[], dict[str, int]]:
     from unspool.api.connection import Connection
     from unspool.api.endpoint import Endpoint
     from unspool.client.config import SessionStart
-    from unspool.client.events import TextGrown, TurnEnded
+    from unspool.client.events import ChatEvent, TextGrown, TurnEnded
 
     open_chat = _opening()
 
     async def talk() -> dict[str, int]:
-        deltas = 0
         with _folder() as folder:
             async with Connection(Endpoint(base_url=url, key="any")) as connection:
                 chat = await open_chat(folder, connection, SessionStart())
-                async for event in chat.turn("Go."):
-                    deltas += type(event) is TextGrown
-                    if type(event) is TurnEnded:
-                        assert event.ending == "end_turn"
+                found: list[ChatEvent] = []
+                await chat.turn("Go.", found.append)
                 await chat.close()
-        return {"deltas": deltas}
+        assert type(found[-1]) is TurnEnded
+        assert found[-1].ending == "end_turn"
+        return {"deltas": sum(type(event) is TextGrown for event in found)}
 
     asyncio.run(talk())
     return lambda: asyncio.run(talk())

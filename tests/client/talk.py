@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -149,12 +150,25 @@ class Session(NamedTuple):
 
     async def say(self, prompt: str | list[Json], at: Callable[[Any, Chat], None] | None = None) -> list[Any]:
         """Take a turn and return what happened; `at` is told of every event."""
-        found = []
-        async for event in self.chat.turn(prompt):
+        found: list[Any] = []
+
+        def hear(event: Any) -> None:
             found.append(event)
             if at is not None:
                 at(event, self.chat)
+
+        await self.chat.turn(prompt, hear)
         return found
+
+    async def stop_listening(self, prompt: str, at: Callable[[Any], bool]) -> None:
+        """Take a turn, and fail when an event comes for which `at` holds, as a front end does whose reader is gone."""
+
+        def hear(event: Any) -> None:
+            if at(event):
+                raise BrokenPipeError
+
+        with suppress(BrokenPipeError):
+            await self.chat.turn(prompt, hear)
 
 
 async def opened(

@@ -111,13 +111,14 @@ async def begin(folder: Path, story: list[Turn], start: SessionStart | None = No
 
 async def take(session: Session, turn: Turn, prompt: str) -> None:
     seen = 0
-    stream = session.chat.turn(prompt)
-    async for event in stream:
+
+    def hear(event: Any) -> bool:
+        nonlocal seen
         seen += 1
         act(session.chat, event, turn, is_time=seen == turn.at)
-        if turn.what == "leave" and seen == turn.at:
-            break
-    await stream.aclose()
+        return turn.what == "leave" and seen == turn.at
+
+    await session.stop_listening(prompt, hear)
     while session.chat.next_prompt() is not None:
         pass
 

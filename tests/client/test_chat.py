@@ -365,8 +365,7 @@ def test_a_command_s_expansion_follows_its_line(tmp_path: Path) -> None:
 
     async def go() -> Session:
         session = await opened(place(tmp_path), [{"content": "Hello.", "expect": {"anywhere": "Greet the world"}}])
-        async for _ in session.chat.turn(raw, [{"type": "text", "text": "Greet the world"}]):
-            pass
+        await session.chat.turn(raw, lambda event: None, [{"type": "text", "text": "Greet the world"}])
         await session.chat.close()
         return session
 
@@ -439,11 +438,13 @@ def test_plan_mode_and_todos_are_as_they_were_left(tmp_path: Path) -> None:
 def test_two_turns_at_once_are_refused(tmp_path: Path) -> None:
     async def go() -> None:
         session = await opened(place(tmp_path), ["One.", "Two."])
-        stream = session.chat.turn("First.")
-        await anext(stream)
+        began = asyncio.Event()
+        first = asyncio.ensure_future(session.say("First.", lambda event, chat: began.set()))
+        await began.wait()
         with pytest.raises(UsageError, match="a turn is running"):
             await session.say("Second.")
-        await stream.aclose()
+        first.cancel()
+        await asyncio.wait([first])
         await session.say("Third.")
         await session.chat.close()
 
@@ -457,12 +458,15 @@ def test_a_branch_that_is_gone_on_with_stays_the_one_if_the_turn_is_cut_off(tmp_
 
     async def go() -> None:
         session = await opened(there, ["Other."], SessionStart(resume=first.chat.path, leaf=leaf))
-        stream = session.chat.turn("Instead.")
-        await anext(stream)
-        written = first.chat.path.read_bytes()
-        await stream.aclose()
+        written: list[bytes] = []
+
+        def at(event: Any) -> bool:
+            written.append(first.chat.path.read_bytes())
+            return True
+
+        await session.stop_listening("Instead.", at)
         await session.chat.close()
-        first.chat.path.write_bytes(written)
+        first.chat.path.write_bytes(written[0])
 
     asyncio.run(go())
     script = [{"content": "Yes.", "expect": {"anywhere": "Instead.", "absent": "Second."}}]

@@ -98,8 +98,7 @@ async def talk(url: str, death: Death) -> None:
     async with Connection(Endpoint(base_url=url, key="none")) as api:
         world = ChatRuntime(Counted(api, death), there.config, there.work, {})
         chat = await Chat.open(SessionStart(), ChatSettings(model=MODEL), world, None, fitted([TaskTool()]))
-        async for _ in chat.turn(PROMPT):
-            pass
+        await chat.turn(PROMPT, lambda event: None)
         await chat.close()
 
 

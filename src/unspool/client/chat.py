@@ -1,8 +1,7 @@
 """Runs a chat for front ends: prompts in, events out. Everything else of a conversation is behind this class.
 
     chat = await Chat.open(SessionStart(), ChatSettings(model="claude-opus-5-5"), runtime, user, services)
-    async for event in chat.turn("Read the README."):
-        ...                      # TurnBegan … TurnEnded
+    await chat.turn("Read the README.", print)      # TurnBegan … TurnEnded
     await chat.close()
 
 Rules
@@ -12,11 +11,11 @@ Rules
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterator
-from contextlib import aclosing, suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 from msgspec import UNSET
 
@@ -24,7 +23,7 @@ from unspool.client import events
 from unspool.client.background_tasks import format_task_notification
 from unspool.client.config import ChatRuntime, ChatSettings, SessionStart
 from unspool.client.loop.agent import ChatAgent, ChatDependencies, Services
-from unspool.client.loop.inbox import Interrupted
+from unspool.client.loop.inbox import Emit, Interrupted, ListenerFailed
 from unspool.client.loop.loop import TurnPrompt
 from unspool.client.loop.request import EndpointKnowledge
 from unspool.client.loop.subagents import run_subagent
@@ -56,7 +55,6 @@ if TYPE_CHECKING:
     from unspool.client.session.rewind import ConversationBranch, RewindPoint
     from unspool.format import Entry
 
-Stream: TypeAlias = AsyncGenerator[events.AnyEvent, None]
 
 _RESTATE_BYTES = 32 * 1024
 """After so many bytes the titles are written again: lists of sessions read only the end of a file."""
@@ -177,41 +175,33 @@ class Chat:
             messages=len(self.transcript.conversation.messages),
         )
 
-    async def turn(self, prompt: str | list[Json], expansion: list[Json] | None = None) -> Stream:
+    async def turn(self, prompt: str | list[Json], emit: Emit, expansion: list[Json] | None = None) -> None:
         """Run a turn; the expansion of a slash command, or a file that the prompt names, follows on its own line."""
         prompt, expansion = replace_surrogates(prompt), replace_surrogates(expansion)
         content = [*to_blocks(prompt), *(expansion or [])]
         if not any(map(is_sendable, content)):
             raise UsageError("there is nothing to say")
-        self._begin()
-        try:
+        with self._running():
             begin = TurnPrompt(content, lambda: self._write_prompt(prompt, expansion), self._mend)
-            async with aclosing(self.agent.loop.run_turn(begin)) as stream:
-                async for event in stream:
-                    if type(event) is events.TurnEnded:
-                        self.totals.include(self.agent.usage.totals)
-                        with suppress(Unwritable):  # the turn has reported it already
-                            self.restate()
-                    yield event
-        finally:
-            self._end()
-
-    async def compact(self, hint: str = "") -> Stream:
-        """Replace the conversation by a summary, because the user asks for it. Interrupted, nothing has changed."""
-        self._begin()
-        self.agent.queue.clear()
-        self.agent.usage.reset()
-        try:
-            self._mend()
-            async with aclosing(self.agent.compaction.summarize(hint)) as stream:
-                async for event in stream:
-                    yield event
-        except Interrupted:
-            pass
-        finally:
+            ended = await self.agent.loop.run_turn(begin, emit)
             self.totals.include(self.agent.usage.totals)
-            await self.agent.queue.stop()
-            self._end()
+            with suppress(Unwritable):  # the turn has reported it already
+                self.restate()
+            emit(ended)
+
+    async def compact(self, emit: Emit, hint: str = "") -> None:
+        """Replace the conversation by a summary, because the user asks for it. Interrupted, nothing has changed."""
+        with self._running():
+            self.agent.queue.begin_turn(emit)
+            self.agent.usage.reset()
+            try:
+                self._mend()
+                await self.agent.compaction.summarize(hint)
+            except Interrupted:
+                pass
+            finally:
+                self.totals.include(self.agent.usage.totals)
+                await self.agent.queue.stop()
 
     def steer(self, text: str) -> events.InputQueued:
         """Queue text for the next step of the turn."""
@@ -357,15 +347,20 @@ class Chat:
             append_prompt(self.workspace.config, text, self.workspace.root, self.session_id, self.runtime.now())
         return text, uuid
 
-    def _begin(self) -> None:
+    @contextmanager
+    def _running(self) -> Iterator[None]:
+        """Refuse a second turn while one runs, and register the session as busy."""
         if self._is_busy:
             raise UsageError("a turn is running", hint="words can wait for its next step, or its end")
         self._is_busy = True
         self._registration.write_status("busy")
-
-    def _end(self) -> None:
-        self._is_busy = False
-        self._registration.write_status("idle")
+        try:
+            yield
+        except ListenerFailed as failed:
+            raise failed.__cause__ or failed from None
+        finally:
+            self._is_busy = False
+            self._registration.write_status("idle")
 
     def _mend(self) -> None:
         """Write what a resumed session has on none of its lines; once, before its first prompt."""
@@ -373,7 +368,7 @@ class Chat:
         if resumed is not None:
             self.transcript.mend(resumed.open_calls, resumed.unanswered)
 
-    def _take_background_events(self) -> Iterator[events.AnyEvent]:
+    def _take_background_events(self) -> None:
         """Write what has ended in the background, and restate the titles if enough was written since."""
         if self.transcript.writer.bytes_written - self._restated_at > _RESTATE_BYTES:
             self.restate()
@@ -381,7 +376,7 @@ class Chat:
             self.agent.usage.totals.include(self._background_usage.pop())
         for task in self.context.tasks.take_ended():
             self.transcript.write_user(format_task_notification(task))
-            yield events.TaskEnded(id=task.id, status=task.status, description=task.description)
+            self.agent.queue.emit(events.TaskEnded(id=task.id, status=task.status, description=task.description))
 
     def _read_entries(self) -> tuple[Entry, ...]:
         from unspool.client.session.resume import read_entries

@@ -157,7 +157,8 @@ def test_a_persons_own_compaction_has_their_hint(tmp_path: Path) -> None:
         session = await opened(place(tmp_path), script, fittings=roomy())
         await session.say("Tell me.")
         before = session.chat.totals.tokens
-        found = [event async for event in session.chat.compact("mind the doors")]
+        found: list[Any] = []
+        await session.chat.compact(found.append, "mind the doors")
         assert session.chat.totals.tokens > before + 100
         await session.say("And now?")
         await session.chat.close()

@@ -320,11 +320,7 @@ def test_an_interrupt_while_tools_run_has_the_program_s_own_words(tmp_path: Path
 def test_who_stops_listening_leaves_a_sound_session(tmp_path: Path) -> None:
     async def go(kind: type) -> Session:
         session = await opened(place(tmp_path), {"steps": LONG, "default": "On."})
-        stream = session.chat.turn("Go.")
-        async for event in stream:
-            if isinstance(event, kind):
-                break
-        await stream.aclose()
+        await session.stop_listening("Go.", lambda event: isinstance(event, kind))
         await session.chat.close()
         return session
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
-from contextlib import aclosing, suppress
+from contextlib import suppress
 from typing import Any, TypeAlias
 
 from unspool.client import events
@@ -83,9 +83,7 @@ class HeadlessRun:
                 self._print(self._replay_object(prompt, uuid))
         self._is_running = True
         try:
-            async with aclosing(slash_commands.run_turn(self._opened, prompt)) as turn:
-                async for event in turn:
-                    self._report(event)
+            await slash_commands.run_turn(self._opened, prompt, self._report)
         finally:
             self._is_running = False
 

@@ -10,7 +10,7 @@ Agent
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
@@ -70,8 +70,8 @@ class ChatDependencies(NamedTuple):
     background_usage: list[UsageSums]
     """What background agents have used and no turn has counted yet."""
     run_subagent: Callable[[ChatAgent, AgentTask, str], Awaitable[ToolOutcome]]
-    take_background_events: Callable[[], Iterator[events.AnyEvent]]
-    """Writes and yields what has happened in the background; for the session's own agent."""
+    take_background_events: Callable[[], None]
+    """Writes and emits what has happened in the background; for the session's own agent."""
     after_boundary: Callable[[], None]
     """Called when the session's own conversation was compacted."""
 
@@ -102,7 +102,7 @@ class ChatAgent:
         self.model = model
         self.depth: int = parent.depth + 1 if parent else 0
         self.queue = EventQueue()
-        self.input = InputQueue(transcript)
+        self.input = InputQueue(transcript, self.queue.emit)
         subagent_limits = TurnLimits(tokens=settings.max_total_tokens, cost_micros=settings.max_cost_micros)
         self.usage = TurnUsage(subagent_limits if parent else settings.limits, runtime.clock)
         self.tools: tuple[Tool, ...] = services.tools
@@ -110,9 +110,11 @@ class ChatAgent:
             self.tools = select_tools(definition, parent.tools)
         self._definition = definition
         self.context = make_context(backends=self._make_backends(parent))
-        self.side_effects = ToolSideEffects(self.context, transcript, shared.transcript, shared.backups)
+        self.side_effects = ToolSideEffects(
+            self.context, transcript, shared.transcript, shared.backups, self.queue.emit
+        )
         self.compaction = CompactionPolicy(
-            services.make_window(model, settings.window),
+            window=services.make_window(model, settings.window),
             transcript=transcript,
             queue=self.queue,
             model=runtime.model,
@@ -121,24 +123,24 @@ class ChatAgent:
             after_boundary=(lambda: None) if parent else shared.after_boundary,
         )
         self.tool_runner = ToolRunner(
-            {tool.name: tool for tool in with_former_names(self.tools, [*services.agents.values()])},
-            self.context,
-            transcript,
-            self.queue,
+            tools={tool.name: tool for tool in with_former_names(self.tools, [*services.agents.values()])},
+            context=self.context,
+            transcript=transcript,
+            queue=self.queue,
             permissions=services.permissions,
             run_tool=services.run_tool,
             side_effects=self.side_effects,
             agent=definition.name if definition else None,
         )
         self.loop = AgentLoop(
-            transcript,
-            self.queue,
+            transcript=transcript,
+            queue=self.queue,
             take_input=self.input.take_steering if parent else self._take_session_input,
             compaction=self.compaction,
             model_calls=ModelCalls(
-                runtime,
-                transcript,
-                self.queue,
+                runtime=runtime,
+                transcript=transcript,
+                queue=self.queue,
                 compaction=self.compaction,
                 usage=self.usage,
                 build_request=self._build_request,
@@ -165,9 +167,9 @@ class ChatAgent:
             report_progress=lambda call_id, data: self.queue.put(events.CallProgressed(id=call_id, data=data)),
         )
 
-    def _take_session_input(self) -> Iterator[events.AnyEvent]:
-        yield from self.shared.take_background_events()
-        yield from self.input.take_steering()
+    def _take_session_input(self) -> None:
+        self.shared.take_background_events()
+        self.input.take_steering()
 
     def _build_request(self) -> tuple[Json, tuple[str, ...]]:
         """Return the next request, whatever its length, and its betas."""

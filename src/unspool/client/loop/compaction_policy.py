@@ -11,8 +11,9 @@ Rules
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Coroutine
+from collections.abc import Callable, Coroutine
 from contextlib import aclosing
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 import msgspec
@@ -20,7 +21,7 @@ import msgspec
 from unspool.api import ApiResponse, ResponseAccumulator, RetryWait
 from unspool.client import events
 from unspool.client.compaction.token_window import TokenWindow
-from unspool.client.loop.inbox import EventQueue, JobEnded
+from unspool.client.loop.inbox import Emit, EventQueue, JobEnded
 from unspool.client.loop.request import MIN_THINKING_BUDGET
 from unspool.client.protocols import Model
 from unspool.client.session.transcript import Transcript, to_blocks
@@ -30,62 +31,48 @@ if TYPE_CHECKING:
     from unspool.client.compaction.compact import CompactedMessages
 
 Json: TypeAlias = dict[str, Any]
-Stream: TypeAlias = AsyncGenerator[events.AnyEvent, None]
 Trigger: TypeAlias = Literal["auto", "manual"]
 
 _MAX_REFUSALS = 5
 """How often in a row a request that was refused for its length is shortened further."""
 
 
+@dataclass(eq=False, kw_only=True)
 class CompactionPolicy:
     """Keeps the requests of one agent within the context window."""
 
-    def __init__(
-        self,
-        window: TokenWindow,
-        *,
-        transcript: Transcript,
-        queue: EventQueue,
-        model: Model,
-        build_request: Callable[[], tuple[Json, tuple[str, ...]]],
-        add_usage: Callable[[str | None, Json], object],
-        after_boundary: Callable[[], None],
-    ) -> None:
-        self.window = window
-        self.tokens = 0
-        """About how many tokens the next request has."""
-        self._transcript = transcript
-        self._queue = queue
-        self._model = model
-        self._build_request = build_request
-        self._add_usage = add_usage
-        self._after_boundary = after_boundary
-        self._refusals = 0
+    window: TokenWindow
+    transcript: Transcript
+    queue: EventQueue
+    model: Model
+    build_request: Callable[[], tuple[Json, tuple[str, ...]]]
+    add_usage: Callable[[str | None, Json], object]
+    after_boundary: Callable[[], None]
+    tokens: int = field(default=0, init=False)
+    """About how many tokens the next request has."""
+    _refusals: int = field(default=0, init=False)
 
-    async def before_prompt(self, content: list[Json]) -> Stream:
+    async def before_prompt(self, content: list[Json], emit: Emit) -> None:
         """Compact, if a prompt would not fit, before it is written: so it stands whole after the boundary."""
         body = self._request_body()
         coming = [{"role": "user", "content": to_blocks(content)}]
         tokens = self.window.tokens({**body, "messages": [*body["messages"], *coming]})
         # A prompt that alone is too long is not helped by a compaction: it is cut when it is sent.
         if self.window.must_shorten(tokens) and body["messages"]:
-            async for event in self._compact("auto", body, coming=coming):
-                yield event
+            await self._compact("auto", body, emit, coming=coming)
 
-    async def before_request(self) -> Stream:
+    async def before_request(self) -> None:
         """Compact if the next request is too long."""
         body = self._request_body()
         self.tokens = self.window.tokens(body)
         if self.window.must_shorten(self.tokens):
-            async for event in self._compact("auto", body):
-                yield event
+            await self._compact("auto", body, self.queue.emit)
 
-    async def summarize(self, hint: str = "") -> Stream:
+    async def summarize(self, hint: str = "") -> None:
         """Replace the conversation by a summary, because the user asks for it; `ApiFailed` if there is none."""
         body = self._request_body()
         if body["messages"]:
-            async for event in self._compact("manual", body, hint=hint):
-                yield event
+            await self._compact("manual", body, self.queue.emit, hint=hint)
 
     def learn_refusal(self, failed: ApiFailed) -> bool:
         """Learn the size of the window from a refusal; tell whether a shorter request may be accepted."""
@@ -115,13 +102,13 @@ class CompactionPolicy:
 
     def _request_body(self) -> Json:
         """Return the next request with the messages as they are stored: without cache marks."""
-        body, _ = self._build_request()
-        return {**body, "messages": self._transcript.conversation.messages}
+        body, _ = self.build_request()
+        return {**body, "messages": self.transcript.conversation.messages}
 
     async def _compact(
-        self, trigger: Trigger, body: Json, *, coming: list[Json] | None = None, hint: str = ""
-    ) -> Stream:
-        """Compact in a job, so that it can be interrupted, and yield what happens meanwhile."""
+        self, trigger: Trigger, body: Json, emit: Emit, *, coming: list[Json] | None = None, hint: str = ""
+    ) -> None:
+        """Compact in a job, so that it can be interrupted, and emit what happens meanwhile."""
         # Most conversations are never compacted: the modules that do it are loaded when the first one is.
         from unspool.client.compaction import compact
 
@@ -130,20 +117,20 @@ class CompactionPolicy:
             work = compact.summarize(body, self.window, self._ask, hint)
         else:
             work = compact.compact_if_needed(body, self.window, self._ask, coming=coming or ())
-        job = self._queue.start("room", work)
+        job = self.queue.start("room", work)
         try:
             while True:
-                item = await self._queue.take()
+                item = await self.queue.take()
                 if isinstance(item, JobEnded) and item.job is job:
                     break
                 if isinstance(item, events.ChatEvent):
-                    yield cast("events.AnyEvent", item)
+                    emit(cast("events.AnyEvent", item))
         finally:
             job.cancel()
             await asyncio.wait({job})
         result: CompactedMessages | None = job.result()
         if result is not None:
-            yield self._apply(result, trigger)
+            emit(self._apply(result, trigger))
 
     def _apply(self, result: CompactedMessages, trigger: Trigger) -> events.ContextCompacted:
         if not result.fits:
@@ -151,21 +138,21 @@ class CompactionPolicy:
             raise ApiFailed(words, hint="system prompt, tools and CLAUDE.md alone fill the window", status=400)
         # Pruned or truncated messages are not written: the file has all of it, and a resumed session is pruned again.
         if result.summary is None:
-            self._transcript.conversation.replace(result.messages)
+            self.transcript.conversation.replace(result.messages)
         else:
-            self._transcript.write_boundary(result.summary, trigger, result.before)
-            self._after_boundary()
+            self.transcript.write_boundary(result.summary, trigger, result.before)
+            self.after_boundary()
         self.tokens = self.window.used = result.after
         return events.ContextCompacted(trigger=trigger, how=result.how, before=result.before, after=result.after)
 
     async def _ask(self, body: Json) -> ApiResponse:
         """Request a summary; it is no part of the conversation, but its usage counts."""
         accumulator = ResponseAccumulator()
-        async with aclosing(self._model.events(body)) as stream:
+        async with aclosing(self.model.events(body)) as stream:
             async for event in stream:
                 accumulator.add(event)
                 if isinstance(event, RetryWait):
-                    self._queue.put(events.RetryScheduled(**msgspec.structs.asdict(event)))
+                    self.queue.put(events.RetryScheduled(**msgspec.structs.asdict(event)))
         response = accumulator.response()
-        self._add_usage(response.model, response.usage)
+        self.add_usage(response.model, response.usage)
         return response

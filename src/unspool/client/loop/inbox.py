@@ -1,8 +1,8 @@
 """Queues what arrives while a turn runs: events of background jobs, interrupts, and what the user types meanwhile.
 
 Whatever runs beside the turn (the response stream, a tool, a question to the user) is a job that puts its events into
-the `EventQueue`; the turn takes them out, and is the only one that writes. Text that the user types waits in the
-`InputQueue`: for the next step of the turn (steering), or for its end (follow-ups).
+the `EventQueue`; the turn takes them out, is the only one that writes, and emits events to the front end. Text that
+the user types waits in the `InputQueue`: for the next step of the turn (steering), or for its end (follow-ups).
 
 Rules
   1. An interrupt goes before everything that is queued.
@@ -16,15 +16,22 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Coroutine, Iterator
-from typing import Any, NamedTuple
+from collections.abc import Callable, Coroutine
+from typing import Any, NamedTuple, TypeAlias
 
 from unspool.client import events
 from unspool.client.session.transcript import Transcript
 
+Emit: TypeAlias = Callable[[events.AnyEvent], None]
+"""Takes an event of a turn: shows it, prints it, or reports it to a parent."""
+
 
 class Interrupted(Exception):
     """Raised in the turn when the user wants it to end now."""
+
+
+class ListenerFailed(Exception):
+    """Raised in the turn when the front end could not take an event; its cause says why."""
 
 
 class JobEnded(NamedTuple):
@@ -43,6 +50,25 @@ class EventQueue:
         self._wake = asyncio.Event()
         self._jobs: set[asyncio.Task[Any]] = set()
         self.is_interrupted = False
+        self._listener: Emit | None = None
+
+    def begin_turn(self, listener: Emit) -> None:
+        """Start a new turn: no interrupt, nothing queued; its events go to `listener`."""
+        self._items.clear()
+        self.is_interrupted = False
+        self._listener = listener
+
+    def emit(self, event: events.AnyEvent) -> None:
+        """Give an event to the front end."""
+        if self._listener is not None:
+            try:
+                self._listener(event)
+            except (OSError, ValueError) as error:  # nobody reads its output, or it cannot be encoded
+                raise ListenerFailed from error
+
+    def mute(self) -> None:
+        """Give the front end no more events of this turn: it is gone, but what is open has to be written."""
+        self._listener = None
 
     def put(self, item: object) -> None:
         """Add an event."""
@@ -88,11 +114,6 @@ class EventQueue:
         await asyncio.gather(*jobs, return_exceptions=True)
         self._items.clear()
 
-    def clear(self) -> None:
-        """Start a new turn: no interrupt, nothing queued."""
-        self._items.clear()
-        self.is_interrupted = False
-
     def _end(self, name: str, job: asyncio.Task[Any]) -> None:
         self._jobs.discard(job)
         if not job.cancelled():
@@ -102,8 +123,9 @@ class EventQueue:
 class InputQueue:
     """The text that the user has typed while a turn ran, and that no turn has taken yet."""
 
-    def __init__(self, transcript: Transcript) -> None:
+    def __init__(self, transcript: Transcript, emit: Emit) -> None:
         self._transcript = transcript
+        self._emit = emit
         self._steering: deque[str] = deque()
         self._follow_ups: deque[str] = deque()
 
@@ -120,13 +142,13 @@ class InputQueue:
         self._transcript.write_queue_operation("enqueue", text)
         self._follow_ups.append(text)
 
-    def take_steering(self) -> Iterator[events.AnyEvent]:
+    def take_steering(self) -> None:
         """Write the text that is meant for this step as part of the turn."""
         while self._steering:
             text = self._steering.popleft()
             self._transcript.write_queue_operation("remove")
             self._transcript.write_user(text)
-            yield events.InputTaken(text=text)
+            self._emit(events.InputTaken(text=text))
 
     def take_prompt(self) -> str | None:
         """Take the text that is the next prompt, if there is any."""

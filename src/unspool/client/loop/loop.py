@@ -11,25 +11,24 @@ Rules
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Iterator
-from contextlib import aclosing, suppress
-from typing import Any, NamedTuple, TypeAlias
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from unspool.api import ApiResponse
 from unspool.client import events
 from unspool.client.compaction.token_window import parse_too_long
 from unspool.client.events import Ending
 from unspool.client.loop.compaction_policy import CompactionPolicy
-from unspool.client.loop.inbox import EventQueue, Interrupted
+from unspool.client.loop.inbox import Emit, EventQueue, Interrupted, ListenerFailed
 from unspool.client.loop.model_calls import ModelCalls
 from unspool.client.loop.tool_calls import ToolRunner
 from unspool.client.loop.usage_totals import TurnUsage
 from unspool.client.session import wordings
 from unspool.client.session.transcript import THINKING_TYPES, Transcript
+from unspool.client.tool_result import Json
 from unspool.errors import ApiFailed, UnspoolError, Unwritable
-
-Json: TypeAlias = dict[str, Any]
-Stream: TypeAlias = AsyncGenerator[events.AnyEvent, None]
 
 MAX_CONTINUATIONS = 3
 """How often in a row a response that hit a length limit is continued."""
@@ -46,120 +45,103 @@ class TurnPrompt(NamedTuple):
     """Called before anything else is written."""
 
 
+@dataclass(eq=False, kw_only=True)
 class AgentLoop:
     """Runs the turns of one agent, one at a time."""
 
-    def __init__(
-        self,
-        transcript: Transcript,
-        queue: EventQueue,
-        *,
-        take_input: Callable[[], Iterator[events.AnyEvent]],
-        compaction: CompactionPolicy,
-        model_calls: ModelCalls,
-        tools: ToolRunner,
-        usage: TurnUsage,
-    ) -> None:
-        self._transcript = transcript
-        self._queue = queue
-        self._take_input = take_input
-        self._compaction = compaction
-        self._model_calls = model_calls
-        self._tools = tools
-        self._usage = usage
-        self._continuations = 0
-        self._ending: Ending = "failed"
-        self._text = ""
+    transcript: Transcript
+    queue: EventQueue
+    take_input: Callable[[], None]
+    compaction: CompactionPolicy
+    model_calls: ModelCalls
+    tools: ToolRunner
+    usage: TurnUsage
+    _continuations: int = field(default=0, init=False)
+    _ending: Ending = field(default="failed", init=False)
+    _text: str = field(default="", init=False)
 
-    async def run_turn(self, prompt: TurnPrompt) -> Stream:
-        """Take a prompt and work until the turn ends."""
-        timer = self._start_turn()
+    async def run_turn(self, prompt: TurnPrompt, emit: Emit) -> events.TurnEnded:
+        """Take a prompt and work until the turn ends; return how it ended, which is not emitted here."""
+        timer = self._start_turn(emit)
         try:
-            async with aclosing(self._begin(prompt)) as stream:
-                async for event in stream:
-                    yield event
-            while (limit := self._usage.reached_limit()) is None:
-                for event in self._take_input():
-                    yield event
-                for stage in (self._compaction.before_request, self._model_calls.next_response, self._run_tools):
-                    async with aclosing(stage()) as stream:
-                        async for event in stream:
-                            yield event
+            await self._begin(prompt)
+            while (limit := self.usage.reached_limit()) is None:
+                self.take_input()
+                await self.compaction.before_request()
+                await self.model_calls.next_response()
+                await self._run_tools()
                 if self._is_finished():
                     break
             else:
                 self._ending = limit
         except Interrupted:
-            self._ending = "max_seconds" if self._usage.is_out_of_time() else "interrupted"
+            self._ending = "max_seconds" if self.usage.is_out_of_time() else "interrupted"
             self._write_interrupt()
-        except (asyncio.CancelledError, GeneratorExit):
+        except (asyncio.CancelledError, ListenerFailed):
             self._write_interrupt()
             raise
         except UnspoolError as error:
-            yield self._fail(error)
+            self.queue.emit(self._fail(error))
         finally:
             if timer is not None:
                 timer.cancel()
-            await self._queue.stop()
-        yield self._end_turn()
+            await self.queue.stop()
+        return self._end_turn()
 
-    def _start_turn(self) -> asyncio.TimerHandle | None:
+    def _start_turn(self, emit: Emit) -> asyncio.TimerHandle | None:
         """Reset what is counted; return the timer that interrupts the turn when its time is up."""
-        self._queue.clear()
-        self._tools.denials.clear()
-        self._usage.reset()
+        self.queue.begin_turn(emit)
+        self.tools.denials.clear()
+        self.usage.reset()
         self._continuations, self._ending, self._text = 0, "failed", ""
-        seconds = self._usage.limits.seconds
-        return None if seconds is None else asyncio.get_running_loop().call_later(seconds, self._queue.interrupt)
+        seconds = self.usage.limits.seconds
+        return None if seconds is None else asyncio.get_running_loop().call_later(seconds, self.queue.interrupt)
 
-    async def _begin(self, prompt: TurnPrompt) -> Stream:
+    async def _begin(self, prompt: TurnPrompt) -> None:
         """Compact if the prompt would not fit, then write it: whatever happens before, the prompt is not lost."""
         compacted: list[events.AnyEvent] = []
         interrupt: Interrupted | None = None
         prompt.prepare()
         try:
-            async with aclosing(self._compaction.before_prompt(prompt.content)) as stream:
-                async for event in stream:
-                    compacted.append(event)  # no comprehension: an interrupt must not lose those before it
+            await self.compaction.before_prompt(prompt.content, compacted.append)
         except Interrupted as error:
             interrupt = error
         except ApiFailed:
             pass  # the request will fail in the same way, and then the prompt is in the file
         text, uuid = prompt.write()
-        yield events.TurnBegan(text=text, uuid=uuid)
-        for event in compacted:
-            yield event
+        for event in (events.TurnBegan(text=text, uuid=uuid), *compacted):
+            self.queue.emit(event)
         if interrupt is not None:
             raise interrupt
 
-    def _run_tools(self) -> Stream:
-        calls = self._model_calls
+    async def _run_tools(self) -> None:
+        calls = self.model_calls
         # The tool calls of a response that the model broke off by a refusal are not run.
         blocks = calls.tool_calls if calls.response.stop_reason != "refusal" else []
-        return self._tools.run(blocks, calls.malformed)
+        await self.tools.run(blocks, calls.malformed)
 
     def _is_finished(self) -> bool:
         """Tell whether the turn ends with this response; if not, write what the next request needs."""
-        response = self._model_calls.response
+        response = self.model_calls.response
         self._text = "".join(str(block.get("text", "")) for block in response.content if block.get("type") == "text")
         next_step = decide_next_step(
-            response, has_calls=bool(self._model_calls.tool_calls), continuations=self._continuations
+            response, has_calls=bool(self.model_calls.tool_calls), continuations=self._continuations
         )
         self._continuations = self._continuations + 1 if next_step.continues else 0
         if next_step.instruction is not None:
-            self._transcript.write_meta(next_step.instruction)
+            self.transcript.write_meta(next_step.instruction)
         if next_step.ending is None:
             return False
         if next_step.ending == "refusal":
-            self._transcript.retract_prompt(DECLINED)
+            self.transcript.retract_prompt(DECLINED)
         self._ending = next_step.ending
         return True
 
     def _write_interrupt(self) -> None:
         """Write Claude Code's own marker of an interrupt; a full disk does not prevent the turn from ending."""
         with suppress(Unwritable):
-            self._transcript.write_interrupt(in_tools=self._tools.is_running)
-        self._tools.is_running = False
+            self.transcript.write_interrupt(in_tools=self.tools.is_running)
+        self.tools.is_running = False
 
     def _fail(self, error: UnspoolError) -> events.TurnFailed:
         status = None
@@ -167,14 +149,14 @@ class AgentLoop:
             status = error.status
             self._ending = "context_full" if parse_too_long(error.message, error.status) is not None else "failed"
             with suppress(Unwritable):
-                self._transcript.close_open_calls(error.message)
-                self._transcript.write_api_failure(f"API Error: {error.message}", error.kind)
+                self.transcript.close_open_calls(error.message)
+                self.transcript.write_api_failure(f"API Error: {error.message}", error.kind)
         return events.TurnFailed(message=error.message, hint=error.hint, exit_code=error.exit_code, status=status)
 
     def _end_turn(self) -> events.TurnEnded:
-        usage, duration = self._usage, round(self._usage.seconds * 1000)
+        usage, duration = self.usage, round(self.usage.seconds * 1000)
         with suppress(Unwritable):
-            self._transcript.write_turn_duration(duration)
+            self.transcript.write_turn_duration(duration)
         return events.TurnEnded(
             ending=self._ending,
             text=self._text,
@@ -184,7 +166,7 @@ class AgentLoop:
             cost_micros=usage.totals.cost_micros,
             duration_ms=duration,
             api_ms=round(usage.api_seconds * 1000),
-            denials=tuple(self._tools.denials),
+            denials=tuple(self.tools.denials),
         )
 
 

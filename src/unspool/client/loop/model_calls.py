@@ -19,8 +19,9 @@ Rules
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator
-from contextlib import aclosing, asynccontextmanager
+from collections.abc import Callable, Iterable
+from contextlib import aclosing
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias, cast
 
 import msgspec
@@ -44,7 +45,7 @@ from unspool.api import (
 from unspool.client import events
 from unspool.client.config import ChatRuntime
 from unspool.client.loop.compaction_policy import CompactionPolicy
-from unspool.client.loop.inbox import EventQueue, Interrupted, JobEnded
+from unspool.client.loop.inbox import Emit, EventQueue, Interrupted, JobEnded, ListenerFailed
 from unspool.client.loop.request import EndpointKnowledge
 from unspool.client.loop.usage_totals import TurnUsage
 from unspool.client.session import wordings
@@ -61,13 +62,14 @@ MAX_BREAKS = 4
 
 
 class ReplyStream:
-    """One response while it streams: takes the events of the API, writes blocks, yields events for front ends."""
+    """One response while it streams: takes the events of the API, writes blocks, emits events for front ends."""
 
-    def __init__(self, transcript: Transcript) -> None:
+    def __init__(self, transcript: Transcript, emit: Emit) -> None:
         self.malformed: dict[str, str] = {}
         """Tool calls whose input was no JSON object, and the text that came instead."""
         self.is_over = False
         self._transcript = transcript
+        self._emit = emit
         self._accumulator = ResponseAccumulator()
         self._id: str | None = None
         self._request_id: str | None = None
@@ -83,34 +85,34 @@ class ReplyStream:
         """Return the response as it stands on disk."""
         return msgspec.structs.replace(self._accumulator.response(), id=self._id, content=tuple(self._written))
 
-    def handle(self, item: Any, job: asyncio.Task[Any]) -> Iterator[events.AnyEvent]:
+    def handle(self, item: Any, job: asyncio.Task[Any]) -> None:
         """Handle the next item of the event queue; None: nothing came while a block was held."""
         match item:
             case BlockDelta(delta=delta) if self._held is None:  # first: nearly all items are deltas
                 self._accumulator.add(item)
                 if type(delta) is TextDelta:
-                    yield events.TextGrown(text=delta.text)
+                    self._emit(events.TextGrown(text=delta.text))
                 elif type(delta) is ThinkingDelta:
-                    yield events.ThinkingGrown(text=delta.thinking)
+                    self._emit(events.ThinkingGrown(text=delta.thinking))
             case RetryWait():
                 self._transcript.write_retry(item.reason, item.status, item.seconds, item.attempt)
-                yield events.RetryScheduled(**msgspec.structs.asdict(item))
+                self._emit(events.RetryScheduled(**msgspec.structs.asdict(item)))
             case StreamEvent():
-                yield from self._add(cast("AnyEvent", item))
+                self._add(cast("AnyEvent", item))
             case JobEnded(job=ended) if ended is job:
                 ended.result()
-                yield from self._finish()
+                self._finish()
             case None:
-                yield from self._flush()
+                self._flush()
             case events.ChatEvent() as event:
-                yield cast("events.AnyEvent", event)  # of something that runs in the background
+                self._emit(cast("events.AnyEvent", event))  # of something that runs in the background
             case _:
                 pass
 
-    def _add(self, event: AnyEvent) -> Iterator[events.AnyEvent]:
+    def _add(self, event: AnyEvent) -> None:
         """Add an event of the API to the response."""
         if isinstance(event, BlockStarted | BlockDelta | BlockFinished):
-            yield from self._flush()
+            self._flush()
         self._accumulator.add(event)
         match event:
             case MessageStarted(request_id=request_id):
@@ -118,30 +120,30 @@ class ReplyStream:
                 self._id = self._transcript.begin_response(self._accumulator.head())
             case MessageDelta():
                 # It has the usage: the held block is written after it, so that its line is the one with the usage.
-                yield from self._flush()
+                self._flush()
             case BlockFinished(index=index):
                 block = self._accumulator.block(index)
                 if block is not None and is_sendable(block):
                     self._held = self._transcript.with_unique_id(block)
             case MessageFinished() | StreamBroken():
-                yield from self._finish()
+                self._finish()
             case _:
                 pass
 
-    def break_off(self, *, only_after_text: bool = False) -> Iterator[events.AnyEvent]:
+    def break_off(self, *, only_after_text: bool = False) -> None:
         """Write what can be kept of an unfinished response; `only_after_text`: drop a text that would come first."""
         self.is_over = True
-        yield from self._flush()
+        self._flush()
         if self._id is None:
             return
         has_content = any(block.get("type") in ("text", "tool_use") for block in self._written)
         for part in self._accumulator.response().unfinished:
             if part.type == "text" and part.text.strip() and (has_content or not only_after_text):
                 self._held = {"type": "text", "text": part.text}
-                yield from self._flush()
+                self._flush()
         self._transcript.end_response(self._head(), self._request_id)
 
-    def _flush(self) -> Iterator[events.AnyEvent]:
+    def _flush(self) -> None:
         """Write the block that is held."""
         block, self._held = self._held, None
         if block is None:
@@ -149,7 +151,7 @@ class ReplyStream:
         head = self._head()
         uuid = self._transcript.write_block(head, block, self._request_id)
         self._written.append(block)
-        yield events.BlockDone(block=block, uuid=uuid, message=head)
+        self._emit(events.BlockDone(block=block, uuid=uuid, message=head))
 
     def _head(self) -> Json:
         if self._id is None:  # some servers send no `message_start`
@@ -158,141 +160,122 @@ class ReplyStream:
         head.pop("content", None)
         return {**head, "id": self._id}
 
-    def _finish(self) -> Iterator[events.AnyEvent]:
+    def _finish(self) -> None:
         """Write the rest of a response that has ended."""
         response = self._accumulator.response()
         if response.broken is not None:
-            yield from self.break_off(only_after_text=True)
+            self.break_off(only_after_text=True)
             return
-        yield from self._flush()
+        self._flush()
         for part in response.unfinished:
             if part.type == "tool_use" and response.stop_reason != "max_tokens":
                 self._held = self._transcript.with_unique_id({**part.block, "input": {}})
                 self.malformed[self._held["id"]] = part.text
-                yield from self._flush()
+                self._flush()
         self.is_over = True
         self._transcript.end_response(self._head(), self._request_id)
 
 
+@dataclass(eq=False, kw_only=True)
 class ModelCalls:
     """The requests of one agent, and their responses."""
 
-    def __init__(
-        self,
-        runtime: ChatRuntime,
-        transcript: Transcript,
-        queue: EventQueue,
-        *,
-        compaction: CompactionPolicy,
-        usage: TurnUsage,
-        build_request: Callable[[], tuple[Json, tuple[str, ...]]],
-        endpoint: EndpointKnowledge,
-    ) -> None:
-        self._runtime = runtime
-        self._transcript = transcript
-        self._queue = queue
-        self._compaction = compaction
-        self._usage = usage
-        self._build_request = build_request
-        self._endpoint = endpoint
-        self.response = ApiResponse()
-        """The last one."""
-        self.malformed: dict[str, str] = {}
-        """Its tool calls whose input is no JSON object."""
+    runtime: ChatRuntime
+    transcript: Transcript
+    queue: EventQueue
+    compaction: CompactionPolicy
+    usage: TurnUsage
+    build_request: Callable[[], tuple[Json, tuple[str, ...]]]
+    endpoint: EndpointKnowledge
+    response: ApiResponse = field(default_factory=ApiResponse, init=False)
+    """The last one."""
+    malformed: dict[str, str] = field(default_factory=dict, init=False)
+    """Its tool calls whose input is no JSON object."""
 
     @property
     def tool_calls(self) -> list[Json]:
         """The tool calls of the last response."""
         return [block for block in self.response.content if block.get("type") == "tool_use"]
 
-    async def next_response(self) -> AsyncGenerator[events.AnyEvent, None]:
-        """Request the next response, and yield what happens until it has ended."""
-        self._usage.steps += 1
-        yield events.StepBegan(number=self._usage.steps, input_tokens=self._compaction.tokens)
+    async def next_response(self) -> None:
+        """Request the next response, and emit what happens until it has ended."""
+        self.usage.steps += 1
+        self.queue.emit(events.StepBegan(number=self.usage.steps, input_tokens=self.compaction.tokens))
         breaks = 0
         for _ in range(MAX_REQUESTS):
-            parent = self._transcript.writer.parent
-            reply = ReplyStream(self._transcript)
+            parent = self.transcript.writer.parent
+            reply = ReplyStream(self.transcript, self.queue.emit)
             try:
-                async with self._receiving(reply) as job:
-                    while not reply.is_over:
-                        item = self._queue.ready() or await self._queue.take(reply.hold_seconds)
-                        for event in reply.handle(item, job):
-                            yield event
-            except Interrupted:
-                for event in reply.break_off():
-                    yield event
-                raise
+                await self._read_response(reply)
             except ApiFailed as failed:
-                async with aclosing(self._recover(failed)) as stream:
-                    async for event in stream:
-                        yield event
+                await self._recover(failed)
                 continue
             self.response, self.malformed = reply.response(), reply.malformed
-            yield self._count_usage()
+            self.queue.emit(self._count_usage())
             if self.response.broken is None or self.tool_calls:
                 if all(block.get("type") in THINKING_TYPES for block in self.response.content):
-                    self._transcript.writer.parent = parent  # thinking alone cannot be sent: it stays as a branch
+                    self.transcript.writer.parent = parent  # thinking alone cannot be sent: it stays as a branch
                 return
             breaks += 1
-            yield self._prepare_retry(parent, breaks, self.response.broken)
-            await self._queue.take(self._runtime.pause(breaks))
+            self.queue.emit(self._prepare_retry(parent, breaks, self.response.broken))
+            await self.queue.take(self.runtime.pause(breaks))
             if breaks == MAX_BREAKS:
                 break
         raise ApiFailed("the answer broke off again and again", hint="what was said before is kept: try again later")
 
-    @asynccontextmanager
-    async def _receiving(self, reply: ReplyStream) -> AsyncIterator[asyncio.Task[None]]:
-        """Run a job that sends the next request and puts the events of the response into the queue."""
-        began = self._runtime.clock()
-        body, betas = self._build_request()
-        job = self._queue.start("answer", self._receive(self._compaction.fit_answer(body), betas))
+    async def _read_response(self, reply: ReplyStream) -> None:
+        """Send the next request in a job, and handle the events of its response until it is over."""
+        began = self.runtime.clock()
+        body, betas = self.build_request()
+        job = self.queue.start("answer", self._receive(self.compaction.fit_answer(body), betas))
         try:
-            yield job
-        except (asyncio.CancelledError, GeneratorExit):
-            for _ in reply.break_off():  # nobody takes events any more, but the lines are written
-                pass
+            while not reply.is_over:
+                reply.handle(self.queue.ready() or await self.queue.take(reply.hold_seconds), job)
+        except Interrupted:
+            reply.break_off()
+            raise
+        except (asyncio.CancelledError, ListenerFailed):
+            self.queue.mute()
+            reply.break_off()
             raise
         finally:
             job.cancel()
             await asyncio.wait({job})
-            self._usage.api_seconds += self._runtime.clock() - began
+            self.usage.api_seconds += self.runtime.clock() - began
 
-    async def _recover(self, failed: ApiFailed) -> AsyncGenerator[events.AnyEvent, None]:
+    async def _recover(self, failed: ApiFailed) -> None:
         """Prepare another request after a refusal: without a feature, or shorter; else pass the error on."""
-        if (disabled := self._endpoint.learn_refusal(failed)) is not None:
-            yield disabled
-        elif not self._compaction.learn_refusal(failed):
-            raise failed
+        if (disabled := self.endpoint.learn_refusal(failed)) is not None:
+            self.queue.emit(disabled)
+        elif self.compaction.learn_refusal(failed):
+            await self.compaction.before_request()
         else:
-            async with aclosing(self._compaction.before_request()) as stream:
-                async for event in stream:
-                    yield event
+            raise failed
 
     async def _receive(self, body: Json, betas: Iterable[str]) -> None:
-        put = self._queue.put
-        async with aclosing(self._runtime.model.events(body, betas)) as stream:
+        put = self.queue.put
+        async with aclosing(self.runtime.model.events(body, betas)) as stream:
             async for event in stream:
                 put(event)
 
     def _count_usage(self) -> events.ResponseDone:
         response = self.response
-        self._compaction.learn_usage(response.usage, response.stop_reason)
+        self.compaction.learn_usage(response.usage, response.stop_reason)
         return events.ResponseDone(
             id=response.id,
             model=response.model,
             content=response.content,
             stop_reason=response.stop_reason,
             usage=response.usage,
-            cost_micros=self._usage.add(response.model, response.usage),
+            cost_micros=self.usage.add(response.model, response.usage),
         )
 
     def _prepare_retry(self, parent: str | None, breaks: int, reason: str) -> events.RetryScheduled:
         """Write what the next request needs after a response broke off."""
         if any(block.get("type") == "text" for block in self.response.content):
-            self._transcript.write_meta(wordings.BROKEN_OFF)
+            self.transcript.write_meta(wordings.BROKEN_OFF)
         else:
-            self._transcript.writer.parent = parent
-        seconds = self._runtime.pause(breaks)
-        self._transcript.write_retry(reason, None, seconds, breaks)
+            self.transcript.writer.parent = parent
+        seconds = self.runtime.pause(breaks)
+        self.transcript.write_retry(reason, None, seconds, breaks)
         return events.RetryScheduled(seconds=seconds, attempt=breaks, reason=reason)

@@ -11,7 +11,6 @@ Rules
 
 from __future__ import annotations
 
-from contextlib import aclosing
 from typing import Any, TypeAlias
 
 import msgspec
@@ -75,6 +74,7 @@ class _SubagentRun:
         self._calls = 0
         self._last_content: tuple[Json, ...] = ()
         self._last_usage: Json = {}
+        self._failure: str | None = None
         self._write_metadata()
 
     def _write_metadata(self) -> None:
@@ -90,23 +90,13 @@ class _SubagentRun:
         """Run the subagent until its turn ends."""
         clock, prompt = self._parent.shared.runtime.clock, self._task.prompt
         began = clock()
-        ended: events.TurnEnded | None = None
-        failed: events.TurnFailed | None = None
         turn = TurnPrompt(
             [{"type": "text", "text": prompt}], lambda: (prompt, self.agent.transcript.write_prompt(prompt))
         )
-        async with aclosing(self.agent.loop.run_turn(turn)) as stream:
-            async for event in stream:
-                self._report(event)
-                match event:
-                    case events.TurnEnded():
-                        ended = event
-                    case events.TurnFailed():
-                        failed = event
-                    case _:
-                        pass
-        if failed is not None or ended is None:
-            raise ToolFailed(f"The agent failed: {failed.message if failed else 'it did not end'}")
+        ended = await self.agent.loop.run_turn(turn, self._report)
+        self._report(ended)
+        if self._failure is not None:
+            raise ToolFailed(f"The agent failed: {self._failure}")
         return self._outcome(ended, round((clock() - began) * 1000))
 
     async def start_in_background(self) -> ToolOutcome:
@@ -149,6 +139,8 @@ class _SubagentRun:
                 self._report_progress("user", {"role": "user", "content": [block]}, uuid)
             case events.ResponseDone(content=content, usage=usage):
                 self._last_content, self._last_usage = content, usage
+            case events.TurnFailed(message=message):
+                self._failure = message
             case _:
                 pass
         self._parent.queue.put(

@@ -11,15 +11,15 @@ Rules
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import aclosing
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, cast
 
 import msgspec
 
 from unspool.client import events
-from unspool.client.loop.inbox import EventQueue, Interrupted, JobEnded
+from unspool.client.loop.inbox import Emit, EventQueue, Interrupted, JobEnded, ListenerFailed
 from unspool.client.protocols import PermissionAnswer, PermissionRequest, RuleDecision
 from unspool.client.session import wordings
 from unspool.client.session.file_backups import FileBackups
@@ -62,83 +62,64 @@ class RequestedCall(NamedTuple):
         return self.tool.target(self.input) if self.tool else ""
 
 
+@dataclass(eq=False, kw_only=True)
 class ToolRunner:
     """Runs the tool calls of one agent."""
 
-    def __init__(
-        self,
-        tools: Mapping[str, Tool],
-        context: ToolContext,
-        transcript: Transcript,
-        queue: EventQueue,
-        *,
-        permissions: PermissionCheck,
-        run_tool: RunTool,
-        side_effects: ToolSideEffects,
-        agent: str | None = None,
-    ) -> None:
-        self._tools = tools
-        self._context = context
-        self._transcript = transcript
-        self._queue = queue
-        self._permissions = permissions
-        self._run_tool = run_tool
-        self._side_effects = side_effects
-        self._agent = agent
-        self.is_running = False
-        """Whether calls of the last response have no result yet."""
-        self.denials: list[Json] = []
-        """The calls of this turn that were not allowed."""
-        self._reasons: dict[str, str] = {}
-        """Why calls of the last response were not allowed, by call id."""
-        self._jobs: dict[str, asyncio.Task[ToolOutcome]] = {}
-        self._is_stopped = False
-        """Whether the user has rejected a call without telling the model what to do instead."""
+    tools: Mapping[str, Tool]
+    context: ToolContext
+    transcript: Transcript
+    queue: EventQueue
+    permissions: PermissionCheck
+    run_tool: RunTool
+    side_effects: ToolSideEffects
+    agent: str | None
+    is_running: bool = field(default=False, init=False)
+    """Whether calls of the last response have no result yet."""
+    denials: list[Json] = field(default_factory=list, init=False)
+    """The calls of this turn that were not allowed."""
+    _reasons: dict[str, str] = field(default_factory=dict, init=False)
+    """Why calls of the last response were not allowed, by call id."""
+    _jobs: dict[str, asyncio.Task[ToolOutcome]] = field(default_factory=dict, init=False)
+    _is_stopped: bool = field(default=False, init=False)
+    """Whether the user has rejected a call without telling the model what to do instead."""
 
-    async def run(self, blocks: Sequence[Json], malformed: Mapping[str, str]) -> AsyncGenerator[events.AnyEvent, None]:
-        """Run calls, and yield what happens until all have their results; `Interrupted` if the user stops it."""
+    async def run(self, blocks: Sequence[Json], malformed: Mapping[str, str]) -> None:
+        """Run calls, and emit what happens until all have their results; `Interrupted` if the user stops it."""
         pending = [self._parse_call(block) for block in blocks]
         results: dict[str, ToolOutcome] = {id: _malformed_outcome(text) for id, text in malformed.items()}
         self._reasons.clear()
         self._jobs, self._is_stopped, self.is_running = {}, False, True
         try:
             for batch in _batches([call for call in pending if call.id not in results]):
-                async with aclosing(self._run_batch(batch, results, pending)) as stream:
-                    async for event in stream:
-                        yield event
+                await self._run_batch(batch, results, pending)
                 if self._is_stopped:
                     raise Interrupted
-            for event in self._write_ready(results, pending):
-                yield event
+            self._write_ready(results, pending)
             self.is_running = False
-        except Interrupted:
-            await self._queue.stop()
-            for event in self._write_rest(results, pending):
-                yield event
-            raise
-        except (asyncio.CancelledError, GeneratorExit):
-            await self._queue.stop()
-            for _ in self._write_rest(results, pending):
-                pass
+        except (Interrupted, asyncio.CancelledError, ListenerFailed) as error:
+            if not isinstance(error, Interrupted):
+                self.queue.mute()
+            await self.queue.stop()
+            self._write_rest(results, pending)
             raise
 
     async def _run_batch(
         self, batch: list[RequestedCall], results: dict[str, ToolOutcome], pending: list[RequestedCall]
-    ) -> AsyncGenerator[events.AnyEvent, None]:
+    ) -> None:
         """Run calls side by side, and write their results."""
-        self._jobs = {call.id: self._queue.start(call.id, self._run_call(call)) for call in batch}
+        self._jobs = {call.id: self.queue.start(call.id, self._run_call(call)) for call in batch}
         running = {*self._jobs}
         while running:
-            item = await self._queue.take()
+            item = await self.queue.take()
             if isinstance(item, JobEnded) and item.name in running:
                 running.remove(item.name)
                 results[item.name] = item.job.result()
-                for event in self._write_ready(results, pending):
-                    yield event
+                self._write_ready(results, pending)
             elif isinstance(item, events.ChatEvent):
                 if isinstance(item, events.CallProgressed):
-                    self._transcript.write_progress(item.id, item.data)
-                yield cast("events.AnyEvent", item)
+                    self.transcript.write_progress(item.id, item.data)
+                self.queue.emit(cast("events.AnyEvent", item))
 
     async def _run_call(self, call: RequestedCall) -> ToolOutcome:
         if call.tool is None:
@@ -147,19 +128,19 @@ class ToolRunner:
         refusal = await self._ask_permission(call, call.tool)
         if refusal is not None:
             return refusal
-        self._queue.put(events.CallBegan(id=call.id, name=call.name, input=call.input, target=call.target))
-        return await self._run_tool(call.tool, call.input, self._context, call.id)
+        self.queue.put(events.CallBegan(id=call.id, name=call.name, input=call.input, target=call.target))
+        return await self.run_tool(call.tool, call.input, self.context, call.id)
 
     async def _ask_permission(self, call: RequestedCall, tool: Tool) -> ToolOutcome | None:
         """Return None if a call is allowed, by the rules or by the user; else the result that refuses it."""
-        decision = self._permissions.judge(tool.name, call.input, self._context)
+        decision = self.permissions.judge(tool.name, call.input, self.context)
         if decision.behaviour == "ask":
-            async with self._context.question_lock:
+            async with self.context.question_lock:
                 # While this call waited for its turn, the user may have given a rule that decides it.
-                decision = self._permissions.judge(tool.name, call.input, self._context)
+                decision = self.permissions.judge(tool.name, call.input, self.context)
                 if decision.behaviour == "ask":
-                    request = PermissionRequest(call.id, tool.name, call.input, call.target, self._agent)
-                    answer = await self._context.user.ask_permission(request, decision)
+                    request = PermissionRequest(call.id, tool.name, call.input, call.target, self.agent)
+                    answer = await self.context.user.ask_permission(request, decision)
                     return self._apply_answer(call, decision, answer)
         if decision.behaviour == "deny":
             return self._deny(call, f"Permission to use {tool.name} has been denied: {decision.why}", decision.why)
@@ -169,11 +150,11 @@ class ToolRunner:
         self, call: RequestedCall, decision: RuleDecision, answer: PermissionAnswer
     ) -> ToolOutcome | None:
         if answer.mode is not None:
-            self._context.mode = answer.mode
-            self._queue.put(events.ModeChanged(mode=answer.mode))
+            self.context.mode = answer.mode
+            self.queue.put(events.ModeChanged(mode=answer.mode))
         if answer.allowed:
             if answer.rule is not None and answer.keep != "once":
-                self._permissions.keep(answer.rule, answer.keep)
+                self.permissions.keep(answer.rule, answer.keep)
             return None
         if answer.words:
             return self._deny(call, wordings.REJECTED_WITH + answer.words, answer.words, wordings.REJECTED_RESULT)
@@ -189,17 +170,13 @@ class ToolRunner:
         self.denials.append({"tool_name": call.name, "tool_use_id": call.id, "tool_input": call.input})
         return ToolOutcome(content=text, result=result or f"Error: {text}", is_error=True)
 
-    def _write_ready(
-        self, results: Mapping[str, ToolOutcome], pending: list[RequestedCall]
-    ) -> Iterator[events.AnyEvent]:
+    def _write_ready(self, results: Mapping[str, ToolOutcome], pending: list[RequestedCall]) -> None:
         """Write the results that are next in order."""
         while pending and pending[0].id in results:
             call = pending.pop(0)
-            yield from self._write(call, results[call.id])
+            self._write(call, results[call.id])
 
-    def _write_rest(
-        self, results: Mapping[str, ToolOutcome], pending: list[RequestedCall]
-    ) -> Iterator[events.AnyEvent]:
+    def _write_rest(self, results: Mapping[str, ToolOutcome], pending: list[RequestedCall]) -> None:
         """Write a result for every call that has none: its own if it has ended, else that it was rejected."""
         # The API refuses a request in which a call has no result.
         rejected = ToolOutcome(content=wordings.REJECTED, result=wordings.REJECTED_RESULT, is_error=True)
@@ -210,11 +187,11 @@ class ToolRunner:
         }
         while pending:
             call = pending.pop(0)
-            yield from self._write(call, results.get(call.id) or ended.get(call.id) or rejected)
+            self._write(call, results.get(call.id) or ended.get(call.id) or rejected)
 
-    def _write(self, call: RequestedCall, outcome: ToolOutcome) -> Iterator[events.AnyEvent]:
-        uuid = self._transcript.write_result(call.id, outcome)
-        yield events.CallEnded(
+    def _write(self, call: RequestedCall, outcome: ToolOutcome) -> None:
+        uuid = self.transcript.write_result(call.id, outcome)
+        ended = events.CallEnded(
             id=call.id,
             name=call.name,
             input=call.input,
@@ -224,11 +201,12 @@ class ToolRunner:
             uuid=uuid,
             denied=self._reasons.get(call.id),
         )
-        yield from self._side_effects.record(call, outcome, uuid)
+        self.queue.emit(ended)
+        self.side_effects.record(call, outcome, uuid)
 
     def _parse_call(self, block: Json) -> RequestedCall:
         name, input = str(block.get("name", "")), block.get("input")
-        return RequestedCall(block["id"], name, input if isinstance(input, dict) else {}, self._tools.get(name))
+        return RequestedCall(block["id"], name, input if isinstance(input, dict) else {}, self.tools.get(name))
 
 
 def _batches(calls: Sequence[RequestedCall]) -> Iterator[list[RequestedCall]]:
@@ -254,25 +232,28 @@ class ToolSideEffects:
     A subagent's lines are in its own file (`transcript`); snapshots and links belong to the session (`session`).
     """
 
-    def __init__(self, context: ToolContext, transcript: Transcript, session: Transcript, backups: FileBackups) -> None:
+    def __init__(
+        self, context: ToolContext, transcript: Transcript, session: Transcript, backups: FileBackups, emit: Emit
+    ) -> None:
         self._context = context
         self._transcript = transcript
         self._session = session
         self._backups = backups
+        self._emit = emit
         self._todos = [*context.todos]
         self._mode = context.mode
 
-    def record(self, call: RequestedCall, outcome: ToolOutcome, uuid: str) -> Iterator[events.AnyEvent]:
-        """Write what a call has changed, and yield the events of it."""
+    def record(self, call: RequestedCall, outcome: ToolOutcome, uuid: str) -> None:
+        """Write what a call has changed, and emit the events of it."""
         if self._backups.changed:
             self._write_snapshot(self._transcript.call_line(call.id) or uuid)
         if self._context.todos != self._todos:
             self._todos = [*self._context.todos]
             self._write_todos()
-            yield events.TodosChanged(todos=tuple(self._todos))
+            self._emit(events.TodosChanged(todos=tuple(self._todos)))
         if self._context.mode != self._mode:
             self._mode = self._context.mode
-            yield events.ModeChanged(mode=self._mode)
+            self._emit(events.ModeChanged(mode=self._mode))
         self.update_envelope()
         self._write_link(call, outcome)
 

@@ -15,8 +15,7 @@ Rules
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncGenerator, Callable, Iterable
-from contextlib import aclosing
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -24,6 +23,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from unspool.client import events
+from unspool.client.loop.inbox import Emit
 from unspool.client.prompt.custom_commands import CustomCommand, expand_command
 from unspool.client.prompt.text.markdown import find_mentions
 from unspool.client.protocols import PermissionRequest
@@ -32,7 +32,6 @@ from unspool.client.ui import status_text
 from unspool.client.ui.open_chat import OpenedChat, resolve_model
 
 Json: TypeAlias = dict[str, Any]
-ChatEvents: TypeAlias = AsyncGenerator[events.AnyEvent, None]
 
 TERMINAL_COMMANDS = {
     "help": "what can be typed",
@@ -102,28 +101,22 @@ def run_local_command(opened: OpenedChat, text: str) -> str | None:
     return output
 
 
-async def run_turn(opened: OpenedChat, prompt: str | list[Json]) -> ChatEvents:
-    """Run a command of ours, a custom command, or a turn with the model, and yield its events."""
+async def run_turn(opened: OpenedChat, prompt: str | list[Json], emit: Emit) -> None:
+    """Run a command of ours, a custom command, or a turn with the model, and emit its events."""
     if not isinstance(prompt, str):
-        turn = opened.chat.turn(prompt)
+        await opened.chat.turn(prompt, emit)
     elif (output := run_local_command(opened, prompt)) is not None:
-        yield _empty_turn(output)
-        return
+        emit(_empty_turn(output))
     elif command_name(prompt) == "compact":
-        turn = opened.chat.compact(command_arguments(prompt))
+        await opened.chat.compact(emit, command_arguments(prompt))
+        emit(_empty_turn(""))
     elif (command := opened.custom_commands.get(command_name(prompt))) is not None:
-        turn = _run_custom_command(opened, command, command_arguments(prompt))
+        await _run_custom_command(opened, command, command_arguments(prompt), emit)
     else:
-        turn = opened.chat.turn(prompt, await _read_mentioned_files(opened, prompt))
-    # Closed with this generator: an interrupted turn has to write what it left open.
-    async with aclosing(turn):
-        async for event in turn:
-            yield event
-    if isinstance(prompt, str) and command_name(prompt) == "compact":
-        yield _empty_turn("")
+        await opened.chat.turn(prompt, emit, await _read_mentioned_files(opened, prompt))
 
 
-async def _run_custom_command(opened: OpenedChat, command: CustomCommand, arguments: str) -> ChatEvents:
+async def _run_custom_command(opened: OpenedChat, command: CustomCommand, arguments: str, emit: Emit) -> None:
     chat, model = opened.chat, opened.chat.model
     opened.permissions.allow_temporarily(command.allowed)
     try:
@@ -131,10 +124,7 @@ async def _run_custom_command(opened: OpenedChat, command: CustomCommand, argume
             chat.set_model(resolve_model(command.model))
         run, read = partial(_run_shell, opened), partial(_read_file, opened)
         text = await expand_command(command, arguments, run, read)
-        turn = chat.turn(_format_command_line(command.name, arguments), [{"type": "text", "text": text}])
-        async with aclosing(turn):
-            async for event in turn:
-                yield event
+        await chat.turn(_format_command_line(command.name, arguments), emit, [{"type": "text", "text": text}])
     finally:
         # Also after an interrupt or a failure: the rules and the model of a command must not outlive its turn.
         opened.permissions.end_temporary_rules()

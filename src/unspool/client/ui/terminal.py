@@ -14,7 +14,7 @@ import asyncio
 import signal
 import time
 from collections.abc import Awaitable, Callable, Coroutine
-from contextlib import aclosing, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
@@ -357,9 +357,7 @@ class Terminal:
     async def _run_turn(self, prompt: str) -> None:
         self._since = time.monotonic()
         try:
-            async with aclosing(slash_commands.run_turn(self.opened, prompt)) as turn:
-                async for event in turn:
-                    self._show_event(event)
+            await slash_commands.run_turn(self.opened, prompt, self._show_event)
         finally:
             self._since = None
             self.event_renderer.finish()
