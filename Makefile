@@ -10,7 +10,7 @@ SLOW := tests/browser tests/claude tests/faults tests/live tests/edit
 MEASURED := tests/format tests/read tests/graph tests/fuzz tests/export tests/page tests/prices
 GATED := src/unspool/format/*,src/unspool/read/*,src/unspool/graph/*
 
-.PHONY: help run quick test test-fast test-all check fix faults claude spark payloads bench browser pictures lock release clean
+.PHONY: help run quick test test-fast test-all check fix faults fuzz claude spark payloads bench browser pictures lock release clean
 PKG ?=
 .DELETE_ON_ERROR:
 
@@ -66,6 +66,9 @@ faults: $(VENV)/.dev ## kill 300 syncs at every step while files change, and com
 
 claude: $(VENV)/.dev ## ask every version of Claude Code that is listed; takes some ten minutes
 	@UNSPOOL_CLAUDE=all $(BIN)/python -m pytest -q tests/claude
+
+fuzz: $(VENV)/.dev ## run every command and page on damaged folders for SECONDS (an hour), and count tracebacks
+	@$(BIN)/python -m tests.fuzz --seconds $(or $(SECONDS),3600)
 
 spark: $(VENV)-spark/.ready ## fetch Spark, which some tests of the lake ask (450 MB, needs Java 17)
 

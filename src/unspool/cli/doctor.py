@@ -15,12 +15,12 @@ from unspool.cli import doctor_report, output, session_argument, store_access
 from unspool.edit.rules import RULES
 from unspool.edit.verify import violations
 from unspool.errors import UnspoolError
-from unspool.format import Entry
+from unspool.format import Entry, parse_version
 from unspool.graph import AgentClass, find_flaws
 from unspool.home import Home
 from unspool.read import Finding, Kind, Report, Tree, read_items, scan, survey
 
-_VERSION = re.compile(r"\d+(\.\d+)*")
+_VERSION = re.compile(r"\d{1,9}(\.\d{1,9}){0,9}", re.ASCII)
 _MAX_LINKED_BYTES = 64 * 1024 * 1024
 """Bytes of a session and its agents: linking them holds all in memory."""
 
@@ -145,7 +145,7 @@ def _print_report(report: Report, agents: dict[str, int]) -> None:
 
 def _version_span(report: Report) -> str:
     # A line may give any text as its version.
-    numbers = sorted([int(part) for part in name.split(".")] for name in report.versions if _VERSION.fullmatch(name))
+    numbers = sorted(parse_version(name) for name in report.versions if _VERSION.fullmatch(name))
     names = [".".join(map(str, number)) for number in numbers]
     return f"{names[0]} to {names[-1]}" if len(names) > 1 else "".join(names) or "none written"
 

@@ -106,7 +106,7 @@ def _describe_system(record: System) -> LineDescription:
             # Bounded: `timedelta` raises for a number that a file may well hold.
             took = record.duration_ms
             return LineDescription(
-                "turn took", duration(timedelta(milliseconds=min(took, 1e12))) if took is not None else ""
+                "turn took", duration(timedelta(milliseconds=max(0, min(took, 1e12)))) if took is not None else ""
             )
         case "microcompact_boundary":
             saved = record.microcompact_metadata.tokens_saved if record.microcompact_metadata else None

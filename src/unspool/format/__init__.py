@@ -10,13 +10,16 @@ from unspool.lazy_door import lazy_door
 if TYPE_CHECKING:
     from unspool.format import attachments, blocks, json_edit, meta_records, records, written_lines
     from unspool.format.attachments import MaxTurnsReached, QueuedCommand
-    from unspool.format.base import ABSENT, DECODE_ERRORS, BilledUsage, Buffer, CamelShape, Shape, Usage, encode_json
+    from unspool.format.base import (
+        ABSENT, DECODE_ERRORS, MAX_TOKENS, BilledUsage, Buffer, CamelShape, Shape, Usage, bound_tokens,
+        count_prompt_tokens, encode_json,
+    )
     from unspool.format.blocks import (
         AnyBlock, Document, Image, MediaSource, Message, Other, RedactedThinking, Text, Thinking, ToolReference,
         ToolResult, ToolUse, as_blocks,
     )
     from unspool.format.codec import HISTORY, SESSION, decode
-    from unspool.format.envelope import Envelope, Unknown
+    from unspool.format.envelope import Envelope, Unknown, parse_version
     from unspool.format.image_header import parse_encoded_image_header, parse_image_header
     from unspool.format.json_edit import REMOVE, JsonPath, patch, repair_text
     from unspool.format.meta_records import (
@@ -35,28 +38,31 @@ if TYPE_CHECKING:
     from unspool.format.written_lines import FORMAT_VERSION, FileBackup, LineEnvelope, encode_line, replace_surrogates
 
 __all__ = [
-    "ABSENT", "DECODE_ERRORS", "FORMAT_VERSION", "HISTORY", "REMOVE", "SESSION", "SYSTEM_SUBTYPES", "AgentProgress",
-    "AiTitle", "AnyBlock", "AnyRecord", "Assistant", "Attachment", "Backup", "BadLine", "BilledUsage", "Blank",
-    "Buffer", "CamelShape", "CompactMetadata", "ContentReplacement", "CustomTitle", "Dialect", "Document", "Entry",
-    "Envelope", "FileBackup", "FileChangeResult", "FileHistoryDelta", "FileHistorySnapshot", "Glance", "GlanceBlock",
-    "HookProgress", "Image", "Item", "Json", "JsonPath", "LastPrompt", "LineEnvelope", "MaxTurnsReached",
+    "ABSENT", "DECODE_ERRORS", "FORMAT_VERSION", "HISTORY", "MAX_TOKENS", "REMOVE", "SESSION", "SYSTEM_SUBTYPES",
+    "AgentProgress", "AiTitle", "AnyBlock", "AnyRecord", "Assistant", "Attachment", "Backup", "BadLine", "BilledUsage",
+    "Blank", "Buffer", "CamelShape", "CompactMetadata", "ContentReplacement", "CustomTitle", "Dialect", "Document",
+    "Entry", "Envelope", "FileBackup", "FileChangeResult", "FileHistoryDelta", "FileHistorySnapshot", "Glance",
+    "GlanceBlock", "HookProgress", "Image", "Item", "Json", "JsonPath", "LastPrompt", "LineEnvelope", "MaxTurnsReached",
     "MediaSource", "Message", "Other", "PermissionMode", "PrLink", "PreservedSegment", "Progress", "QueueOperation",
     "QueuedCommand", "RawJson", "RedactedThinking", "Shape", "Summary", "System", "Tag", "Text", "Thinking",
     "ToolReference", "ToolResult", "ToolUse", "Unknown", "Usage", "User", "as_blocks", "attachments", "blocks",
-    "cut_raw_json", "decode", "decode_file_change", "decode_glance", "decode_plain", "decode_spoken_fields",
-    "elapsed_time", "encode_json", "encode_line", "format_timestamp", "json_edit", "meta_records",
-    "parse_encoded_image_header", "parse_image_header", "parse_local_time", "parse_timestamp", "patch", "records",
-    "recover_items", "repair_text", "replace_surrogates", "structured_result_text", "written_lines",
+    "bound_tokens", "count_prompt_tokens", "cut_raw_json", "decode", "decode_file_change", "decode_glance",
+    "decode_plain", "decode_spoken_fields", "elapsed_time", "encode_json", "encode_line", "format_timestamp",
+    "json_edit", "meta_records", "parse_encoded_image_header", "parse_image_header", "parse_local_time",
+    "parse_timestamp", "parse_version", "patch", "records", "recover_items", "repair_text", "replace_surrogates",
+    "structured_result_text", "written_lines",
 ]
 
 __getattr__ = lazy_door(__name__, {
     "attachments": "MaxTurnsReached QueuedCommand",
-    "base": "ABSENT DECODE_ERRORS BilledUsage Buffer CamelShape Shape Usage encode_json",
+    "base":
+        "ABSENT DECODE_ERRORS MAX_TOKENS BilledUsage Buffer CamelShape Shape Usage bound_tokens "
+        "count_prompt_tokens encode_json",
     "blocks":
         "AnyBlock Document Image MediaSource Message Other RedactedThinking Text Thinking ToolReference "
         "ToolResult ToolUse as_blocks",
     "codec": "HISTORY SESSION decode",
-    "envelope": "Envelope Unknown",
+    "envelope": "Envelope Unknown parse_version",
     "image_header": "parse_encoded_image_header parse_image_header",
     "json_edit": "REMOVE JsonPath patch repair_text",
     "meta_records":
@@ -66,8 +72,8 @@ __getattr__ = lazy_door(__name__, {
     "projections": "FileChangeResult Glance GlanceBlock decode_file_change decode_glance",
     "raw_json": "RawJson cut_raw_json structured_result_text",
     "records":
-        "SYSTEM_SUBTYPES AgentProgress AnyRecord Assistant Attachment BadLine Blank CompactMetadata "
-        "Dialect Entry HookProgress Item PreservedSegment Progress System User",
+        "SYSTEM_SUBTYPES AgentProgress AnyRecord Assistant Attachment BadLine Blank CompactMetadata Dialect "
+        "Entry HookProgress Item PreservedSegment Progress System User",
     "recover": "recover_items",
     "timestamps": "elapsed_time format_timestamp parse_local_time parse_timestamp",
     "written_lines": "FORMAT_VERSION FileBackup LineEnvelope encode_line replace_surrogates",

@@ -13,7 +13,7 @@ Rules
 # No `from __future__ import annotations` in this folder: msgspec would have to evaluate each annotation as text, for
 # every type that inherits it, which was a quarter of the time that loading the codec takes.
 from collections.abc import Iterator
-from typing import Any, TypeAlias, Union
+from typing import Any, Final, TypeAlias, Union
 
 import msgspec
 
@@ -128,3 +128,17 @@ class BilledUsage(Shape, frozen=True):
     service_tier: str | None = None
     inference_geo: str | None = None
     speed: str | None = None
+
+
+MAX_TOKENS: Final = 10**9
+"""No request has more tokens. A larger number is damage; SQLite and msgpack refuse one of more than 64 bits."""
+
+
+def bound_tokens(number: int) -> int:
+    """Return a number of tokens that can be added up: not negative, not above `MAX_TOKENS`."""
+    return min(max(number, 0), MAX_TOKENS)
+
+
+def count_prompt_tokens(usage: Usage | BilledUsage) -> int:
+    """Return how many input tokens a request had, cached or not."""
+    return bound_tokens(usage.input_tokens + usage.cache_read_input_tokens + usage.cache_creation_input_tokens)

@@ -34,6 +34,16 @@ class Envelope(CamelShape, frozen=True):
     """The session id again, as newer versions write it on some lines."""
 
 
+def parse_version(version: str | None) -> tuple[int, ...]:
+    """Return the numbers of a version of Claude Code; what is no number is left out, and a line may give any text.
+
+    >>> parse_version("2.1.29")
+    (2, 1, 29)
+    """
+    parts = (version or "").split(".")
+    return tuple(int(part) for part in parts if part.isascii() and part.isdigit() and len(part) < 10)
+
+
 class Record(Envelope, frozen=True, tag_field="type"):
     """Base of a line of a known type; the class says which."""
 

@@ -75,6 +75,8 @@ class Passage(NamedTuple):
 def extract_passages(line: Json) -> list[Passage]:
     """Return the passages of a line, in order."""
     kind = line.get("type")
+    if not isinstance(kind, str):  # any field may hold any JSON, and a list cannot be looked up in a set
+        kind = None
     passages = extract_text_passages(line)
     if kind == "user":
         passages += _structured_passage(line, "user", *_find_result(line))
@@ -142,9 +144,11 @@ def _message(line: Json, role: str, kind: str) -> list[Passage]:
                 passages.append(Passage(kind, role, text, failed=failed))
         elif type == "thinking":
             passages += _text("thinking", role, block.get("thinking"))
+        elif not isinstance(type, str):
+            passages += _text(kind, role, block)
         elif type in _USES:
             passages.append(_input(block, role))
-        elif isinstance(type, str) and type.endswith("tool_result"):
+        elif type.endswith("tool_result"):
             passages.append(_result(block, role))
         elif type != "image":
             passages += _text(kind, role, block)

@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from unspool.format import Glance, GlanceBlock, parse_timestamp
+from unspool.format import Glance, GlanceBlock, count_prompt_tokens, parse_timestamp
 from unspool.graph.speakers import Speaker, classify_user_line, join_typed_texts
 
 if TYPE_CHECKING:  # start-up: `unspool ls` reads projections of lines and never loads the types of all records
-    from unspool.format import AnyRecord, Assistant, BilledUsage, Usage, User
+    from unspool.format import AnyRecord, Assistant, User
 
 MAX_PAUSE_SECONDS = 300.0
 """A longer pause is not counted as active time."""
@@ -242,7 +242,7 @@ class FactsCollector(msgspec.Struct, omit_defaults=True):
             self.models[model] = self.models.get(model, 0) + 1
             # Sub-agents inside the main file (1.0.x) have contexts of their own.
             if message.usage and not record.is_sidechain:
-                self.context_tokens = _prompt_tokens(message.usage)
+                self.context_tokens = count_prompt_tokens(message.usage)
 
     def add_typed_prompt(self, offset: int, text: str) -> None:
         """Count a prompt of a person."""
@@ -342,7 +342,3 @@ def _needs_whole_record(line: Glance) -> bool:
             return line.operation == "enqueue"
         case _:
             return True
-
-
-def _prompt_tokens(usage: Usage | BilledUsage) -> int:
-    return usage.input_tokens + usage.cache_read_input_tokens + usage.cache_creation_input_tokens

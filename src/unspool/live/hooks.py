@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 
 from unspool.errors import Refused
-from unspool.format import json_edit
+from unspool.format import json_edit, parse_version
 from unspool.live.hook_signals import COMMAND_PREFIX, HOOK_EVENTS, hook_command
 
 PERMISSION_REQUEST_SINCE = (2, 0, 76)
@@ -30,7 +30,7 @@ _TIMEOUT = 10
 
 def supported_events(version: str | None) -> tuple[str, ...]:
     """Return the hook events that a version of Claude Code knows; all of them if no version is given."""
-    numbers = tuple(int(part) for part in (version or "").split(".") if part.isdigit())
+    numbers = parse_version(version)
     if numbers and numbers < PERMISSION_REQUEST_SINCE:
         return tuple(event for event in HOOK_EVENTS if event != "PermissionRequest")
     return HOOK_EVENTS

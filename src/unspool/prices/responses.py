@@ -35,15 +35,22 @@ from typing import TYPE_CHECKING, Generic, NamedTuple, TypeAlias, TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from unspool.format import DECODE_ERRORS, BilledUsage, Buffer, CamelShape, Shape, Usage, parse_timestamp
+from unspool.format import (
+    DECODE_ERRORS,
+    MAX_TOKENS,
+    BilledUsage,
+    Buffer,
+    CamelShape,
+    Shape,
+    Usage,
+    bound_tokens,
+    parse_timestamp,
+)
 
 if TYPE_CHECKING:
     from unspool.format import Assistant, Glance
 
 SYNTHETIC = "<synthetic>"
-MAX_TOKENS = 10**9
-"""No response has more. A larger number is damage, and sums must stay within 64 bits."""
-
 
 ENVELOPE_BYTES = 800
 """Bytes of an assistant line that are not content, give or take fifty. Measured on 3,085 lines without a stop reason:
@@ -159,7 +166,7 @@ def build_response(record: AssistantLine, id: str, offset: int, file_name: str, 
     earliest, final, size = summary
     writes, writes_1h, parts = usage.cache_creation_input_tokens, 0, usage.cache_creation
     if not 0 <= writes <= MAX_TOKENS:
-        writes = _clamp(writes)
+        writes = bound_tokens(writes)
     if parts is not None:
         short, long = parts.ephemeral_5m_input_tokens, parts.ephemeral_1h_input_tokens
         if short + long == writes and short >= 0 and long >= 0:
@@ -171,20 +178,15 @@ def build_response(record: AssistantLine, id: str, offset: int, file_name: str, 
     return Response(  # in the order of its fields: by name it takes three times as long
         id, record.request_id, message.model, session, agent, earliest or None,
         record.cwd, record.git_branch, record.version,
-        fresh if 0 <= fresh <= MAX_TOKENS else _clamp(fresh),
-        output if 0 <= output <= MAX_TOKENS else _clamp(output),
-        read if 0 <= read <= MAX_TOKENS else _clamp(read),
-        writes, writes_1h, _clamp(searches.web_search_requests) if searches else 0,
+        fresh if 0 <= fresh <= MAX_TOKENS else bound_tokens(fresh),
+        output if 0 <= output <= MAX_TOKENS else bound_tokens(output),
+        read if 0 <= read <= MAX_TOKENS else bound_tokens(read),
+        writes, writes_1h, bound_tokens(searches.web_search_requests) if searches else 0,
         final, size,
         usage.speed, usage.service_tier, usage.inference_geo,
         offset, time, bool(record.is_sidechain), False,
         in_own_file and not record.forked_from,
     )  # fmt: skip
-
-
-def _clamp(number: int) -> int:
-    """Return a number of tokens that can be added up: not negative, not above `MAX_TOKENS`."""
-    return min(max(number, 0), MAX_TOKENS)
 
 
 def _notice(line: Buffer) -> str:

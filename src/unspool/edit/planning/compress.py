@@ -20,13 +20,10 @@ from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from typing import Any
 
-import msgspec
-
 from unspool.edit.planning.draft import EditDraft
 from unspool.edit.planning.plan import EditIds, PlannedChange
 from unspool.edit.planning.session_view import SessionView, TurnGroup, changed_or_read_file
 from unspool.edit.planning.stubs import describe_call
-from unspool.edit.planning.token_estimate import count_prompt_tokens
 from unspool.errors import Refused
 from unspool.format import (
     AiTitle,
@@ -37,9 +34,13 @@ from unspool.format import (
     Tag,
     Text,
     User,
+    count_prompt_tokens,
+    decode_plain,
     encode_json,
     format_timestamp,
     parse_timestamp,
+    parse_version,
+    patch,
 )
 from unspool.format.tools import EDIT_TOOLS
 from unspool.graph import ToolCall, Turn, is_message
@@ -71,7 +72,7 @@ def plan_compression(
     last = next(entry for entry in reversed(view.lines) if entry.record.uuid and is_message(entry))
     lines = [entry for entry in view.lines if kept and entry.offset >= kept[0].start]
     # Versions before 2.1.170 do not read what a boundary preserves.
-    at_end = not lines or _parse_version(last) >= _FIRST_PRESERVING_VERSION
+    at_end = not lines or parse_version(last.record.version) >= _FIRST_PRESERVING_VERSION
     metadata: dict[str, Any] = {"trigger": "manual", "preTokens": _last_request_tokens(view)}
     if at_end and lines:
         uuids = [entry.record.uuid for entry in lines if entry.record.uuid]
@@ -80,7 +81,7 @@ def plan_compression(
         metadata["preservedMessages"] = {"anchorUuid": ids.summary, "uuids": messages, "allUuids": uuids}
     before = last if at_end else _line_before(view, lines[0])
     time = ids.now if at_end else (before.record.timestamp or ids.now)
-    value = msgspec.json.decode(bytes(last.raw).strip())
+    value = next((value for _, value in decode_plain(last.raw) if isinstance(value, dict)), {})
     envelope = {name: value[name] for name in _ENVELOPE if name in value}
     boundary = {
         "parentUuid": None,
@@ -166,7 +167,7 @@ def _repeat_metadata(view: SessionView, leaf: str) -> list[bytes]:
     for kind, entry in last.items():
         line = bytes(entry.raw).rstrip(b"\r\n") + b"\n"
         if kind is LastPrompt:
-            line = _encode_line({**msgspec.json.decode(line), "leafUuid": leaf})
+            line = patch(line, {("leafUuid",): leaf})
         lines.append(line)
     return lines
 
@@ -178,10 +179,6 @@ def _encode_line(value: dict[str, Any]) -> bytes:
 def _line_before(view: SessionView, first: Entry) -> Entry:
     earlier = [entry for entry in view.lines if entry.offset < first.offset and entry.record.uuid]
     return earlier[-1] if earlier else first
-
-
-def _parse_version(entry: Entry) -> tuple[int, ...]:
-    return tuple(int(part) for part in (entry.record.version or "").split(".") if part.isdigit())
 
 
 def _last_request_tokens(view: SessionView) -> int:

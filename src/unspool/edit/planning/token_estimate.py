@@ -35,6 +35,7 @@ from unspool.format import (
     ToolUse,
     Usage,
     User,
+    count_prompt_tokens,
     encode_json,
 )
 from unspool.graph.context import ContextBlock, ContextMessage
@@ -96,11 +97,6 @@ def fit_token_scale(messages: Sequence[ContextMessage], sizes: Sequence[ContentS
     if not _LEAST_PER_BYTE <= slope <= _MOST_PER_BYTE:  # the session was edited: its usage is of another content
         return TokenScale()
     return TokenScale(slope, max(0, round(mean_tokens - slope * mean_bytes)))
-
-
-def count_prompt_tokens(usage: Usage) -> int:
-    """Return how many input tokens a request had, cached or not."""
-    return usage.input_tokens + usage.cache_read_input_tokens + usage.cache_creation_input_tokens
 
 
 def estimate_payback(
@@ -207,8 +203,11 @@ def _read_usage(entry: Entry) -> dict[str, Any] | None:
 
 
 def _write_usage(draft: EditDraft, entry: Entry, tokens: int) -> None:
-    usage = _read_usage(entry)
-    if usage is None or usage.get("cache_read_input_tokens", 0) + usage.get("input_tokens", 0) <= tokens:
+    usage, record = _read_usage(entry), entry.record
+    if usage is None or not isinstance(record, Assistant) or record.message.usage is None:
+        return
+    # The decoded numbers, because those of the file may be of any type.
+    if record.message.usage.cache_read_input_tokens + record.message.usage.input_tokens <= tokens:
         return
     path = ("message", "usage")
     draft.change_value(entry, (*path, "input_tokens"), 0)

@@ -20,6 +20,7 @@ from unspool.edit.planning.planner import PreparedEdit
 from unspool.edit.verify.request_diff import find_difference
 from unspool.edit.verify.versions import predict_messages, strip_unrecorded_text
 from unspool.errors import NotFound, Refused
+from unspool.format import parse_version
 from unspool.paths import project_key
 
 RESUME_PROMPT = "What have we done so far?"
@@ -74,7 +75,7 @@ def _read_version(program: list[str], place: Path) -> tuple[int, ...]:
     # An address where nothing listens: telling its version needs no API.
     run = _run([*program, "--version"], place, "http://127.0.0.1:9")
     words = run.stdout.split()
-    numbers = tuple(int(part) for part in (words[0] if words else "").split(".") if part.isdigit())
+    numbers = parse_version(words[0] if words else None)
     if not numbers:
         raise Refused(f"`{program[-1]}` does not say which version it is", hint="is it Claude Code?")
     return numbers

@@ -32,10 +32,12 @@ from unspool.format import (
     Usage,
     User,
     as_blocks,
+    bound_tokens,
+    count_prompt_tokens,
     parse_local_time,
 )
 from unspool.graph import Speaker, classify_user_record, is_queued_prompt, is_typed_prompt, join_text, typed_text
-from unspool.prices import MAX_TOKENS, SYNTHETIC
+from unspool.prices import SYNTHETIC
 
 MAX_GOAL = 200
 MAX_OUTPUT = 500
@@ -116,7 +118,7 @@ class SessionMetadata(msgspec.Struct):
         if is_own and message.model and message.model != SYNTHETIC:
             self.model = message.model
             if message.usage:
-                self.context_tokens = _prompt_tokens(message.usage)
+                self.context_tokens = count_prompt_tokens(message.usage)
         if is_own and (message.model != SYNTHETIC or record.is_api_error_message):
             texts = [block.text for block in message.blocks if isinstance(block, Text) and block.text.strip()]
             self.output = texts[-1].strip()[:MAX_OUTPUT] if texts else self.output
@@ -126,10 +128,10 @@ class SessionMetadata(msgspec.Struct):
         parts = usage.cache_creation
         if id is None:
             return
-        short = _bounded(parts.ephemeral_5m_input_tokens) if parts else 0
-        long = _bounded(parts.ephemeral_1h_input_tokens) if parts else 0
+        short = bound_tokens(parts.ephemeral_5m_input_tokens) if parts else 0
+        long = bound_tokens(parts.ephemeral_1h_input_tokens) if parts else 0
         # Every line of a message repeats its usage; the one with the most output counts, as in `prices`.
-        line = (usage.output_tokens, not record.is_sidechain, _prompt_tokens(usage), short, long)
+        line = (usage.output_tokens, not record.is_sidechain, count_prompt_tokens(usage), short, long)
         before = self.counted_lines.get(id)
         if before is None or line[:3] > before[:3]:
             self.counted_lines[id] = line
@@ -151,12 +153,3 @@ class SessionMetadata(msgspec.Struct):
                 self.queued = text.strip()[:MAX_GOAL] if is_typed_prompt(text) else ""
             case _:
                 pass
-
-
-def _prompt_tokens(usage: Usage) -> int:
-    return _bounded(usage.input_tokens + usage.cache_read_input_tokens + usage.cache_creation_input_tokens)
-
-
-def _bounded(number: int) -> int:
-    # A number outside this range is damage, and must not spoil the sums.
-    return min(max(number, 0), MAX_TOKENS)

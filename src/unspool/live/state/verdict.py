@@ -22,6 +22,7 @@ from typing import TypeAlias
 import msgspec
 from msgspec.structs import replace
 
+from unspool.format import parse_version
 from unspool.format.tools import AGENT_TOOLS
 from unspool.graph import describe_target
 from unspool.live.state.approval import ApprovalRules, may_need_approval
@@ -122,7 +123,7 @@ def _process_is_gone(evidence: Evidence, now: datetime) -> bool:
     if evidence.was_seen:
         return True
     state = evidence.state
-    version = tuple(int(part) for part in (state.version or "").split(".") if part.isdigit())
+    version = parse_version(state.version)
     is_new = state.last_line_at is not None and now - state.last_line_at < REGISTRATION_GRACE
     return evidence.has_registry and version >= _ALWAYS_REGISTERS_SINCE and not is_new
 

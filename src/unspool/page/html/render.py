@@ -333,7 +333,7 @@ def _clock(stamp: str | None, form: str = "%H:%M") -> str:
 
 def _took(seconds: float | None) -> str:
     # Times come from the file: one too far away would overflow.
-    return units.duration(timedelta(seconds=min(seconds, 1e9))) if seconds is not None else ""
+    return units.duration(timedelta(seconds=max(0, min(seconds, 1e9)))) if seconds is not None else ""
 
 
 def _size(count: int | None) -> str:

@@ -27,6 +27,7 @@ from unspool.read import Kind, Source, Tree
 from unspool.store.archive.archive import Archive
 from unspool.store.database import ARCHIVE, IN_FOLDER, STORE, folder_parameters, translate_errors
 from unspool.store.sync.changes import count_unindexed_bytes
+from unspool.store.times import local_time
 from unspool.store.usage.ledger import Ledger, UsageQuery
 
 DEFAULT_RETENTION_DAYS: Final = 30
@@ -261,9 +262,10 @@ def _count_tokens(ledger: Ledger, last: str | None) -> dict[tuple[str, str], lis
     """Return input, output, cache reads and cache writes by day and model."""
     used: dict[tuple[str, str], list[int]] = {}
     for row in ledger.sums(UsageQuery()):
-        if row.time is None or not row.model:
+        moment = local_time(row.time, UTC)
+        if moment is None or not row.model:
             continue
-        day = (_EPOCH + timedelta(milliseconds=row.time)).date().isoformat()
+        day = moment.date().isoformat()
         if last is not None and day > last:
             continue
         writes = row.cache_write_5m_tokens + row.cache_write_1h_tokens
@@ -311,7 +313,6 @@ def _compare(theirs: int | None, ours: int) -> Comparison:
 
 
 _TOKENS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 _STORE_COUNTS = ("version", "folders", "files", "gone_files", "generations", "passages", "unindexed_bytes")
