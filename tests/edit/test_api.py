@@ -14,7 +14,7 @@ import unspool
 from tests.edit.sessions import LONG, work
 from tests.edit.test_properties import tree
 from unspool.edit.api import apply_edit, edit_log, plan_edit, undo_edit
-from unspool.edit.apply.journal import hold_lock
+from unspool.edit.apply.journal import lock_edits
 from unspool.edit.planning.plan import Clone, Compress, Fork, Move, Trim
 from unspool.edit.verify.check_session import violations
 from unspool.errors import NotFound, Refused
@@ -262,7 +262,7 @@ def test_a_session_that_was_written_anew_meanwhile_is_left_alone(config: Path, t
 
 def test_of_two_editors_one_is_refused(config: Path, tmp_path: Path) -> None:
     planned = plan_edit(found(config), Clone())
-    with hold_lock(tmp_path / "own"), pytest.raises(Refused, match="another edit is under way"):
+    with lock_edits(tmp_path / "own"), pytest.raises(Refused, match="another edit is under way"):
         apply_edit(planned, folder=tmp_path / "own")
 
 

@@ -21,7 +21,7 @@ from typing import NamedTuple
 from unspool.collect.manifest import SentStream
 from unspool.collect.segments import FIRST
 from unspool.errors import Refused, UnspoolError
-from unspool.files import raise_unwritable
+from unspool.files import LockTaken, hold_lock, raise_unwritable
 from unspool.store import transaction, translate_errors
 
 NAME, LOCK = "collect.db", "collect.lock"
@@ -217,21 +217,13 @@ def known_streams(folder: Path) -> list[tuple[str, str, str]]:
 @contextmanager
 def collector_lock(folder: Path) -> Iterator[None]:
     """Hold the lock of a data folder; `Refused` if another collector holds it."""
-    with _translate_state_errors(folder):
-        _create_private(folder, LOCK)
-        lock = sqlite3.connect(folder / LOCK, timeout=0, isolation_level=None)
-        try:
-            try:
-                # A lock of SQLite's: the system releases it when the process is killed, so none is ever left over.
-                lock.execute("BEGIN EXCLUSIVE")
-            except sqlite3.OperationalError as error:
-                if error.sqlite_errorcode != sqlite3.SQLITE_BUSY:
-                    raise
-                message = f"another collector works in `{folder}`"
-                raise Refused(message, hint="one is enough; `unspool collect --status` tells how far it is") from None
+    path = _create_private(folder, LOCK)
+    try:
+        with _translate_state_errors(folder), hold_lock(path, timeout=0):
             yield
-        finally:
-            lock.close()
+    except LockTaken:
+        message = f"another collector works in `{folder}`"
+        raise Refused(message, hint="one is enough; `unspool collect --status` tells how far it is") from None
 
 
 def _open(folder: Path) -> sqlite3.Connection:

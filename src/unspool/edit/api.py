@@ -123,7 +123,7 @@ def apply_edit(
     own = folder or data_folder(os.environ)
     if planned.verified.faults:
         raise Refused(f"the edit would break a rule: {planned.verified.faults[0]}", hint="nothing was written")
-    with journal.hold_lock(own):
+    with journal.lock_edits(own):
         # An unfinished edit may be one of this very session: its file must be whole before it is compared.
         transaction.recover(own)
         _check_source(planned)
@@ -150,7 +150,7 @@ def undo_edit(
 ) -> Journal:
     """Take an edit back: the last one that stands, or the one with this id."""
     own = folder or data_folder(os.environ)
-    with journal.hold_lock(own):
+    with journal.lock_edits(own):
         transaction.recover(own)
         return transaction.undo(own, journal.find_journal(own, id), at)
 
@@ -162,7 +162,7 @@ def edit_log(*, folder: Path | None = None) -> list[Journal]:
         return []
     # Reading needs no lock: it is taken only where there is something to recover.
     if any(entry.state in ("applying", "undoing") for entry in journal.read_journals(own)):
-        with journal.hold_lock(own):
+        with journal.lock_edits(own):
             transaction.recover(own)
     return journal.read_journals(own)
 

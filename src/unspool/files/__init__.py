@@ -1,4 +1,4 @@
-"""Opens files safely, and writes them whole or not at all."""
+"""Opens files safely, locks them, and writes them whole or not at all."""
 
 from __future__ import annotations
 
@@ -13,17 +13,20 @@ if TYPE_CHECKING:
         FileSnapshot, create_atomically, flush, flush_folder, make_folder, raise_unwritable, temporary_file,
         write_atomically, write_durably, write_flushed, write_new,
     )
+    from unspool.files.locks import LockTaken, acquire_lock, hold_lock, release_lock
     from unspool.files.open import MAX_SIDE_FILE, error_reason, open_regular, open_with_status, read_pieces, read_whole
 
 __all__ = [
-    "MAX_SIDE_FILE", "FileSnapshot", "atomic", "create_atomically", "error_reason", "flush", "flush_folder",
-    "make_folder", "open_regular", "open_with_status", "raise_unwritable", "read_pieces", "read_whole",
-    "temporary_file", "write_atomically", "write_durably", "write_flushed", "write_new",
+    "MAX_SIDE_FILE", "FileSnapshot", "LockTaken", "acquire_lock", "atomic", "create_atomically", "error_reason",
+    "flush", "flush_folder", "hold_lock", "make_folder", "open_regular", "open_with_status", "raise_unwritable",
+    "read_pieces", "read_whole", "release_lock", "temporary_file", "write_atomically", "write_durably",
+    "write_flushed", "write_new",
 ]
 
 __getattr__ = lazy_door(__name__, {
     "atomic":
         "FileSnapshot create_atomically flush flush_folder make_folder raise_unwritable temporary_file "
         "write_atomically write_durably write_flushed write_new",
+    "locks": "LockTaken acquire_lock hold_lock release_lock",
     "open": "MAX_SIDE_FILE error_reason open_regular open_with_status read_pieces read_whole",
 })

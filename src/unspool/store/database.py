@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from unspool.errors import Refused, Unreadable, UnspoolError, Unwritable
-from unspool.files import raise_unwritable
+from unspool.files import LockTaken, hold_lock, raise_unwritable
 
 STORE, ARCHIVE, LOCK = "store.db", "archive.db", "sync.lock"
 VERSIONS: Final = {STORE: 4, ARCHIVE: 1}
@@ -69,29 +69,23 @@ def open_archive(folder: Path) -> sqlite3.Connection:
 def locked(folder: Path, patience: float = LOCK_TIMEOUT) -> Iterator[None]:
     """Hold the lock of a store."""
     _make_folder(folder)
-    with translate_errors(folder):
-        _touch(folder / LOCK)
-        # The file locks of SQLite: they work on every system and end with the process.
-        lock = sqlite3.connect(folder / LOCK, timeout=patience, isolation_level=None)
-        try:
-            lock.execute("BEGIN EXCLUSIVE")
+    _touch(folder / LOCK)
+    try:
+        with translate_errors(folder), hold_lock(folder / LOCK, timeout=patience):
             yield
-        finally:
-            lock.close()
+    except LockTaken:
+        raise _refuse_busy(folder) from None
 
 
 def is_locked(folder: Path) -> bool:
     """Tell whether a process is bringing the store up to date just now."""
     if not (folder / LOCK).exists():
         return False
-    lock = sqlite3.connect(folder / LOCK, timeout=0, isolation_level=None)
     try:
-        lock.execute("BEGIN EXCLUSIVE")
-    except sqlite3.OperationalError:
+        with hold_lock(folder / LOCK, timeout=0):
+            return False
+    except LockTaken:
         return True
-    finally:
-        lock.close()
-    return False
 
 
 @contextmanager
@@ -227,13 +221,17 @@ def _is_full(folder: Path) -> bool:
     return False
 
 
+def _refuse_busy(folder: Path) -> Refused:
+    return Refused(f"the store in `{folder}` is in use by another unspool", hint="try again when it has ended")
+
+
 def _translate(error: sqlite3.DatabaseError, folder: Path) -> UnspoolError:
     words = str(error)
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
         return Unreadable(f"the store in `{folder}` is damaged: {words}", hint=_REBUILD)
     if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-        return Refused(f"the store in `{folder}` is in use by another unspool", hint="try again when it has ended")
+        return _refuse_busy(folder)
     if code == sqlite3.SQLITE_FULL or (code == sqlite3.SQLITE_IOERR and _is_full(folder)):
         return Unwritable(f"no room left for the store in `{folder}`", hint="nothing is lost; make room and go on")
     if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_PERM):

@@ -11,15 +11,13 @@ Rules
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from unspool.errors import NotFound, Unreadable, UsageError
-from unspool.files import read_whole, write_atomically
+from unspool.files import hold_lock, read_whole, write_atomically
 from unspool.store.times import parse_zone
 
 if TYPE_CHECKING:
@@ -112,7 +110,7 @@ def change_preference(folder: Path, key: str, value: str | None) -> None:
     """Set a key to a value as it is written on the command line; None removes it, so that its default holds again."""
     new = None if value is None else _parse(key, value)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with _locked(folder):
+    with hold_lock(folder):
         values = load_file(folder)
         if value is None and key not in values:
             check_key(key)
@@ -197,22 +195,6 @@ def _parent_of(values: dict[str, Any], key: str, folder: Path) -> tuple[dict[str
     if not isinstance(prices, dict):
         raise Unreadable("a setting is wrong: `prices` is no object", hint=f"mend `{folder / FILE_NAME}`")
     return prices, key.removeprefix(PRICE_PREFIX)
-
-
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Wait until no other process changes the settings of the folder, and keep others out."""
-    try:
-        from fcntl import LOCK_EX, flock
-    except ImportError:  # Windows
-        yield
-        return
-    descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        flock(descriptor, LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
 
 
 def _write(path: Path, values: Mapping[str, Any]) -> None:

@@ -13,7 +13,6 @@ Rules
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -21,8 +20,8 @@ from typing import Any
 
 import msgspec
 
-from unspool.errors import NotFound, Refused, Unreadable, Unwritable
-from unspool.files import raise_unwritable, write_atomically
+from unspool.errors import NotFound, Refused, Unreadable
+from unspool.files import LockTaken, hold_lock, raise_unwritable, write_atomically
 
 VERSION = 1
 
@@ -80,24 +79,17 @@ def edits_folder(folder: Path) -> Path:
 
 
 @contextmanager
-def hold_lock(folder: Path) -> Iterator[None]:
+def lock_edits(folder: Path) -> Iterator[None]:
     """Hold the lock of edits; whoever comes second is refused."""
-    import fcntl
-
     edits = edits_folder(folder)
-    try:
+    with raise_unwritable(f"cannot write to `{edits}`"):
         edits.mkdir(mode=0o700, parents=True, exist_ok=True)
-        descriptor = os.open(edits / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    except OSError as error:
-        raise Unwritable(f"cannot write to `{edits}`: {(error.strerror or '').lower()}") from None
+        (edits / "lock").touch(mode=0o600)
     try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise Refused("another edit is under way", hint="nothing was written; try again when it is done") from None
-        yield
-    finally:
-        os.close(descriptor)
+        with hold_lock(edits / "lock", timeout=0):
+            yield
+    except LockTaken:
+        raise Refused("another edit is under way", hint="nothing was written; try again when it is done") from None
 
 
 def write_journal(folder: Path, journal: Journal) -> None:

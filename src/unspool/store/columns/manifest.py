@@ -10,7 +10,6 @@ Rules
 from __future__ import annotations
 
 import hashlib
-import os
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -19,7 +18,7 @@ from pathlib import Path
 
 import msgspec
 
-from unspool.files import flush_folder, write_durably
+from unspool.files import LockTaken, acquire_lock, flush_folder, hold_lock, write_durably
 from unspool.store.columns.parquet import ColumnFile, content_digest
 from unspool.store.columns.tables import read_script
 
@@ -153,43 +152,30 @@ def drop_files(manifest: ColumnManifest, lost: list[ColumnFile]) -> None:
 @contextmanager
 def open_manifest(columns: Path) -> Iterator[ColumnManifest]:
     """Read the manifest, and keep the files it names from being removed meanwhile."""
-    descriptor = lock_for_reading(columns)
-    try:
+    with hold_lock(columns / _READERS, shared=True):
         yield read_manifest(columns)
-    finally:
-        os.close(descriptor)
 
 
-def lock_for_reading(columns: Path) -> int:
-    """Keep column files from being removed until the descriptor is closed, at the latest when the process ends."""
-    import fcntl
-
-    descriptor = os.open(columns / _READERS, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    fcntl.flock(descriptor, fcntl.LOCK_SH)
-    return descriptor
+def keep_files_until_exit(columns: Path) -> None:
+    """Keep column files from being removed until the process ends."""
+    acquire_lock(columns / _READERS, shared=True)
 
 
 def remove_unreferenced(columns: Path, manifest: ColumnManifest) -> bool:
     """Remove files that the manifest does not name, unless a reader may use them; return whether that was done."""
-    import fcntl
-
-    descriptor = os.open(columns / _READERS, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
+        with hold_lock(columns / _READERS, timeout=0):
+            named = {file.name for file in manifest.files()}
+            for path in _children(columns / "parts"):
+                if path.name not in manifest.parts:
+                    shutil.rmtree(path, ignore_errors=True)
+            # A file in `scopes` holds what a query about some folders counted; the next manifest makes it obsolete.
+            for path in (*_children(columns / "tables"), *_children(columns / "scopes")):
+                if f"tables/{path.name}" not in named and not path.name.startswith(f"{manifest.serial}-"):
+                    path.unlink(missing_ok=True)
+    except LockTaken:
         return False
-    else:
-        named = {file.name for file in manifest.files()}
-        for path in _children(columns / "parts"):
-            if path.name not in manifest.parts:
-                shutil.rmtree(path, ignore_errors=True)
-        # A file in `scopes` holds what a query about some folders counted; the next manifest makes it obsolete.
-        for path in (*_children(columns / "tables"), *_children(columns / "scopes")):
-            if f"tables/{path.name}" not in named and not path.name.startswith(f"{manifest.serial}-"):
-                path.unlink(missing_ok=True)
-        return True
-    finally:
-        os.close(descriptor)
+    return True
 
 
 def make_folders(columns: Path) -> None:

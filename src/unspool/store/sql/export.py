@@ -175,8 +175,8 @@ def _prepare_tables(folder: Path, roots: list[Path]) -> EngineSetup:
             _sync(database, root, folder, preferences)
         refresh_columns(database, folder, RefreshOptions(prices=preferences.prices, price_edition=edition))
         columns = folder / manifests.COLUMNS_FOLDER
-        # Held until the process ends: nothing says when a connection is no longer used.
-        manifests.lock_for_reading(columns)
+        # Nothing says when a connection is no longer used.
+        manifests.keep_files_until_exit(columns)
         manifest = manifests.read_manifest(columns)
         scope = resolve_scope(database, columns, manifest, roots, preferences.prices)
         return build_setup(columns, manifest, scope, parse_zone(preferences.timezone or "local"))
