@@ -65,7 +65,7 @@ def test_what_chat_writes_breaks_no_rule_and_is_read_whole(written: list[Written
     assert len(written) == ASKED
     for name, _, session in written:
         assert not session.bad_lines, name
-        broken = check.check_rules(session_text.parse_session_text(session.id, session.path.read_bytes())).violations
+        broken = check.check_rules(session_text.parse_session_text(session.id, session.path.read_bytes()))
         assert not broken, f"{name}: {broken}"
 
 

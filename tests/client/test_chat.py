@@ -327,7 +327,7 @@ def test_another_model_is_not_sent_what_the_first_one_thought(tmp_path: Path) ->
     session = asyncio.run(go())
     assert session.model.failures == []
     assert session.model.requests[1]["model"] == "claude-sonnet-4-5"
-    assert check.check_rules(manuscript(session.chat.path)).violations == []
+    assert check.check_rules(manuscript(session.chat.path)) == []
 
 
 def test_a_title_is_found_by_the_library(tmp_path: Path) -> None:

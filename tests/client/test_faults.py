@@ -128,7 +128,7 @@ def test_a_result_of_fifty_megabytes_is_kept_and_the_session_stays_sound(tmp_pat
 
     session, found = asyncio.run(go())
     assert found[-1].ending in ("context_full", "failed")
-    assert check.check_rules(manuscript(session.chat.path)).violations == []
+    assert check.check_rules(manuscript(session.chat.path)) == []
 
 
 def test_a_tool_that_never_ends_is_ended_by_a_limit_of_time(tmp_path: Path) -> None:

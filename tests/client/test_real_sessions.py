@@ -47,5 +47,5 @@ async def gone_on(there: Place, path: Path) -> str:
         return "no ids" if "Field required" in session.model.failures[0] else f"wrong: {session.model.failures[0]}"
     assert path.read_bytes().startswith(before.data)
     assert b"last-prompt" in b"".join(path.read_bytes().splitlines()[-2:])
-    worse = new_violations(check.check_rules(manuscript(path)).violations, check.check_rules(before).violations)
+    worse = new_violations(check.check_rules(manuscript(path)), check.check_rules(before))
     return f"wrong: {worse}" if worse else "fine"

@@ -22,8 +22,8 @@ from unspool.edit.planning.compress import split_turns
 from unspool.edit.planning.plan import BeforeAfter, Compress
 from unspool.edit.planning.planner import PreparedEdit
 from unspool.edit.planning.session_view import view_session
+from unspool.edit.rules.api import CONTINUE_PROMPT, append_prompt
 from unspool.edit.session_text import SessionText
-from unspool.edit.verify.verify import CONTINUE_PROMPT, append_prompt
 from unspool.errors import ApiFailed
 from unspool.graph import is_message
 from unspool.graph.context import THINKING_KINDS, ContextMessage, build_context, model_rules
@@ -69,7 +69,7 @@ def count_exact_tokens(prepared: PreparedEdit, environment: Mapping[str, str]) -
     """Let the API count the tokens before and after; where it does not, the estimate stays."""
     endpoint = endpoint_from_environment(environment)
     numbers = []
-    for messages in (prepared.context.messages, prepared.checked.messages):
+    for messages in (prepared.before.messages, prepared.after.messages):
         sent = append_prompt(_plain_messages(messages), CONTINUE_PROMPT)
         count = count_request_tokens(endpoint, {"model": model_rules.DEFAULT_MODEL, "messages": sent})
         if not count.exact:

@@ -16,7 +16,7 @@ def test_a_task_is_done_without_a_terminal(chat: Chat, place: Place) -> None:
     assert done.object["permission_denials"] == []
     assert task.is_done(place.work)
     (path,) = place.sessions()
-    assert check.check_rules(parse_session_text(path.stem, path.read_bytes())).violations == []
+    assert check.check_rules(parse_session_text(path.stem, path.read_bytes())) == []
 
 
 def test_the_same_task_is_done_in_a_terminal(place: Place) -> None:
@@ -37,4 +37,4 @@ def test_the_same_task_is_done_in_a_terminal(place: Place) -> None:
         assert terminal.leave() == 0
     assert task.is_done(place.work)
     (path,) = place.sessions()
-    assert check.check_rules(parse_session_text(path.stem, path.read_bytes())).violations == []
+    assert check.check_rules(parse_session_text(path.stem, path.read_bytes())) == []

@@ -27,7 +27,7 @@ def trimmed(built: Built, wish: Trim | TrimTo, *, in_place: bool = True) -> Prep
 
 
 def sent(prepared: PreparedEdit) -> str:
-    return msgspec.json.encode([message.json for message in prepared.checked.messages]).decode()
+    return msgspec.json.encode([message.json for message in prepared.after.messages]).decode()
 
 
 def said(text: SessionText) -> list[str]:

@@ -31,19 +31,19 @@ HELLO = (user("Hello."), assistant("Hello to you."))
 
 
 def rules(data: bytes, id: str = ID) -> set[str]:
-    return {violation.rule for violation in check_rules(parse_session_text(id, data)).violations}
+    return {violation.rule for violation in check_rules(parse_session_text(id, data))}
 
 
 @pytest.mark.parametrize("version", ["2.0.76", "2.1.29", "2.1.325"])
 def test_a_sound_session_breaks_no_rule(version: str) -> None:
-    assert check_rules(manuscript(work(version))).violations == []
-    assert check_rules(manuscript(open_loop(version))).violations == []
+    assert check_rules(manuscript(work(version))) == []
+    assert check_rules(manuscript(open_loop(version))) == []
 
 
 @pytest.mark.parametrize("keep", [0, 2])
 def test_a_compacted_session_breaks_no_rule(keep: int) -> None:
     built = session(*HELLO, compaction("We said hello.", keep=keep), *HELLO)
-    assert check_rules(manuscript(built)).violations == []
+    assert check_rules(manuscript(built)) == []
 
 
 BROKEN: dict[str, Callable[[], bytes]] = {
@@ -94,18 +94,26 @@ def test_the_name_of_the_file_is_the_session() -> None:
     assert "G1" in rules(session(*HELLO).data, "22222222-2222-4222-8222-222222222222")
 
 
+def test_the_id_of_a_call_is_used_once_in_a_conversation() -> None:
+    call = tool_use("Bash", id="toolu_1", command="ls")
+    again = session(
+        user("One."), assistant(call), tool_result("a"), assistant(call), tool_result("b"), assistant("Ok.")
+    )
+    (found,) = [one for one in check_rules(manuscript(again)) if one.rule.startswith("A")]
+    assert (found.rule, found.message) == ("A2", "`tool_use` ids must be unique")
+    assert again.data[found.offset :].count(b'"name":"Bash"') == 1
+
+
 def test_a_circle_and_a_second_root_are_found() -> None:
     circle = session(user("One.", uuid="a", parentUuid="b"), user("Two.", uuid="b", parentUuid="a")).data
-    assert any("lead back" in violation.message for violation in check_rules(parse_session_text(ID, circle)).violations)
+    assert any("lead back" in violation.message for violation in check_rules(parse_session_text(ID, circle)))
     roots = session(*HELLO, user("Anew.", parentUuid=None)).data
-    assert [violation.subject for violation in check_rules(parse_session_text(ID, roots)).violations] == ["root 2"]
+    assert [violation.subject for violation in check_rules(parse_session_text(ID, roots))] == ["root 2"]
 
 
 def test_a_violation_says_where_it_is() -> None:
     built = session(*HELLO, raw(b"not json\n"), user("Where from?", parentUuid="nowhere"))
-    found = {
-        violation.rule: violation for violation in check_rules(parse_session_text(ID, built.data), "a.jsonl").violations
-    }
+    found = {violation.rule: violation for violation in check_rules(parse_session_text(ID, built.data), "a.jsonl")}
     assert found["F1"].offset == built.data.index(b"not json")
     assert found["G2"].offset == built.data.index(b"not json") + len(b"not json\n")
     assert found["G2"].file == "a.jsonl"

@@ -22,7 +22,7 @@ from unspool.edit.planning.ids import IdMap, map_ids
 from unspool.edit.planning.plan import BeforeAfter, EditIds, EditPlan, Operation, Payback
 from unspool.edit.planning.session_view import SessionView, view_session
 from unspool.edit.planning.trim import plan_trim, trim_steps
-from unspool.edit.rules.check import CheckResult, ResumeContext, check_rules, resume_context
+from unspool.edit.rules.check import ResumeContext, resume_context
 from unspool.edit.session_text import SessionText, parse_session_text
 from unspool.errors import Refused
 from unspool.format import Assistant, User
@@ -38,16 +38,16 @@ class PreparedEdit(NamedTuple):
     plan: EditPlan
     source: SessionText
     result: SessionText
-    context: ResumeContext
+    before: ResumeContext
     """What the source would send when it is resumed from the same line."""
-    checked: CheckResult
-    """The rules that the result breaks."""
+    after: ResumeContext
+    """What the result would send when it is resumed."""
 
 
 class _Outcome(NamedTuple):
     finished: FinishedEdit
     result: SessionText
-    checked: CheckResult
+    context: ResumeContext
 
 
 def prepare_edit(
@@ -69,13 +69,13 @@ def prepare_edit(
     if (
         isinstance(operation, plans.Trim)
         and operation.turns is not None
-        and outcome.checked.leaf != outcome.finished.leaf
+        and outcome.context.leaf != outcome.finished.leaf
     ):
         raise Refused(
             "the last turns cannot go while another branch hangs on what came before them",
             hint="`unspool edit fork --at TURN` takes the session up to some point",
         )
-    return PreparedEdit(planner.build_plan(outcome), text, outcome.result, context, outcome.checked)
+    return PreparedEdit(planner.build_plan(outcome), text, outcome.result, context, outcome.context)
 
 
 class _Planner:
@@ -133,12 +133,12 @@ class _Planner:
         return draft
 
     def finish(self, draft: EditDraft) -> _Outcome:
-        """Apply the steps, and check the result. A trimmed copy gets its new context size as usage."""
+        """Apply the steps, and read the result. A trimmed copy gets its new context size as usage."""
         if isinstance(self._operation, plans.Trim | plans.TrimTo) and not self._in_place:
             token_estimate.write_context_size(draft, self.context.messages, self._scale)
         finished = draft.finish(self._id_map)
         result = parse_session_text(self._ids.session, finished.data)
-        return _Outcome(finished, result, check_rules(result))
+        return _Outcome(finished, result, resume_context(result))
 
     def trim_to(self, target: plans.TrimTo) -> _Outcome:
         """Try one trim after another until the context is small enough."""
@@ -155,7 +155,7 @@ class _Planner:
             if draft.is_empty:
                 continue
             outcome = self.finish(draft)
-            reached = self._scale.tokens(token_estimate.measure_messages(outcome.checked.messages))
+            reached = self._scale.tokens(token_estimate.measure_messages(outcome.context.messages))
             least = min(least, reached)
             if reached <= goal:
                 return outcome
@@ -167,7 +167,7 @@ class _Planner:
     def build_plan(self, outcome: _Outcome) -> EditPlan:
         """Return the plan of what was done to get an outcome."""
         finished, scale = outcome.finished, self._scale
-        sizes = token_estimate.measure_messages(outcome.checked.messages)
+        sizes = token_estimate.measure_messages(outcome.context.messages)
         return EditPlan(
             operation=plans.OPERATION_NAMES[type(self._operation)],
             source=self._text.id,

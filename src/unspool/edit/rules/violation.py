@@ -4,7 +4,7 @@
 |------------|-----------|------------------------------------------------------------------------------|
 | file       | F1        | `check.py`: whole lines, a line end after the last                           |
 | graph      | G1 – G6   | `graph.py`: ids, pointers, leaf, blocks of a message, metadata               |
-| API        | A1 – A7   | `api.py`, on the messages that would be sent                                 |
+| API        | A1 – A7   | `api.py`: what the API would refuse in the request that resumes it           |
 | accounting | C1        | `graph.py`: usage is recorded                                                |
 | side files | S1, S2    | `side_files.py`: agents, overflow of results, backups, the project's folder  |
 
@@ -52,7 +52,7 @@ class Violation(NamedTuple):
     file: str = ""
 
 
-def sort_violations(violations: Iterable[Violation], file: str) -> list[Violation]:
+def sort_violations(violations: Iterable[Violation], file: str = "") -> list[Violation]:
     """Return violations with the file they are in, in order of place."""
     return sorted((violation._replace(file=file) for violation in violations), key=lambda one: (one.offset, one.rule))
 

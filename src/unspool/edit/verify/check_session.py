@@ -12,7 +12,7 @@ from unspool.home import Session
 def violations(session: Session) -> list[Violation]:
     """Return every rule that a session breaks, with file and offset."""
     text = read_session_text(session)
-    found = check_rules(text, str(session.path)).violations
+    found = check_rules(text, str(session.path))
     names = _side_file_names(session, find_session_files(session, text))
     return found + check_side_files(text, names, str(session.path))
 

@@ -9,18 +9,18 @@ Rules
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from unspool.api.rules import ThinkingMemory, find_problems
 from unspool.edit.planning.ids import source_subject
 from unspool.edit.planning.planner import PreparedEdit
-from unspool.edit.rules.check import check_rules
-from unspool.edit.rules.violation import new_violations
+from unspool.edit.rules.api import resume_request
+from unspool.edit.rules.check import check_line_rules
+from unspool.edit.rules.violation import new_violations, sort_violations
 from unspool.edit.session_text import SessionText
 from unspool.format import Assistant
-from unspool.graph.context import ContextMessage, model_rules
+from unspool.graph.context import ContextMessage
 
-CONTINUE_PROMPT = "Go on."
 _MEDIA_PROBLEMS = ("Invalid base64 data", "Could not process image")
 
 
@@ -40,37 +40,21 @@ def verify_edit(prepared: PreparedEdit) -> Verification:
     return Verification(not broken, not refused, (*broken, *refused))
 
 
-def append_prompt(messages: Sequence[dict[str, Any]], prompt: str) -> list[dict[str, Any]]:
-    """Return messages with a prompt at the end: in the user's last message, or in a new one."""
-    block = {"type": "text", "text": prompt}
-    if messages and messages[-1]["role"] == "user":
-        return [*messages[:-1], {**messages[-1], "content": [*messages[-1]["content"], block]}]
-    return [*messages, {"role": "user", "content": [block]}]
-
-
-def _resume_request(messages: Sequence[ContextMessage]) -> dict[str, Any]:
-    """Return the request that continues a conversation."""
-    sent = append_prompt([message.json for message in messages], CONTINUE_PROMPT)
-    return {"model": model_rules.DEFAULT_MODEL, "max_tokens": 1024, "messages": sent}
-
-
 def _find_violations(prepared: PreparedEdit) -> Iterator[str]:
-    after = prepared.checked.violations
+    after = sort_violations(check_line_rules(prepared.result))
     if not after:
         return
     id_map = prepared.plan.id_map
-    levels = {violation.rule[0] for violation in after}
-    before = check_rules(prepared.source, context=prepared.context, levels=levels).violations
     to_source = source_subject(id_map) if id_map and not id_map.keeps_ids else str
-    for violation in new_violations(after, before, to_source):
+    for violation in new_violations(after, check_line_rules(prepared.source), to_source):
         yield f"{violation.rule}: {violation.message} (at {violation.offset})"
 
 
 def _compare_sessions(prepared: PreparedEdit) -> Iterator[str]:
-    plan, leaf = prepared.plan, prepared.checked.leaf
+    plan, leaf = prepared.plan, prepared.after.leaf
     if leaf != plan.leaf:
         yield f"G3: it would go on from `{leaf}`, not from `{plan.leaf}`"
-    before, after = _calls_by_message(prepared.context.messages), _calls_by_message(prepared.checked.messages)
+    before, after = _calls_by_message(prepared.before.messages), _calls_by_message(prepared.after.messages)
     for message_id, calls in after.items():
         if message_id in before and calls != before[message_id]:
             yield f"A5: only some calls of one answer are left: `{message_id}`"
@@ -100,16 +84,16 @@ def _billed_messages(text: SessionText) -> set[str]:
 
 def _find_api_problems(prepared: PreparedEdit) -> Iterator[str]:
     """Check the request that the result would send by the API's rules."""
-    before = prepared.context.messages
+    before = prepared.before.messages
     # The source's thinking counts as sent by the API: what an edit changed of it would be refused.
     memory = ThinkingMemory()
     for message in before:
         if message.role == "assistant" and any(block.kind.endswith("thinking") for block in message.blocks):
             memory.keep(message.json)
-    problems = find_problems(_resume_request(prepared.checked.messages), memory)
+    problems = find_problems(resume_request(prepared.after.messages), memory)
     if all(any(words in problem.message for words in _MEDIA_PROBLEMS) for problem in problems):
         return  # images are never changed: one that the API cannot see was like that before
-    had = {problem.message.removeprefix(problem.path) for problem in find_problems(_resume_request(before), memory)}
+    had = {problem.message.removeprefix(problem.path) for problem in find_problems(resume_request(before), memory)}
     for problem in problems:
         if problem.message.removeprefix(problem.path) not in had:
             yield f"the API would refuse it: {problem.message}"
