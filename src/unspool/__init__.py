@@ -20,7 +20,7 @@ from unspool.lazy_door import lazy_door
 if TYPE_CHECKING:
     from unspool.edit.api import Edited, Planned, apply_edit, edit_log, plan_edit, undo_edit
     from unspool.edit.planning.plan import Clone, Compress, Fork, Move, Trim, TrimTo
-    from unspool.edit.verify.check_session import violations
+    from unspool.edit.verify.verify import violations
     from unspool.errors import UnspoolError
     from unspool.format.codec import decode, patched
     from unspool.format.json_edit import REMOVE, patch
@@ -45,7 +45,7 @@ __all__ = [
 __getattr__ = lazy_door(__name__, {
     "edit.api": "Edited Planned apply_edit edit_log plan_edit undo_edit",
     "edit.planning.plan": "Clone Compress Fork Move Trim TrimTo",
-    "edit.verify.check_session": "violations",
+    "edit.verify.verify": "violations",
     "errors": "UnspoolError",
     "format.codec": "decode patched",
     "format.json_edit": "REMOVE patch",

@@ -16,7 +16,7 @@ from tests.edit.test_properties import tree
 from unspool.edit.api import apply_edit, edit_log, plan_edit, undo_edit
 from unspool.edit.apply.journal import lock_edits
 from unspool.edit.planning.plan import Clone, Compress, Fork, Move, Trim
-from unspool.edit.verify.check_session import violations
+from unspool.edit.verify.verify import violations
 from unspool.errors import NotFound, Refused
 from unspool.home import Session
 from unspool.testing.build import assistant, note, result_block, session, snapshot, tool_result, tool_use, user

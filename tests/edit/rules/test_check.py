@@ -7,9 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.edit.sessions import manuscript, open_loop, work
-from unspool.edit.rules.check import check_rules
-from unspool.edit.rules.side_files import SideFileNames
-from unspool.edit.rules.side_files import check_side_files as check_sides
+from unspool.edit.rules.check import check_agent, check_rules, check_side_files
 from unspool.edit.rules.violation import RULES, Violation, new_violations
 from unspool.edit.session_text import parse_session_text
 from unspool.testing.build import (
@@ -127,16 +125,16 @@ def test_side_files_that_lines_speak_of_must_be_there() -> None:
         tool_result("long", id="toolu_1", structured={"stdout": "", "persistedOutputPath": path}),
         snapshot(**{"a.py": {"backupFileName": "abc@v1", "version": 1}}),
     )
-    there = SideFileNames("-home-me", frozenset({"toolu_1.txt"}), frozenset({"abc@v1"}))
-    assert check_sides(manuscript(built), there) == []
-    missing = check_sides(manuscript(built), SideFileNames("home_me", frozenset(), frozenset()))
+    text = manuscript(built)
+    assert check_side_files(text, project="-home-me", results={"toolu_1.txt"}, backups={"abc@v1"}) == []
+    missing = check_side_files(text, project="home_me", results=(), backups=())
     assert {violation.rule for violation in missing} == {"S1", "S2"}
     assert len(missing) == 3
 
 
 def test_an_agent_belongs_to_its_session() -> None:
     agent = session(user("Do."), assistant("Done."), agent="a1", id="33333333-3333-4333-8333-333333333333")
-    (found,) = check_sides(manuscript(session(*HELLO)), SideFileNames(agents=[("agent-a1.jsonl", manuscript(agent))]))
+    (found,) = check_agent(session(*HELLO).id, manuscript(agent), "agent-a1.jsonl")
     assert (found.rule, found.file) == ("S1", "agent-a1.jsonl")
 
 

@@ -1,4 +1,4 @@
-"""Checks a session file against the rules that resuming it depends on, and builds the context that it resumes with.
+"""Checks a session and the files beside it against the rules of resuming, and builds the context that it resumes with.
 
 What must be true so that Claude Code resumes a session and the Messages API takes it has one name for each rule
 (`violation.py`). Checking takes time linear in the bytes of the session, whatever is in them.
@@ -6,16 +6,20 @@ What must be true so that Claude Code resumes a session and the Messages API tak
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
 from unspool.edit.rules.api import check_api_rules
 from unspool.edit.rules.graph import check_graph_rules
 from unspool.edit.rules.violation import Violation, sort_violations
 from unspool.edit.session_text import SessionText
-from unspool.format import BadLine, Entry
+from unspool.format import BadLine, Entry, FileHistoryDelta, FileHistorySnapshot, User
 from unspool.graph import build_main_graph, find_leaf, find_thread_entries_in_graph
 from unspool.graph.context import ContextMessage, build_thread_context
+
+_PROJECT_NAME = re.compile(r"[A-Za-z0-9-]{1,200}(-[0-9a-z]{1,7})?")
+_OVERFLOW = re.compile(rb'"persistedOutputPath"\s*:\s*"(?:[^"\\]|\\.)*?[/\\]([^"/\\]+)"')
 
 
 class ResumeContext(NamedTuple):
@@ -46,9 +50,58 @@ def check_line_rules(text: SessionText) -> list[Violation]:
     return [*_check_file(text), *check_graph_rules(text)]
 
 
+def check_side_files(
+    text: SessionText, file: str = "", *, project: str, results: Collection[str], backups: Collection[str]
+) -> list[Violation]:
+    """Return what is wrong with the files beside a session, by the names of the project, long results and backups."""
+    found = [*_check_results(text, results), *_check_backups(text, backups)]
+    if not _PROJECT_NAME.fullmatch(project):
+        found.append(Violation("S2", 0, f"the program names no folder like this: `{project}`", "project"))
+    return sort_violations(found, file)
+
+
+def check_agent(session_id: str, agent: SessionText, file: str = "") -> list[Violation]:
+    """Return what is wrong with an agent's file: lines of another session."""
+    foreign = [entry for entry in agent.entries if entry.record.session_id not in (None, session_id)]
+    words = "an agent's line names another session: `{}`"
+    return [
+        Violation("S1", entry.offset, words.format(entry.record.session_id), f"agent {agent.id}", file)
+        for entry in foreign[:1]
+    ]
+
+
 def _check_file(text: SessionText) -> Iterator[Violation]:
     for item in text.items:
         if isinstance(item, BadLine):
             yield Violation("F1", item.offset, f"not a whole JSON object: {item.reason}", item.reason)
     if text.data and not text.data.endswith(b"\n"):
         yield Violation("F1", text.items[-1].offset, "the last line has no line end", "end")
+
+
+def _check_results(text: SessionText, names: Collection[str]) -> Iterator[Violation]:
+    for entry in text.entries:
+        # A plain search first: few lines have such a path.
+        if isinstance(entry.record, User) and b'"persistedOutputPath"' in bytes(entry.raw):
+            for match in _OVERFLOW.finditer(entry.raw):
+                name = match[1].decode(errors="replace")
+                if name not in names:
+                    yield Violation("S1", entry.offset, f"a long result is not there: `{name}`", f"result {name}")
+
+
+def _check_backups(text: SessionText, names: Collection[str]) -> Iterator[Violation]:
+    seen: set[str] = set()
+    for entry in text.entries:
+        for name in _backup_names(entry.record):
+            if name not in seen and name not in names:
+                yield Violation("S1", entry.offset, f"a backup is not there: `{name}`", f"backup {name}")
+            seen.add(name)
+
+
+def _backup_names(record: object) -> list[str]:
+    match record:
+        case FileHistorySnapshot(snapshot=snapshot):
+            return [one.backup_file_name for one in snapshot.tracked_file_backups.values() if one.backup_file_name]
+        case FileHistoryDelta(backup=backup) if backup and backup.backup_file_name:
+            return [backup.backup_file_name]
+        case _:
+            return []

@@ -6,7 +6,7 @@
 | graph      | G1 – G6   | `graph.py`: ids, pointers, leaf, blocks of a message, metadata               |
 | API        | A1 – A7   | `api.py`: what the API would refuse in the request that resumes it           |
 | accounting | C1        | `graph.py`: usage is recorded                                                |
-| side files | S1, S2    | `side_files.py`: agents, overflow of results, backups, the project's folder  |
+| side files | S1, S2    | `check.py`: agents, overflow of results, backups, the project's folder       |
 
 Genuine files break some of these rules themselves. An edit may therefore keep what was wrong, and adds nothing
 (`new_violations`). Rules that compare two states (F2, F3, G3's "same leaf", A5, C2) are checked where both are at hand:

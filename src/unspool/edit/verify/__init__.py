@@ -8,11 +8,11 @@ from unspool.lazy_door import lazy_door
 
 # fmt: off
 if TYPE_CHECKING:
-    from unspool.edit.verify.check_session import violations
     from unspool.edit.verify.claude_code import compare_with_claude_code
     from unspool.edit.verify.request_diff import (
         ComparedMessage, Json, compared_messages, content_blocks, find_difference,
     )
+    from unspool.edit.verify.verify import violations
 
 __all__ = [
     "ComparedMessage", "Json", "compare_with_claude_code", "compared_messages", "content_blocks", "find_difference",
@@ -20,7 +20,7 @@ __all__ = [
 ]
 
 __getattr__ = lazy_door(__name__, {
-    "check_session": "violations",
     "claude_code": "compare_with_claude_code",
     "request_diff": "ComparedMessage Json compared_messages content_blocks find_difference",
+    "verify": "violations",
 })

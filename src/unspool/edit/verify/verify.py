@@ -1,4 +1,4 @@
-"""Verifies a planned edit: no rule is broken that the source keeps, and the Messages API would take the result.
+"""Verifies planned edits (the rules are kept, the Messages API would take the result) and checks sessions on disk.
 
 Rules
   1. An edit adds no violation that its source did not have, and no problem that the API would not have had with it.
@@ -15,11 +15,13 @@ from unspool.api.rules import ThinkingMemory, find_problems
 from unspool.edit.planning.ids import source_subject
 from unspool.edit.planning.planner import PreparedEdit
 from unspool.edit.rules.api import resume_request
-from unspool.edit.rules.check import check_line_rules
-from unspool.edit.rules.violation import new_violations, sort_violations
+from unspool.edit.rules.check import check_agent, check_line_rules, check_rules, check_side_files
+from unspool.edit.rules.violation import Violation, new_violations, sort_violations
 from unspool.edit.session_text import SessionText
+from unspool.edit.side_files import find_session_files, read_agent_lines, read_session_text
 from unspool.format import Assistant
 from unspool.graph.context import ContextMessage
+from unspool.home import Session
 
 _MEDIA_PROBLEMS = ("Invalid base64 data", "Could not process image")
 
@@ -31,6 +33,20 @@ class Verification(NamedTuple):
     replay: bool
     faults: tuple[str, ...] = ()
     """What is wrong, in words."""
+
+
+def violations(session: Session) -> list[Violation]:
+    """Return every rule that a session on disk breaks, with file and offset."""
+    text = read_session_text(session)
+    files, path = find_session_files(session, text), str(session.path)
+    found = check_rules(text, path)
+    # Of a session file outside of a config folder, nobody knows what should lie beside it.
+    if files.config is not None:
+        results, backups = ({file.path.name for file in files.with_role(role)} for role in ("result", "backup"))
+        found += check_side_files(text, path, project=files.path.parent.name, results=results, backups=backups)
+    for file in files.with_role("agent"):
+        found += check_agent(text.id, read_agent_lines(file.path, session.id), str(file.path))
+    return found
 
 
 def verify_edit(prepared: PreparedEdit) -> Verification:
