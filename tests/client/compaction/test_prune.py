@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from tests.client.talks import PICTURE, assistant, body, call, result, talks, text, user
 from tests.profiles import examples
 from unspool.client.compaction.prune import MessageOutline, prune_fully, prune_stepwise
-from unspool.edit.planning.stubs import STUB_PREFIX
+from unspool.edit.planning.shrink import STUB_PREFIX
 from unspool.testing.strict import count_tokens, problems
 
 Json = dict[str, Any]

@@ -8,7 +8,7 @@ import pytest
 from tests.edit.sessions import LONG, NEW, ids, manuscript, open_loop, work
 from unspool.edit.planning.plan import Trim, TrimTo
 from unspool.edit.planning.planner import PreparedEdit, prepare_edit
-from unspool.edit.planning.stubs import STUB_PREFIX
+from unspool.edit.planning.shrink import STUB_PREFIX
 from unspool.edit.session_text import SessionText
 from unspool.edit.verify.verify import verify_edit
 from unspool.errors import Refused

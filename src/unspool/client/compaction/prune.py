@@ -6,7 +6,7 @@ file keeps everything; a resumed session starts with all of it.
 Rules
   1. What the user or the model wrote stays word for word; only inputs and results of tools go, and long reminders of
      Claude Code: files that were read for a prompt.
-  2. Calls and results stay pairs. What is replaced says what it was (`edit/planning/stubs.py`), and is not replaced
+  2. Calls and results stay pairs. What is replaced says what it was (`edit/planning/shrink.py`), and is not replaced
      again.
   3. The newest turn is pruned last: its older results only, never its thinking or what the model has not answered.
   4. No step makes a conversation larger; a message that a step leaves alone is the same object as before.
@@ -16,13 +16,18 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from operator import is_
 from typing import Any, NamedTuple, TypeAlias
 
-import msgspec
-
-from unspool.edit.planning import STUB_PREFIX, describe_call, format_stub, shorten_structured_result
+from unspool.edit.planning import (
+    STUB_PREFIX,
+    describe_call,
+    find_superseded_reads,
+    format_media_stub,
+    format_stub,
+    shorten_long_parts,
+)
 from unspool.format import ToolUse, encode_json
-from unspool.format.tools import EDIT_TOOLS
 from unspool.prices import estimate_request_tokens
 
 Json: TypeAlias = dict[str, Any]
@@ -54,7 +59,7 @@ def prune_stepwise(messages: Sequence[Json]) -> Iterator[list[Json]]:
     for step in _steps():
         after = _Pruning(outline, step).messages()
         # Messages that a step leaves alone are the same objects, so identity is enough, and cheap.
-        if len(after) != len(before) or any(one is not two for one, two in zip(after, before, strict=True)):
+        if len(after) != len(before) or not all(map(is_, after, before)):
             yield after
             before = after
 
@@ -88,12 +93,13 @@ class MessageOutline:
 
     def __init__(self, messages: Sequence[Json]) -> None:
         self.messages = messages
-        self.uses: dict[str, Json] = {}
+        self.uses: dict[str, ToolUse] = {}
         self.results: dict[str, Json] = {}
         for message in messages:
             for block in blocks(message):
                 if block.get("type") == "tool_use":
-                    self.uses[str(block.get("id"))] = block
+                    id, name = str(block.get("id")), str(block.get("name") or "a tool")
+                    self.uses[id] = ToolUse(id=id, name=name, input=block.get("input"))
                 elif block.get("type") == "tool_result":
                     self.results[str(block.get("tool_use_id"))] = block
         self.starts = _find_turn_starts(messages)
@@ -102,7 +108,10 @@ class MessageOutline:
         """The model has not answered the messages from here on."""
         self.newest_from = self.starts[-1] if self.starts else 0
         self.steps_from = answers[-1 - _NEWEST_STEPS] if len(answers) > _NEWEST_STEPS else 0
-        self.superseded = self._find_superseded()
+        self.succeeded = [
+            use for id, use in self.uses.items() if id in self.results and not self.results[id].get("is_error")
+        ]
+        self.superseded = find_superseded_reads(self.succeeded)
 
     def age(self, at: int) -> int:
         """Return how many turns began after a message."""
@@ -110,31 +119,7 @@ class MessageOutline:
 
     def describe_call(self, id: object) -> str:
         """Return a tool call in a few words."""
-        use = self.uses.get(str(id), {})
-        return describe_call(ToolUse(id=str(id), name=str(use.get("name") or "a tool"), input=use.get("input") or {}))
-
-    def _find_superseded(self) -> set[str]:
-        """Return the reads of files that were read again, whole or the same part, or changed, later."""
-        later: dict[str, set[tuple[str, ...]]] = {}
-        found: set[str] = set()
-        for id, use in reversed(self.uses.items()):
-            input = use.get("input")
-            path = input.get("file_path") or input.get("notebook_path") if isinstance(input, dict) else None
-            result = self.results.get(id, {"is_error": True})
-            if not isinstance(input, dict) or not isinstance(path, str) or result.get("is_error"):
-                continue
-            part = tuple(str(input.get(name)) for name in ("offset", "limit", "pages"))
-            # Read backwards: a read is superseded by what came after it.
-            if use.get("name") == "Read":
-                if later.get(path, set()) & {part, _WHOLE}:
-                    found.add(id)
-                later.setdefault(path, set()).add(part)
-            elif use.get("name") in EDIT_TOOLS:
-                later.setdefault(path, set()).add(_WHOLE)
-        return found
-
-
-_WHOLE = ("None", "None", "None")
+        return describe_call(self.uses.get(str(id)) or ToolUse(name="a tool"))
 
 
 def blocks(message: Json) -> list[Json]:
@@ -182,7 +167,7 @@ class _Pruning:
         if not isinstance(content, list):
             return message
         kept = [left for block in content if (left := self._prune_block(at, block)) is not None]
-        if len(kept) == len(content) and all(map(_is, kept, content)):
+        if len(kept) == len(content) and all(map(is_, kept, content)):
             return message
         return {**message, "content": kept} if kept else None
 
@@ -218,7 +203,7 @@ class _Pruning:
                 return {**block, "content": words}
         if self._step.pictures and isinstance(content, list):
             shown = [_replace_media(inner) for inner in content]
-            return block if all(map(_is, shown, content)) else {**block, "content": shown}
+            return block if all(map(is_, shown, content)) else {**block, "content": shown}
         return block
 
     def _prune_reminder(self, at: int, block: Json) -> Json:
@@ -241,10 +226,6 @@ class _Pruning:
         return None
 
 
-def _is(one: object, two: object) -> bool:
-    return one is two
-
-
 def _find_removed_calls(outline: MessageOutline, step: PruneStep) -> set[str]:
     """Return the calls that are removed with their results: all of a response or none."""
     removed: set[str] = set()
@@ -258,8 +239,8 @@ def _find_removed_calls(outline: MessageOutline, step: PruneStep) -> set[str]:
 
 
 def _shorten_input(block: Json) -> Json:
-    short = shorten_structured_result(msgspec.Raw(encode_json(block.get("input"))))
-    return block if short is None else {**block, "input": short}
+    short = shorten_long_parts(block.get("input"))
+    return block if short is block.get("input") else {**block, "input": short}
 
 
 def _replace_media(block: Any) -> Any:
@@ -278,10 +259,8 @@ def describe_media(block: Json) -> str:
     """Return the text that replaces an image or a document."""
     source = block.get("source")
     fields = source if isinstance(source, dict) else {}
-    what = f"{block.get('type')} {fields.get('media_type') or ''}".strip()
-    return format_stub(
-        what, len(str(fields.get("data") or "")), "trimmed to save room", "ask for it again if it is needed"
-    )
+    data = str(fields.get("data") or "")
+    return format_media_stub(str(block.get("type")), fields.get("media_type"), data, "ask for it again if it is needed")
 
 
 def _loads_tools(content: object) -> bool:

@@ -33,7 +33,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from unspool.client.compaction.prune import MessageOutline, blocks, describe_media
 from unspool.client.compaction.truncate import shorten_text
-from unspool.edit.planning import SUMMARY_BEGINNING
+from unspool.edit.planning import SUMMARY_BEGINNING, list_open_todos, named_file
 from unspool.format.tools import EDIT_TOOLS
 from unspool.graph import INTERRUPT_PREFIX, is_typed_prompt
 
@@ -86,7 +86,7 @@ def collect_recap(messages: Sequence[Json]) -> Recap:
     said = [text for message in messages if message.get("role") == "user" for text in _texts(message)]
     earlier = next((text for text in said if text.startswith(SUMMARY_BEGINNING)), "")
     changed, read = _touched_files(outline, _items(earlier, "files-changed"), _items(earlier, "files-read"))
-    todos = _open_todos(outline)
+    todos = list_open_todos([*outline.uses.values()])
     return Recap(
         prompts=collect_prompts(said),
         history=_section(earlier, "history")
@@ -192,24 +192,12 @@ def _listing(title: str, tag: str, items: Sequence[str], space: int) -> str:
 def _touched_files(outline: MessageOutline, changed: list[str], read: list[str]) -> tuple[list[str], list[str]]:
     """Return the files that were changed, and those that were only read; the last one touched is last."""
     touched: dict[str, bool] = {**dict.fromkeys(read, False), **dict.fromkeys(changed, True)}
-    for id, use in outline.uses.items():
-        input = use.get("input")
-        path = input.get("file_path") or input.get("notebook_path") if isinstance(input, dict) else None
-        if isinstance(path, str) and path and not outline.results.get(id, {"is_error": True}).get("is_error"):
-            touched[path] = touched.pop(path, False) or use.get("name") in EDIT_TOOLS
+    for use in outline.succeeded:
+        if path := named_file(use):
+            touched[path] = touched.pop(path, False) or use.name in EDIT_TOOLS
     return [path for path, is_changed in touched.items() if is_changed], [
         path for path, is_changed in touched.items() if not is_changed
     ]
-
-
-def _open_todos(outline: MessageOutline) -> list[str] | None:
-    """Return what is still to be done by the last todo list; None if there is none."""
-    for use in reversed(outline.uses.values()):
-        input = use.get("input")
-        if use.get("name") == "TodoWrite" and isinstance(input, dict) and isinstance(input.get("todos"), list):
-            items = [item for item in input["todos"] if isinstance(item, dict) and item.get("status") != "completed"]
-            return [f"{item.get('content')} ({item.get('status')})" for item in items if item.get("content")]
-    return None
 
 
 def _describe_turns(outline: MessageOutline) -> list[str]:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 from unspool.client.compaction.prune import describe_media
-from unspool.edit.planning import SUMMARY_BEGINNING
+from unspool.edit.planning import SUMMARY_BEGINNING, replace_parts
 
 Json: TypeAlias = dict[str, Any]
 MIN_CHARACTERS = 240
@@ -118,21 +118,19 @@ def _truncate_block(block: Json, characters: int, tier: _Tier) -> Json:
 
 def _truncate_value(value: Any, characters: int, *, pictures: bool) -> Any:
     """Return a value with the long texts in it truncated; the same object if there are none."""
-    match value:
-        case {"type": "image" | "document"}:
-            return (
-                {"type": "text", "text": describe_media(value)} if pictures and characters <= MIN_CHARACTERS else value
-            )
-        case str() if len(value) > characters:
-            return shorten_text(value, characters)
-        case list():
-            short: Any = [_truncate_value(inner, characters, pictures=pictures) for inner in value]
-            return value if all(one is two for one, two in zip(short, value, strict=True)) else short
-        case dict():
-            short = {key: _truncate_value(inner, characters, pictures=pictures) for key, inner in value.items()}
-            return value if all(short[key] is value[key] for key in value) else short
-        case _:
-            return value
+
+    def truncate(part: Any) -> Any:
+        match part:
+            case {"type": "image" | "document"}:
+                # Returned as it is: the text of an image is its bytes.
+                replaces = pictures and characters <= MIN_CHARACTERS
+                return {"type": "text", "text": describe_media(part)} if replaces else part
+            case str():
+                return shorten_text(part, characters)
+            case _:
+                return None
+
+    return replace_parts(value, truncate)
 
 
 def _texts(value: Any) -> Iterator[str]:

@@ -10,15 +10,21 @@ from unspool.lazy_door import lazy_door
 if TYPE_CHECKING:
     from unspool.edit.planning.compress import SUMMARY_BEGINNING
     from unspool.edit.planning.plan import Clone, Compress, Fork, Move, Operation, Payback, Trim, TrimTo
-    from unspool.edit.planning.stubs import STUB_PREFIX, describe_call, format_stub, shorten_structured_result
+    from unspool.edit.planning.shrink import (
+        STUB_PREFIX, describe_call, find_superseded_reads, format_media_stub, format_stub, list_open_todos, named_file,
+        replace_parts, shorten_long_parts,
+    )
 
 __all__ = [
     "STUB_PREFIX", "SUMMARY_BEGINNING", "Clone", "Compress", "Fork", "Move", "Operation", "Payback", "Trim", "TrimTo",
-    "describe_call", "format_stub", "shorten_structured_result",
+    "describe_call", "find_superseded_reads", "format_media_stub", "format_stub", "list_open_todos", "named_file",
+    "replace_parts", "shorten_long_parts",
 ]
 
 __getattr__ = lazy_door(__name__, {
     "compress": "SUMMARY_BEGINNING",
     "plan": "Clone Compress Fork Move Operation Payback Trim TrimTo",
-    "stubs": "STUB_PREFIX describe_call format_stub shorten_structured_result",
+    "shrink":
+        "STUB_PREFIX describe_call find_superseded_reads format_media_stub format_stub list_open_todos named_file "
+        "replace_parts shorten_long_parts",
 })

@@ -22,8 +22,8 @@ from typing import Any
 
 from unspool.edit.planning.draft import EditDraft
 from unspool.edit.planning.plan import EditIds, PlannedChange
-from unspool.edit.planning.session_view import SessionView, TurnGroup, changed_or_read_file
-from unspool.edit.planning.stubs import describe_call
+from unspool.edit.planning.session_view import SessionView, TurnGroup, has_succeeded
+from unspool.edit.planning.shrink import describe_call, list_open_todos, named_file
 from unspool.errors import Refused
 from unspool.format import (
     AiTitle,
@@ -234,8 +234,7 @@ def _last_answer(turn: Turn) -> str:
 
 
 def _format_call(call: ToolCall) -> str:
-    failed = " (failed)" if call.result is not None and call.result.is_error else ""
-    return f"{describe_call(call.use)}{failed}"
+    return f"{describe_call(call.use)}{' (failed)' if call.failed else ''}"
 
 
 def _list_files(calls: Iterable[ToolCall]) -> tuple[list[str], list[str]]:
@@ -243,7 +242,7 @@ def _list_files(calls: Iterable[ToolCall]) -> tuple[list[str], list[str]]:
     changed: dict[str, None] = {}
     read: dict[str, None] = {}
     for call in calls:
-        if (path := changed_or_read_file(call)) is not None:
+        if has_succeeded(call) and (path := named_file(call.use)) is not None:
             (changed if call.use.name in EDIT_TOOLS else read)[path] = None
     return list(changed), [path for path in read if path not in changed]
 
@@ -257,12 +256,9 @@ def _format_list(title: str, items: Sequence[str]) -> list[str]:
 
 def _format_todos(calls: Sequence[ToolCall]) -> list[str]:
     """Return what was still to be done by the last todo list, or by the tasks."""
-    for call in reversed(calls):
-        todos = call.arguments.get("todos")
-        if call.use.name == "TodoWrite" and isinstance(todos, list):
-            items = [item for item in todos if isinstance(item, dict) and item.get("status") != "completed"]
-            words = [f"{item.get('content')} ({item.get('status')})" for item in items if item.get("content")]
-            return _format_list("Still to be done", words)
+    todos = list_open_todos([call.use for call in calls])
+    if todos is not None:
+        return _format_list("Still to be done", todos)
     created = [call.arguments for call in calls if call.use.name == "TaskCreate" and isinstance(call.use.input, dict)]
     if not created:
         return []

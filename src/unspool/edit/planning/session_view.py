@@ -96,10 +96,9 @@ def view_session(text: SessionText, lines: list[Entry] | None = None) -> Session
     )
 
 
-def changed_or_read_file(call: ToolCall) -> str | None:
-    """Return the path that a call names, if it succeeded."""
-    path = call.arguments.get("file_path") or call.arguments.get("notebook_path")
-    return path if isinstance(path, str) and call.result is not None and not call.failed else None
+def has_succeeded(call: ToolCall) -> bool:
+    """Return whether a call has a result that is no error."""
+    return call.result is not None and not call.failed
 
 
 def tool_use_ids(entry: Entry) -> list[str]:

@@ -3,7 +3,7 @@
 | option             | what is removed                                                                    |
 |--------------------|------------------------------------------------------------------------------------|
 | `tools`            | calls with their results; all calls of a message or none                           |
-| `results`          | the content of results, by age and size; a stub stays (`stubs.py`)                 |
+| `results`          | the content of results, by age and size; a stub stays (`shrink.py`)                |
 | `superseded_reads` | the same for files that were read again or changed later                           |
 | `thinking`         | thinking, whole blocks; not since the last prompt, nor in an open tool loop        |
 | `images`           | images and documents; a stub stays                                                 |
@@ -33,14 +33,16 @@ from msgspec.structs import replace
 
 from unspool.edit.planning.draft import EditDraft, ValueReplacement
 from unspool.edit.planning.plan import PlannedChange, Trim
-from unspool.edit.planning.session_view import (
-    SessionView,
-    TurnGroup,
-    changed_or_read_file,
-    find_boundary,
-    is_queued_prompt,
+from unspool.edit.planning.session_view import SessionView, TurnGroup, find_boundary, has_succeeded, is_queued_prompt
+from unspool.edit.planning.shrink import (
+    describe_call,
+    find_superseded_reads,
+    format_media_stub,
+    format_stub,
+    is_stub,
+    restore_hint,
+    shorten_structured_result,
 )
-from unspool.edit.planning.stubs import describe_call, format_stub, is_stub, restore_hint, shorten_structured_result
 from unspool.errors import Refused
 from unspool.format import (
     Assistant,
@@ -58,7 +60,6 @@ from unspool.format import (
     User,
 )
 from unspool.format import meta_records as meta
-from unspool.format.tools import EDIT_TOOLS
 from unspool.graph import ToolCall, is_boundary
 
 _LAST_COUNTS = (
@@ -66,8 +67,6 @@ _LAST_COUNTS = (
     meta.Mode, meta.PermissionMode, meta.LastPrompt, meta.CostState, meta.ToolsUsed,
 )  # fmt: skip
 _REQUESTS = (meta.ApiRequest, meta.ApiRequestShape, meta.ApiRequestBlob)
-_WHOLE_FILE: JsonPath = ("None", "None", "None")
-_CHANGED_LATER = "the file was changed later"
 _AGES = (10, 3, 1, 0)
 
 
@@ -286,22 +285,9 @@ def _shorten_results(draft: EditDraft, view: SessionView, options: Trim) -> None
 
 
 def _shorten_superseded_reads(draft: EditDraft, view: SessionView) -> None:
-    later: dict[str, list[tuple[JsonPath, str]]] = {}
-    for call in reversed(view.calls):
-        path = changed_or_read_file(call)
-        if path is None:
-            continue
-        if call.use.name == "Read":
-            part = tuple(str(call.arguments.get(key)) for key in ("offset", "limit", "pages"))
-            # Another part of the file supersedes nothing; a change makes every part obsolete.
-            reasons = [
-                why for other, why in later.get(path, ()) if other in (part, _WHOLE_FILE) or why == _CHANGED_LATER
-            ]
-            if reasons:
-                _shorten_result(draft, view, call, reasons[0])
-            later.setdefault(path, []).append((part, "the file was read again later"))
-        elif call.use.name in EDIT_TOOLS:
-            later.setdefault(path, []).append((_WHOLE_FILE, _CHANGED_LATER))
+    succeeded = {call.id: call for call in view.calls if has_succeeded(call)}
+    for id, reason in find_superseded_reads([call.use for call in succeeded.values()]).items():
+        _shorten_result(draft, view, succeeded[id], reason)
 
 
 def _shorten_result(draft: EditDraft, view: SessionView, call: ToolCall, reason: str) -> None:
@@ -359,8 +345,7 @@ def _replace_images(draft: EditDraft, view: SessionView) -> None:
 
 def _replace_image(draft: EditDraft, entry: Entry, path: JsonPath, block: Image | Document, hint: str) -> None:
     kind = "image" if isinstance(block, Image) else "document"
-    size = len(block.source.data or "")
-    words = format_stub(f"{kind} {block.source.media_type or ''}".strip(), size, "trimmed to save room", hint)
+    words = format_media_stub(kind, block.source.media_type, block.source.data, hint)
     at = path[2]
     assert isinstance(at, int)
     change = PlannedChange(entry.offset, entry.record.uuid, at, "image", kind)
