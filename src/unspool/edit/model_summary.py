@@ -3,12 +3,11 @@
 Rules
   1. Nothing is sent unless a person names a model, or asks for exact numbers: a conversation leaves this machine then.
   2. A model is sent the turns that are to become a summary, and no thinking: that was another model's.
-  3. A response that broke off is no summary.
+  3. A response that broke off or declines is no summary.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,7 +17,7 @@ from msgspec.structs import replace
 
 from unspool.api import Endpoint, count_request_tokens, endpoint_from_environment, fetch_response
 from unspool.api.scripted import serve_script
-from unspool.edit.planning.compress import split_turns
+from unspool.edit.planning.compress import read_summary, split_turns
 from unspool.edit.planning.plan import BeforeAfter, Compress
 from unspool.edit.planning.planner import PreparedEdit
 from unspool.edit.planning.session_view import view_session
@@ -41,7 +40,6 @@ nothing but this summary and what the user asked for, word for word. Say, as far
 5. what is done, what is under way, what comes next
 
 Put the summary between <summary> and </summary>. Call no tools."""
-_SUMMARY = re.compile(r"<summary>(.*?)(?:</summary>|\Z)", re.DOTALL)
 
 
 def write_model_summary(text: SessionText, options: Compress, model: str, environment: Mapping[str, str]) -> Compress:
@@ -58,11 +56,10 @@ def write_model_summary(text: SessionText, options: Compress, model: str, enviro
     }
     with _open_endpoint(model, environment) as endpoint:
         response = fetch_response(endpoint, body)
-    if response.broken or not response.text.strip():
-        reason = response.broken or "the answer is empty"
-        raise ApiFailed(f"no summary came: {reason}", hint="`--no-model` asks nobody")
-    found = _SUMMARY.search(response.text)
-    return replace(options, words=(found[1] if found else response.text).strip())
+    words, problem = read_summary(response)
+    if problem is not None:
+        raise ApiFailed(f"no summary came: {problem}", hint="`--no-model` asks nobody")
+    return replace(options, words=words)
 
 
 def count_exact_tokens(prepared: PreparedEdit, environment: Mapping[str, str]) -> PreparedEdit:

@@ -154,6 +154,24 @@ def test_a_model_that_says_nothing_changes_nothing(config: Path, tmp_path: Path)
     assert files(config) == before
 
 
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        ({"content": "I cannot help with that.", "stop_reason": "refusal"}, "the model declined"),
+        ("<summary> </summary>", "the answer is empty"),
+    ],
+)
+def test_an_answer_that_declines_or_says_nothing_is_no_summary(
+    config: Path, tmp_path: Path, answer: object, why: str
+) -> None:
+    script = tmp_path / "script.json"
+    script.write_text(json.dumps([answer]))
+    before = files(config)
+    done = run(config, "edit", "compress", ID, "--model", f"script:{script}")
+    assert (done.returncode, f"no summary came: {why}" in done.stderr) == (6, True)
+    assert files(config) == before
+
+
 def test_exact_numbers_come_from_the_api(config: Path) -> None:
     with scripted({"count_tokens": 4321, "default": "No."}) as api:
         planned = said(

@@ -16,9 +16,10 @@ Rules
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from unspool.edit.planning.draft import EditDraft
 from unspool.edit.planning.plan import EditIds, PlannedChange
@@ -45,11 +46,15 @@ from unspool.format import (
 from unspool.format.tools import EDIT_TOOLS
 from unspool.graph import ToolCall, Turn, is_message
 
+if TYPE_CHECKING:
+    from unspool.api import ApiResponse
+
 SUMMARY_BEGINNING = "This session is being continued from a previous conversation that ran out of context."
 _FIRST_PRESERVING_VERSION = (2, 1, 170)
 _ENVELOPE = ("isSidechain", "userType", "entrypoint", "cwd", "sessionId", "version", "gitBranch", "slug")
 _MAX_ANSWER = 700
 _MAX_FILES = 100
+_SUMMARY = re.compile(r"<summary>(.*?)(?:</summary>|\Z)", re.DOTALL)
 
 
 def split_turns(view: SessionView, keep_last: int) -> tuple[list[TurnGroup], list[TurnGroup]]:
@@ -130,6 +135,15 @@ def summarise_without_model(view: SessionView, groups: Sequence[TurnGroup], *, c
     changed, read = _list_files(old)
     parts += _format_list("Files changed", changed) + _format_list("Files read", read) + _format_todos(old)
     return "\n\n".join(part for part in parts if part)
+
+
+def read_summary(response: ApiResponse) -> tuple[str, str | None]:
+    """Return the summary in a model's response, and why it is none: one that broke off, a refusal, or nothing."""
+    found = _SUMMARY.search(response.text)
+    words = (found[1] if found else response.text).strip()
+    if response.broken or not words:
+        return words, response.broken or "the answer is empty"
+    return words, "the model declined" if response.stop_reason == "refusal" else None
 
 
 def complete_model_summary(view: SessionView, groups: Sequence[TurnGroup], words: str, *, calls: bool) -> str:
