@@ -30,6 +30,7 @@ import msgspec
 from unspool.edit.session_text import SessionText
 from unspool.errors import Refused
 from unspool.format import (
+    AnyRecord,
     CompactMetadata,
     Entry,
     FileHistoryDelta,
@@ -246,38 +247,33 @@ def _find_pointers(entry: Entry, id_map: IdMap) -> list[_Pointer]:
     ):
         if old is not None and old in new:
             pointers.append((path, old, new[old]))
-    if type(record) in _WITH_MORE:
-        pointers += [
-            (path, old, uuids[old]) for path, old in _single_pointers(entry) if old is not None and old in uuids
-        ]
-        pointers += _nested_pointers(entry, id_map)
+    for path, target in _other_pointers(record):
+        if isinstance(target, str):
+            if target in uuids:
+                pointers.append((path, target, uuids[target]))
+        elif target and any(uuid in uuids for uuid in target):
+            pointers.append((path, [*target], [uuids.get(uuid, uuid) for uuid in target]))
+    if type(record) is User and id_map.agents:
+        pointers += _agent_result_pointer(record, id_map)
     return pointers
 
 
-_WITH_MORE = frozenset({User, System, LastPrompt, Summary, FileHistorySnapshot, FileHistoryDelta})
-
-
-def _nested_pointers(entry: Entry, id_map: IdMap) -> Iterator[_Pointer]:
-    match entry.record:
-        case User() as record:
-            yield from _list_pointers(("summarizedTurnPromptUuids",), record.summarized_turn_prompt_uuids, id_map)
-            yield from _agent_result_pointer(record, id_map)
-        case System() as record:
-            yield from _list_pointers(("retractedMessageUuids",), record.retracted_message_uuids, id_map)
-            if record.compact_metadata is not None:
-                yield from _preserved_pointers(record.compact_metadata, id_map)
-        case _:
-            pass
-
-
-def _single_pointers(entry: Entry) -> tuple[tuple[JsonPath, str | None], ...]:
-    """Return the pointers to one line each, besides the parent."""
-    record = entry.record
-    if isinstance(record, User):
-        return (_CALL, record.source_tool_assistant_uuid), (("interruptedMessageId",), record.interrupted_message_id)
+def _other_pointers(record: AnyRecord) -> Iterable[tuple[JsonPath, str | tuple[str, ...] | None]]:
+    """Return the pointers of a record to other lines, besides the parent: one each, or a list of them."""
     match record:
-        case System(logical_parent_uuid=logical, refused_user_message_uuid=refused):
-            return (("logicalParentUuid",), logical), (("refusedUserMessageUuid",), refused)
+        case User():
+            return (
+                (_CALL, record.source_tool_assistant_uuid),
+                (("interruptedMessageId",), record.interrupted_message_id),
+                (("summarizedTurnPromptUuids",), record.summarized_turn_prompt_uuids),
+            )
+        case System():
+            return (
+                (("logicalParentUuid",), record.logical_parent_uuid),
+                (("refusedUserMessageUuid",), record.refused_user_message_uuid),
+                (("retractedMessageUuids",), record.retracted_message_uuids),
+                *_preserved_pointers(record.compact_metadata or CompactMetadata()),
+            )
         case LastPrompt(leaf_uuid=target) | Summary(leaf_uuid=target):
             return ((("leafUuid",), target),)
         case FileHistorySnapshot(message_id=message, snapshot=snapshot):
@@ -289,35 +285,26 @@ def _single_pointers(entry: Entry) -> tuple[tuple[JsonPath, str | None], ...]:
             return ()
 
 
-def _list_pointers(path: JsonPath, old: tuple[str, ...], id_map: IdMap) -> Iterator[_Pointer]:
-    if any(uuid in id_map.uuids for uuid in old):
-        yield path, [*old], [id_map.uuids.get(uuid, uuid) for uuid in old]
-
-
-def _preserved_pointers(metadata: CompactMetadata, id_map: IdMap) -> Iterator[_Pointer]:
-    segment, kept = metadata.preserved_segment, metadata.preserved_messages
-    if segment is not None:
-        ends = (("headUuid", segment.head_uuid), ("anchorUuid", segment.anchor_uuid), ("tailUuid", segment.tail_uuid))
-        for name, old in ends:
-            if old is not None and old in id_map.uuids:
-                yield ("compactMetadata", "preservedSegment", name), old, id_map.uuids[old]
-    if kept is not None:
+def _preserved_pointers(metadata: CompactMetadata) -> Iterator[tuple[JsonPath, str | tuple[str, ...] | None]]:
+    if segment := metadata.preserved_segment:
+        path = ("compactMetadata", "preservedSegment")
+        yield (*path, "headUuid"), segment.head_uuid
+        yield (*path, "anchorUuid"), segment.anchor_uuid
+        yield (*path, "tailUuid"), segment.tail_uuid
+    if kept := metadata.preserved_messages:
         path = ("compactMetadata", "preservedMessages")
-        if kept.anchor_uuid is not None and kept.anchor_uuid in id_map.uuids:
-            yield (*path, "anchorUuid"), "", id_map.uuids[kept.anchor_uuid]
-        yield from _list_pointers((*path, "uuids"), kept.uuids, id_map)
-        yield from _list_pointers((*path, "allUuids"), kept.all_uuids, id_map)
+        yield (*path, "anchorUuid"), kept.anchor_uuid
+        yield (*path, "uuids"), kept.uuids
+        yield (*path, "allUuids"), kept.all_uuids
 
 
 def _agent_result_pointer(record: User, id_map: IdMap) -> Iterator[_Pointer]:
-    if not id_map.agents:
-        return
     try:
         result = msgspec.json.decode(record.tool_use_result, type=_AgentResult)
     except (msgspec.MsgspecError, UnicodeDecodeError):
         return
     if result.agentId is not None and result.agentId in id_map.agents:
-        yield ("toolUseResult", "agentId"), "", id_map.agents[result.agentId]
+        yield ("toolUseResult", "agentId"), result.agentId, id_map.agents[result.agentId]
 
 
 class _AgentResult(msgspec.Struct):
