@@ -247,12 +247,12 @@ def _find_pointers(entry: Entry, id_map: IdMap) -> list[_Pointer]:
     ):
         if old is not None and old in new:
             pointers.append((path, old, new[old]))
-    for path, target in _other_pointers(record):
+    for place, target in _other_pointers(record):
         if isinstance(target, str):
             if target in uuids:
-                pointers.append((path, target, uuids[target]))
+                pointers.append((place, target, uuids[target]))
         elif target and any(uuid in uuids for uuid in target):
-            pointers.append((path, [*target], [uuids.get(uuid, uuid) for uuid in target]))
+            pointers.append((place, [*target], [uuids.get(uuid, uuid) for uuid in target]))
     if type(record) is User and id_map.agents:
         pointers += _agent_result_pointer(record, id_map)
     return pointers
