@@ -121,10 +121,10 @@ def tools() -> str:
 
 def rulings() -> str:
     """Return a table of what becomes of a call that no rule speaks of, in each mode."""
-    from unspool.client.permissions.decide import PermissionPolicy
-    from unspool.client.permissions.settings import MODES
+    from unspool.client.permissions.policy import PermissionPolicy
     from unspool.client.tool_context import ToolContext, Workspace
     from unspool.client.tools.registry import built_in_tools as every
+    from unspool.permissions.settings import MODES
 
     root = Path("/nowhere/project")
     desk = ToolContext(Workspace(Path("/nowhere/config"), Path("/nowhere/config/projects/x"), "", root), {})

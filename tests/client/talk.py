@@ -18,13 +18,14 @@ from unspool.client.compaction.token_window import TokenWindow
 from unspool.client.config import ChatRuntime, ChatSettings, SessionStart
 from unspool.client.loop.agent import Services
 from unspool.client.prompt.agent_definitions import BUILT_IN_AGENTS
-from unspool.client.protocols import RuleDecision, UserInterface
+from unspool.client.protocols import UserInterface
 from unspool.client.tool import Tool
 from unspool.client.tool_context import ToolContext
 from unspool.client.tool_result import ToolFailed, ToolOutcome
 from unspool.edit.rules import check
 from unspool.edit.session_text import SessionText, parse_session_text
 from unspool.graph.context.build import NO_RESPONSE, build_context
+from unspool.permissions import RuleDecision
 from unspool.testing.strict import problems
 
 MODEL = "claude-opus-4-5-20251101"

@@ -14,9 +14,9 @@ import pytest
 from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
-from tests.client.permissions.test_decide import context, permissions
+from tests.client.permissions.test_policy import context, permissions
 from tests.profiles import examples
-from unspool.client.permissions.shell_decide import _flatten
+from unspool.permissions.shell_decide import _flatten
 from unspool.permissions.shell_parser import parse_command
 from unspool.permissions.shell_wrappers import find_nested_commands
 

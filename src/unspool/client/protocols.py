@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 import msgspec
 
 from unspool.api import AnyEvent
+from unspool.permissions import RuleDecision
 
 if TYPE_CHECKING:
     from unspool.api import TokenCount
 
 Json: TypeAlias = dict[str, Any]
-Behaviour: TypeAlias = Literal["allow", "deny", "ask"]
 
 
 class PermissionRequest(msgspec.Struct, frozen=True):
@@ -31,19 +31,6 @@ class PermissionRequest(msgspec.Struct, frozen=True):
     """What it acts on, in a few words."""
     agent: str | None = None
     """The kind of subagent that makes the call; None: the session's own agent."""
-
-
-class RuleDecision(msgspec.Struct, frozen=True, kw_only=True):
-    """What the permission mode and the rules say of a tool call."""
-
-    behaviour: Behaviour
-    why: str
-    """In words: which rule, which mode, which part of a command."""
-    rule: str | None = None
-    source: str | None = None
-    """Where the rule stands: user, project, local, flag, session, mode, built in."""
-    suggestions: tuple[str, ...] = ()
-    """Rules that would allow it from now on."""
 
 
 class PermissionAnswer(msgspec.Struct, frozen=True, kw_only=True):

@@ -15,12 +15,13 @@ if TYPE_CHECKING:
     )
     from unspool.files.locks import LockTaken, acquire_lock, hold_lock, release_lock
     from unspool.files.open import MAX_SIDE_FILE, error_reason, open_regular, open_with_status, read_pieces, read_whole
+    from unspool.files.settings_files import SettingsFile, list_settings_files
 
 __all__ = [
-    "MAX_SIDE_FILE", "FileSnapshot", "LockTaken", "acquire_lock", "atomic", "create_atomically", "error_reason",
-    "flush", "flush_folder", "hold_lock", "make_folder", "open_regular", "open_with_status", "raise_unwritable",
-    "read_pieces", "read_whole", "release_lock", "temporary_file", "write_atomically", "write_durably",
-    "write_flushed", "write_new",
+    "MAX_SIDE_FILE", "FileSnapshot", "LockTaken", "SettingsFile", "acquire_lock", "atomic", "create_atomically",
+    "error_reason", "flush", "flush_folder", "hold_lock", "list_settings_files", "make_folder", "open_regular",
+    "open_with_status", "raise_unwritable", "read_pieces", "read_whole", "release_lock", "temporary_file",
+    "write_atomically", "write_durably", "write_flushed", "write_new",
 ]
 
 __getattr__ = lazy_door(__name__, {
@@ -29,4 +30,5 @@ __getattr__ = lazy_door(__name__, {
         "write_atomically write_durably write_flushed write_new",
     "locks": "LockTaken acquire_lock hold_lock release_lock",
     "open": "MAX_SIDE_FILE error_reason open_regular open_with_status read_pieces read_whole",
+    "settings_files": "SettingsFile list_settings_files",
 })

@@ -1,4 +1,4 @@
-"""Permissions: parses Claude Code's permission rules and shell commands, and matches one against the other. Pure."""
+"""Permissions: parses permission rules, settings and shell commands, and decides which tool calls they allow. Pure."""
 
 from __future__ import annotations
 
@@ -8,25 +8,22 @@ from unspool.lazy_door import lazy_door
 
 # fmt: off
 if TYPE_CHECKING:
-    from unspool.permissions.rules import (
-        READ_TOOLS, SHELL_TOOL, PermissionRule, RuleSet, canonical_tool_name, host_of_url, parse_rule,
-        split_rules, suggest_rules,
-    )
-    from unspool.permissions.shell_parser import ParsedCommand, SimpleCommand, Word, parse_command
-    from unspool.permissions.shell_readonly import ReadOnlyCommand, match_read_only
-    from unspool.permissions.shell_wrappers import find_nested_commands, find_risky_words, may_take_command
+    from unspool.permissions.call_check import CallCheck, PartDecision, RuleDecision
+    from unspool.permissions.decide import decide_call
+    from unspool.permissions.paths import PARENT_IN_PATTERN, WorkspacePaths, split_absolute_glob
+    from unspool.permissions.rules import PermissionRule, RuleSet, canonical_tool_name, parse_rule, split_rules
+    from unspool.permissions.settings import EffectiveSettings, add_settings, decode_settings
 
 __all__ = [
-    "READ_TOOLS", "SHELL_TOOL", "ParsedCommand", "PermissionRule", "ReadOnlyCommand", "RuleSet",
-    "SimpleCommand", "Word", "canonical_tool_name", "find_nested_commands", "find_risky_words", "host_of_url",
-    "match_read_only", "may_take_command", "parse_command", "parse_rule", "split_rules", "suggest_rules",
+    "PARENT_IN_PATTERN", "CallCheck", "EffectiveSettings", "PartDecision", "PermissionRule",
+    "RuleDecision", "RuleSet", "WorkspacePaths", "add_settings", "canonical_tool_name", "decide_call",
+    "decode_settings", "parse_rule", "split_absolute_glob", "split_rules",
 ]
 
 __getattr__ = lazy_door(__name__, {
-    "rules":
-        "READ_TOOLS SHELL_TOOL PermissionRule RuleSet canonical_tool_name host_of_url "
-        "parse_rule split_rules suggest_rules",
-    "shell_parser": "ParsedCommand SimpleCommand Word parse_command",
-    "shell_readonly": "ReadOnlyCommand match_read_only",
-    "shell_wrappers": "find_nested_commands find_risky_words may_take_command",
+    "call_check": "CallCheck PartDecision RuleDecision",
+    "decide": "decide_call",
+    "paths": "PARENT_IN_PATTERN WorkspacePaths split_absolute_glob",
+    "rules": "PermissionRule RuleSet canonical_tool_name parse_rule split_rules",
+    "settings": "EffectiveSettings add_settings decode_settings",
 })

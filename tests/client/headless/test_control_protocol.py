@@ -15,7 +15,8 @@ from unspool.client.headless.control_protocol import (
     UserMessage,
     parse_line,
 )
-from unspool.client.protocols import PermissionAnswer, PermissionRequest, RuleDecision, UserQuestion
+from unspool.client.protocols import PermissionAnswer, PermissionRequest, UserQuestion
+from unspool.permissions import RuleDecision
 
 anything = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=5),

@@ -24,7 +24,8 @@ from tests.client.talk import (
 )
 from unspool.client import events
 from unspool.client.chat import Chat
-from unspool.client.protocols import PermissionAnswer, PermissionRequest, RuleDecision, UserQuestion
+from unspool.client.protocols import PermissionAnswer, PermissionRequest, UserQuestion
+from unspool.permissions import RuleDecision
 
 
 def call(text: str, **more: Any) -> dict[str, Any]:

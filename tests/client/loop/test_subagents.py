@@ -14,11 +14,11 @@ from tests.client.talk import Allow, Place, Session, all_lines, ending, fitted, 
 from unspool.client import events
 from unspool.client.chat import Chat
 from unspool.client.config import SessionStart
-from unspool.client.protocols import RuleDecision
 from unspool.client.tool_context import ToolContext
 from unspool.client.tools.task import TaskTool
 from unspool.edit.rules import check
 from unspool.edit.session_text import parse_session_text
+from unspool.permissions import RuleDecision
 
 
 def errand(prompt: str, **more: Any) -> dict[str, Any]:

@@ -11,9 +11,10 @@ import pytest
 
 from tests.client.talk import Allow, Echo, all_lines, fitted, of, opened, place, records, talk
 from unspool.client import events
-from unspool.client.protocols import PermissionAnswer, PermissionRequest, RuleDecision, UserQuestion
+from unspool.client.protocols import PermissionAnswer, PermissionRequest, UserQuestion
 from unspool.client.tool_context import ToolContext
 from unspool.client.tool_result import ToolOutcome
+from unspool.permissions import RuleDecision
 
 
 class Doing(Echo):

@@ -11,7 +11,7 @@ import pytest
 
 from tests.client.talk import Place, Session, fitted, of, opened, place, sound
 from unspool.client import events
-from unspool.client.permissions.decide import PermissionPolicy
+from unspool.client.permissions.policy import PermissionPolicy
 from unspool.client.permissions.settings import load_settings
 from unspool.client.tools.registry import built_in_tools, run_tool
 

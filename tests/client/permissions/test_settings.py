@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unspool.client.permissions.decide import PermissionPolicy
+from unspool.client.permissions.policy import PermissionPolicy
 from unspool.client.permissions.settings import add_local_rule, load_settings
 from unspool.client.permissions.trust import FILE_NAME, TrustedFolders, find_acting_files
 from unspool.errors import Refused, Unreadable, UsageError
@@ -81,9 +81,9 @@ def test_the_user_may_begin_without_being_asked_unless_that_is_forbidden(places:
     assert load_settings(config, root, trusted=True).mode == "bypassPermissions"
     put(root / ".claude/settings.json", {"permissions": {"disableBypassPermissionsMode": "disable"}})
     permissions = PermissionPolicy(load_settings(config, root, trusted=True), root=root, trusted=True)
-    assert "disableBypassPermissionsMode" in (permissions.mode_problem("bypassPermissions") or "")
-    assert permissions.mode_problem("acceptEdits") is None
-    assert "no mode" in (permissions.mode_problem("yolo") or "")
+    assert "disableBypassPermissionsMode" in (permissions.settings.mode_problem("bypassPermissions") or "")
+    assert permissions.settings.mode_problem("acceptEdits") is None
+    assert "no mode" in (permissions.settings.mode_problem("yolo") or "")
 
 
 @pytest.mark.parametrize("words", ["{", "[]", '{"permissions": []}', '{"permissions": 5}', "\udcff"])
@@ -109,7 +109,7 @@ def test_a_wrong_value_costs_itself_and_is_said(places: tuple[Path, Path]) -> No
 def test_other_folders_are_named_from_where_the_settings_are(places: tuple[Path, Path]) -> None:
     config, root = places
     put(root / ".claude/settings.json", {"permissions": {"additionalDirectories": ["../other", "/abs"]}})
-    assert load_settings(config, root, trusted=True).added == (root / "../other", Path("/abs"))
+    assert load_settings(config, root, trusted=True).added == (str(root / "../other"), "/abs")
 
 
 def test_where_the_config_folder_is_the_projects_own_it_is_read_once(tmp_path: Path) -> None:

@@ -16,7 +16,6 @@ from unspool.client.protocols import (
     NoUser,
     PermissionAnswer,
     PermissionRequest,
-    RuleDecision,
     UserInterface,
     UserQuestion,
 )
@@ -25,6 +24,7 @@ from unspool.client.tool_result import ToolOutcome
 from unspool.client.tools.plan import EnterPlanModeTool, ExitPlanModeTool
 from unspool.client.tools.question import AskUserQuestionTool
 from unspool.client.tools.task import TaskTool
+from unspool.permissions import RuleDecision
 
 ASK, ENTER, EXIT = AskUserQuestionTool(), EnterPlanModeTool(), ExitPlanModeTool()
 QUESTIONS = [

@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 from tests.profiles import examples
 from unspool.client import events
 from unspool.client.events import CallEnded
-from unspool.client.protocols import PermissionRequest, RuleDecision
+from unspool.client.protocols import PermissionRequest
 from unspool.client.ui.render import ChatRenderer, RenderOptions
 from unspool.client.ui.render_events import EventRenderer
 from unspool.display.safe import clean
+from unspool.permissions import RuleDecision
 
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 marks = st.sampled_from(

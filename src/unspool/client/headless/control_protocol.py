@@ -17,7 +17,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
-from unspool.client.protocols import PermissionAnswer, PermissionRequest, RuleDecision, UserQuestion
+from unspool.client.protocols import PermissionAnswer, PermissionRequest, UserQuestion
+from unspool.permissions import RuleDecision
 
 Json: TypeAlias = dict[str, Any]
 

@@ -20,7 +20,7 @@ import msgspec
 
 from unspool.client import events
 from unspool.client.loop.inbox import Emit, EventQueue, Interrupted, JobEnded, ListenerFailed
-from unspool.client.protocols import PermissionAnswer, PermissionRequest, RuleDecision
+from unspool.client.protocols import PermissionAnswer, PermissionRequest
 from unspool.client.session import wordings
 from unspool.client.session.file_backups import FileBackups
 from unspool.client.session.registration import git_branch
@@ -31,6 +31,7 @@ from unspool.client.tool_context import ToolContext
 from unspool.client.tool_result import ToolOutcome
 from unspool.client.tools.shell.bash import find_pull_request
 from unspool.format import written_lines as lines
+from unspool.permissions import RuleDecision
 
 Json: TypeAlias = dict[str, Any]
 RunTool: TypeAlias = Callable[[Tool, Json, ToolContext, str], Awaitable[ToolOutcome]]

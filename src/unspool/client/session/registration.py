@@ -21,10 +21,11 @@ from pathlib import Path
 
 import msgspec
 
-from unspool.client.protocols import PermissionAnswer, PermissionRequest, RuleDecision, UserInterface, UserQuestion
+from unspool.client.protocols import PermissionAnswer, PermissionRequest, UserInterface, UserQuestion
 from unspool.client.session.writer import write_private_file
 from unspool.errors import Unwritable
 from unspool.format import FORMAT_VERSION, replace_surrogates
+from unspool.permissions import RuleDecision
 
 _MAX_GIT_FILE = 4096
 

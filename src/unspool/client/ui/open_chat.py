@@ -18,7 +18,7 @@ import msgspec
 from unspool.client.chat import Chat
 from unspool.client.config import ChatRuntime, ChatSettings, SessionStart
 from unspool.client.loop.agent import Services
-from unspool.client.permissions.decide import PermissionPolicy
+from unspool.client.permissions.policy import PermissionPolicy
 from unspool.client.permissions.settings import load_settings
 from unspool.client.permissions.trust import TrustedFolders
 from unspool.client.prompt.agent_definitions import AgentDefinition, load_agent_definitions
@@ -162,12 +162,12 @@ def load_permissions(
 def _apply_settings_files(settings: ChatSettings, rules: PermissionPolicy) -> ChatSettings:
     """Return the settings with what settings files add to the flags."""
     loaded = rules.settings
-    if settings.mode is not None and (why := rules.mode_problem(settings.mode)):
+    if settings.mode is not None and (why := loaded.mode_problem(settings.mode)):
         raise Refused(why)
     # A mode that a flag names and that is not allowed is refused; one in a settings file is just not used.
-    mode = settings.mode or (loaded.mode if loaded.mode and not rules.mode_problem(loaded.mode) else None)
+    mode = settings.mode or (loaded.mode if loaded.mode and not loaded.mode_problem(loaded.mode) else None)
     model = resolve_model(settings.model or loaded.model or DEFAULT_MODEL)
-    added = (*settings.added, *loaded.added)
+    added = (*settings.added, *map(Path, loaded.added))
     return msgspec.structs.replace(settings, mode=mode, model=model, keeps_model=not settings.model, added=added)
 
 

@@ -18,13 +18,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
 import msgspec
 
 from unspool.client.events import CallBegan, CallEnded, ContextCompacted, RetryScheduled, TurnEnded
-from unspool.client.protocols import PermissionRequest, RuleDecision
+from unspool.client.protocols import PermissionRequest
 from unspool.client.ui.status_text import count_input_tokens
 from unspool.display import clean, clean_line, units
 from unspool.export import AnswerStep, EventStep, PromptStep, Step, Story, ToolCallStep, describe_calls, number_sections
 from unspool.format import Entry, decode
 from unspool.graph import ToolCall, describe_target, find_tool_calls, first_line
 from unspool.home import Session
+from unspool.permissions import RuleDecision
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 from unspool.client import events
 from unspool.client.chat import Chat
 from unspool.client.config import SessionStart
-from unspool.client.protocols import PermissionAnswer, PermissionRequest, RuleDecision, UserInterface, UserQuestion
+from unspool.client.protocols import PermissionAnswer, PermissionRequest, UserInterface, UserQuestion
 from unspool.client.ui import find_session, slash_actions, slash_commands, status_text
 from unspool.client.ui.choice import ChoiceOption, ChoicePrompt, ChoiceResult
 from unspool.client.ui.open_chat import OpenedChat
@@ -30,6 +30,7 @@ from unspool.client.ui.render_events import EventRenderer
 from unspool.display import clean_line
 from unspool.errors import UnspoolError, UsageError
 from unspool.format.tools import EDIT_TOOLS
+from unspool.permissions import RuleDecision
 
 Json: TypeAlias = dict[str, Any]
 Choose: TypeAlias = Callable[[ChoicePrompt], Awaitable[ChoiceResult | None]]

@@ -22,7 +22,7 @@ from itertools import groupby, islice
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
-from unspool.client.permissions.paths import WorkspacePaths
+from unspool.client.permissions.paths import PathsOnDisk
 from unspool.client.tool_context import ToolContext
 from unspool.client.tool_result import InvalidToolCall, ToolFailed
 from unspool.client.tools.content.glob_patterns import InvalidPattern, PathMatcher, compile_globs
@@ -272,7 +272,7 @@ def _with_context(data: bytes, spans: list[range], query: GrepQuery) -> tuple[Ma
 def find_ripgrep(context: ToolContext) -> str | None:
     """Return the path of ripgrep; None if it is not installed, or lies in the workspace."""
     found = shutil.which("rg", path=context.environment.get("PATH", ""))
-    return None if found is None or WorkspacePaths(context).is_inside(Path(found).resolve()) else found
+    return None if found is None or PathsOnDisk(context).is_inside(str(Path(found).resolve())) else found
 
 
 async def run_ripgrep(query: GrepQuery, program: str, environment: Mapping[str, str]) -> list[FileMatches]:

@@ -17,7 +17,7 @@ from typing import Annotated
 import msgspec
 
 from unspool.client.background_tasks import COMMAND_TASK, BackgroundTask
-from unspool.client.permissions.paths import WorkspacePaths
+from unspool.client.permissions.paths import PathsOnDisk
 from unspool.client.tool_context import ToolContext
 from unspool.client.tool_result import Json, ToolFailed, ToolOutcome
 from unspool.client.tools.base import BuiltInTool, ToolArguments
@@ -277,7 +277,7 @@ def _follow_folder(context: ToolContext, folder: Path | None) -> str:
     """Move the shell to the folder a command ended in, or back to the project; return a note about the latter."""
     if folder is None:
         return ""
-    if WorkspacePaths(context).is_inside(folder):
+    if PathsOnDisk(context).is_inside(str(folder)):
         context.cwd = folder
         return ""
     context.cwd = context.workspace.root

@@ -1,4 +1,4 @@
-"""Find the folders that a command may be in while it runs, and the files in it that deny and ask rules are about.
+"""Find the folders that a command may be in while it runs, and the files in it that deny and ask rules are about. Pure.
 
 Rules
   1. What follows a `cd` is resolved from each folder that the command may be in then.
@@ -9,16 +9,15 @@ Rules
 
 from __future__ import annotations
 
-import glob
+import posixpath
 import re
-from pathlib import Path
 from typing import Literal
 
-from unspool.client.permissions.file_access import CallCheck, by_default, by_rule
-from unspool.client.protocols import RuleDecision
 from unspool.format.tools import EDIT_TOOLS
-from unspool.paths import absolute_path
-from unspool.permissions import SimpleCommand, Word, match_read_only
+from unspool.permissions.call_check import CallCheck, RuleDecision, by_default, by_rule
+from unspool.permissions.paths import MAGIC
+from unspool.permissions.shell_parser import SimpleCommand, Word
+from unspool.permissions.shell_readonly import match_read_only
 
 _FOLDER_CHANGERS = frozenset({"pushd", "popd", "chdir"})
 _FILE_TAKERS = frozenset(
@@ -31,20 +30,20 @@ _FILE_TAKERS = frozenset(
 """Programs whose words are files."""
 
 
-def find_working_folders(check: CallCheck, commands: tuple[SimpleCommand, ...]) -> list[Path] | None:
+def find_working_folders(check: CallCheck, commands: tuple[SimpleCommand, ...]) -> list[str] | None:
     """Return the folders that a command may be in while it runs; None if they are not known."""
-    folders = [check.context.cwd]
+    folders = [check.paths.cwd]
     for command in commands:
         if command.program_name in _FOLDER_CHANGERS:
             return None
         if command.program_name == "cd":
             read = match_read_only(command)
-            if read is None or read.folder is None or len(folders) > 8 or check.context.environment.get("CDPATH"):
+            if read is None or read.folder is None or len(folders) > 8 or check.paths.environment.get("CDPATH"):
                 return None
             # A `cd` may fail, so what follows runs here or there: each one can double the folders.
             for base in [*folders]:
                 targets = check.paths.resolve_word(read.folder, base)
-                if targets is None or not _ignores_links(read.folder, base, targets):
+                if targets is None or not _ignores_links(check, read.folder, base, targets):
                     return None
                 folders += [folder for folder in targets if folder not in folders]
     return folders
@@ -57,14 +56,14 @@ def check_forbidden_files(
     rules = [rule for rule in getattr(check.rules, kind) if rule.specifier and rule.tool in ("Read", *EDIT_TOOLS)]
     if not rules:
         return None
-    folders = find_working_folders(check, commands) or [check.context.cwd]
+    folders = find_working_folders(check, commands) or [check.paths.cwd]
     for word, is_file in (found for command in commands for found in _file_words(command)):
         for path in _paths_in_word(check, word, folders):
             rule = next((rule for rule in rules if check.matches_path(rule, path)), None)
-            if rule is None or not (is_file or path.is_file()):
+            if rule is None or not (is_file or check.paths.is_file(path)):
                 continue
             # A glob that also matches a denied file is asked about; a word that names the file is denied.
-            if kind == "deny" and word.has_glob and not glob.has_magic(str(path)):
+            if kind == "deny" and word.has_glob and not MAGIC.search(path):
                 return by_default("ask", f"`{word.raw}` takes in what the {rule.source} rule `{rule.text}` denies")
             return by_rule(kind, rule, f"`{word.raw}`")
     return None
@@ -78,16 +77,17 @@ def _file_words(command: SimpleCommand) -> list[tuple[Word, bool]]:
     return words + [(word, True) for word in others]
 
 
-def _ignores_links(folder: Word, base: Path, targets: list[Path]) -> bool:
+def _ignores_links(check: CallCheck, folder: Word, base: str, targets: list[str]) -> bool:
     """Return whether `..` means the same to a shell, which goes by names, as to the system, which follows links."""
-    return ".." not in folder.text or absolute_path(base / folder.text).resolve() in targets
+    by_names = posixpath.normpath(posixpath.join(base, folder.text))
+    return ".." not in folder.text or check.paths.resolve(by_names) in targets
 
 
-def _paths_in_word(check: CallCheck, word: Word, folders: list[Path]) -> list[Path]:
+def _paths_in_word(check: CallCheck, word: Word, folders: list[str]) -> list[str]:
     """Return the paths that a word may name: whole, or after `=`, `:`, `@`, `-x`."""
     whole = _expand_braces(word.text) if word.has_braces else [word.text]
     pieces = {*whole, *(text[match.end() :] for text in whole for match in re.finditer(r"[=:@,]|^-\w", text))}
-    paths: list[Path] = []
+    paths: list[str] = []
     for folder in folders:
         for piece in pieces:
             candidate = word._replace(text=piece, has_expansion=False, has_braces=False)

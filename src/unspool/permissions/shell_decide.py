@@ -1,4 +1,4 @@
-"""Decide whether a shell command may run, by deciding on each simple command that it consists of.
+"""Decide whether a shell command may run, by deciding on each simple command that it consists of. Pure.
 
 Rules
   1. A command is allowed if every simple command in it is; it is denied if any is, also one that is nested, behind a
@@ -12,29 +12,18 @@ Rules
 
 from __future__ import annotations
 
+import posixpath
 import re
-from pathlib import Path
 from typing import Literal
 
 import msgspec
 
-from unspool.client.permissions.file_access import CallCheck, PartDecision, allow_by_mode, by_default, by_rule
-from unspool.client.permissions.shell_paths import check_forbidden_files, find_working_folders
-from unspool.client.protocols import RuleDecision
-from unspool.permissions import (
-    SHELL_TOOL,
-    ParsedCommand,
-    PermissionRule,
-    ReadOnlyCommand,
-    SimpleCommand,
-    Word,
-    find_nested_commands,
-    find_risky_words,
-    match_read_only,
-    may_take_command,
-    parse_command,
-    suggest_rules,
-)
+from unspool.permissions.call_check import CallCheck, PartDecision, RuleDecision, allow_by_mode, by_default, by_rule
+from unspool.permissions.rules import SHELL_TOOL, PermissionRule, suggest_rules
+from unspool.permissions.shell_parser import ParsedCommand, SimpleCommand, Word, parse_command
+from unspool.permissions.shell_paths import check_forbidden_files, find_working_folders
+from unspool.permissions.shell_readonly import ReadOnlyCommand, match_read_only
+from unspool.permissions.shell_wrappers import find_nested_commands, find_risky_words, may_take_command
 
 _MAX_DEPTH = 8
 _MAX_REASONS = 5
@@ -231,7 +220,7 @@ class _CommandDecider:
                 decisions += [self.check.decide_read("Read", path) for path in paths]
         return [decision for decision in decisions if decision.behaviour != "allow"]
 
-    def _resolve(self, word: Word) -> list[Path] | None:
+    def _resolve(self, word: Word) -> list[str] | None:
         """Return the paths that a word names, from each folder that the command may be in; None if not known."""
         if self.folders is None:
             return None
@@ -285,16 +274,19 @@ class _CommandDecider:
         if self._is_shadowed(command):
             return None
         # A word that cannot be resolved counts as the root of the disk, where no edit is allowed.
-        paths = [path for word in files for path in self._resolve(word) or [Path("/")]]
+        paths = [path for word in files for path in self._resolve(word) or ["/"]]
         if command.program in ("cp", "mv"):  # into a folder: the file gets its name there
-            paths += [target / path.name for target in self._resolve(files[-1]) or [] for path in paths]
+            names = [posixpath.basename(path) for path in paths]
+            paths += [
+                posixpath.join(target, name) for target in self._resolve(files[-1]) or [] for name in names if name
+            ]
         for path in paths:
             if (decision := self.check.decide_edit("Edit", path)).behaviour != "allow":
                 return decision
         return allow_by_mode(self.check.mode)
 
-    def _known_folders(self) -> list[Path]:
-        return self.folders or [self.check.context.cwd]
+    def _known_folders(self) -> list[str]:
+        return self.folders or [self.paths.cwd]
 
     def _finds_ordinary_repository(self) -> bool:
         return self.folders is not None and self.paths.has_ordinary_repository(self.folders)

@@ -1,4 +1,4 @@
-"""Decide whether a call may read or write a file, by the session's rules, its mode and its folders.
+"""The check of one call, and its decision whether a file may be read or written: by rules, mode and folders. Pure.
 
 Rules
   1. Deny goes before ask, ask before allow, wherever the rules come from.
@@ -10,16 +10,30 @@ Rules
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Callable
-from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
-from unspool.client.permissions.paths import WorkspacePaths
-from unspool.client.protocols import Behaviour, RuleDecision
-from unspool.client.tool_context import ToolContext
-from unspool.permissions import PermissionRule, RuleSet
+import msgspec
 
+from unspool.permissions.paths import WorkspacePaths, is_below
+from unspool.permissions.rules import PermissionRule, RuleSet
+
+Behaviour: TypeAlias = Literal["allow", "deny", "ask"]
 RuleMatcher: TypeAlias = Callable[[PermissionRule], bool]
+
+
+class RuleDecision(msgspec.Struct, frozen=True, kw_only=True):
+    """What the permission mode and the rules say of a tool call."""
+
+    behaviour: Behaviour
+    why: str
+    """In words: which rule, which mode, which part of a command."""
+    rule: str | None = None
+    source: str | None = None
+    """Where the rule stands: user, project, local, flag, session, mode, built in."""
+    suggestions: tuple[str, ...] = ()
+    """Rules that would allow it from now on."""
 
 
 class PartDecision(NamedTuple):
@@ -30,11 +44,10 @@ class PartDecision(NamedTuple):
 
 
 class CallCheck:
-    """The check of one call: the rules and the mode that hold, and the context that the call is made in."""
+    """The check of one call: the rules and the mode that hold, and the folders that the call is made in."""
 
-    def __init__(self, rules: RuleSet, context: ToolContext, *, mode: str, trusted: bool) -> None:
-        self.rules, self.context, self.mode, self.trusted = rules, context, mode, trusted
-        self.paths = WorkspacePaths(context)
+    def __init__(self, rules: RuleSet, paths: WorkspacePaths, *, mode: str, trusted: bool) -> None:
+        self.rules, self.paths, self.mode, self.trusted = rules, paths, mode, trusted
 
     def first_rule(self, kind: Behaviour, tool: str, matches: RuleMatcher) -> PermissionRule | None:
         """Return the first rule of a kind that is about a tool and matches."""
@@ -52,11 +65,11 @@ class CallCheck:
             return by_rule("ask", rule, what)
         return None
 
-    def matches_path(self, rule: PermissionRule, path: Path, *, forbids: bool = True) -> bool:
+    def matches_path(self, rule: PermissionRule, path: str, *, forbids: bool = True) -> bool:
         """Return whether a rule is about a path."""
-        return rule.matches_path(str(path), here=str(self.paths.root), home=self.paths.home, forbids=forbids)
+        return rule.matches_path(path, here=self.paths.root, home=self.paths.home, forbids=forbids)
 
-    def decide_read(self, tool: str, path: Path, written: Path | None = None) -> RuleDecision:
+    def decide_read(self, tool: str, path: str, written: str | None = None) -> RuleDecision:
         """Decide whether a file or folder may be read; `written` is its path with links, as the call has it."""
         what = f"`{path}`"
         if decision := self.check_forbidding(tool, lambda rule: self._forbids_path(rule, path, written), what):
@@ -68,10 +81,11 @@ class CallCheck:
         for name in (tool, "Edit"):  # who may edit a file may read it
             if rule := self.first_rule("allow", name, lambda rule: self._allows_path(rule, path)):
                 return by_rule("allow", rule, what)
-        suggestion = f"Read(/{path if path.is_dir() else path.parent}/**)".replace("//**", "/**")
+        folder = path if self.paths.is_folder(path) else posixpath.dirname(path)
+        suggestion = f"Read(/{folder}/**)".replace("//**", "/**")
         return by_default("ask", f"{what} is outside the folders worked in", (suggestion,))
 
-    def decide_edit(self, tool: str, path: Path, written: Path | None = None) -> RuleDecision:
+    def decide_edit(self, tool: str, path: str, written: str | None = None) -> RuleDecision:
         """Decide whether a file may be written; `written` is its path with links, as the call has it."""
         what = f"`{path}`"
         if decision := self.check_forbidding(tool, lambda rule: self._forbids_path(rule, path, written), what):
@@ -89,22 +103,25 @@ class CallCheck:
         if rule := self.first_rule("allow", tool, lambda rule: self._allows_path(rule, path)):
             return by_rule("allow", rule, what)
         if not self.paths.is_inside(path):
-            return by_default("ask", f"{what} is outside the folders worked in", (f"Edit(/{path.parent}/**)",))
+            return by_default(
+                "ask", f"{what} is outside the folders worked in", (f"Edit(/{posixpath.dirname(path)}/**)",)
+            )
         if self.mode == "acceptEdits":
             return allow_by_mode(self.mode)
         return by_default("ask", f"no rule allows writing {what}", (self._suggest_edit_rule(path),))
 
-    def _suggest_edit_rule(self, path: Path) -> str:
+    def _suggest_edit_rule(self, path: str) -> str:
         """Return the rule that would allow edits in a file's folder."""
-        if not path.is_relative_to(self.paths.root):
-            return f"Edit(/{path.parent}/**)"
-        folder = path.parent.relative_to(self.paths.root)
-        return "Edit(/**)" if folder == Path() else f"Edit(/{folder}/**)"
+        folder = posixpath.dirname(path)
+        if not is_below(path, self.paths.root):
+            return f"Edit(/{folder}/**)"
+        inner = folder[len(self.paths.root) :].strip("/")
+        return f"Edit(/{inner}/**)" if inner else "Edit(/**)"
 
-    def _allows_path(self, rule: PermissionRule, path: Path) -> bool:
+    def _allows_path(self, rule: PermissionRule, path: str) -> bool:
         return self.paths.is_inside(path) if rule.specifier is None else self.matches_path(rule, path, forbids=False)
 
-    def _forbids_path(self, rule: PermissionRule, path: Path, written: Path | None) -> bool:
+    def _forbids_path(self, rule: PermissionRule, path: str, written: str | None) -> bool:
         # A rule may name the link or the file that it leads to: both are forbidden.
         return self.matches_path(rule, path) or (written is not None and self.matches_path(rule, written))
 
