@@ -27,7 +27,9 @@ if TYPE_CHECKING:
         PermissionMode, PrLink, QueueOperation, Summary, Tag,
     )
     from unspool.format.plain_lines import Json, decode_plain, decode_spoken_fields
-    from unspool.format.projections import FileChangeResult, Glance, GlanceBlock, decode_file_change, decode_glance
+    from unspool.format.projections import (
+        BilledLine, FileChangeResult, Glance, GlanceBlock, decode_billed_line, decode_file_change, decode_glance,
+    )
     from unspool.format.raw_json import RawJson, cut_raw_json, structured_result_text
     from unspool.format.records import (
         SYSTEM_SUBTYPES, AgentProgress, AnyRecord, Assistant, Attachment, BadLine, Blank, CompactMetadata, Dialect,
@@ -39,18 +41,19 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ABSENT", "DECODE_ERRORS", "FORMAT_VERSION", "HISTORY", "MAX_TOKENS", "REMOVE", "SESSION", "SYSTEM_SUBTYPES",
-    "AgentProgress", "AiTitle", "AnyBlock", "AnyRecord", "Assistant", "Attachment", "Backup", "BadLine", "BilledUsage",
-    "Blank", "Buffer", "CamelShape", "CompactMetadata", "ContentReplacement", "CustomTitle", "Dialect", "Document",
-    "Entry", "Envelope", "FileBackup", "FileChangeResult", "FileHistoryDelta", "FileHistorySnapshot", "Glance",
-    "GlanceBlock", "HookProgress", "Image", "Item", "Json", "JsonPath", "LastPrompt", "LineEnvelope", "MaxTurnsReached",
-    "MediaSource", "Message", "Other", "PermissionMode", "PrLink", "PreservedSegment", "Progress", "QueueOperation",
-    "QueuedCommand", "RawJson", "RedactedThinking", "Shape", "Summary", "System", "Tag", "Text", "Thinking",
-    "ToolReference", "ToolResult", "ToolUse", "Unknown", "Usage", "User", "as_blocks", "attachments", "blocks",
-    "bound_tokens", "count_prompt_tokens", "cut_raw_json", "decode", "decode_file_change", "decode_glance",
-    "decode_plain", "decode_spoken_fields", "elapsed_time", "encode_json", "encode_line", "format_timestamp",
-    "json_edit", "meta_records", "parse_encoded_image_header", "parse_image_header", "parse_local_time",
-    "parse_timestamp", "parse_version", "patch", "records", "recover_items", "repair_text", "replace_surrogates",
-    "structured_result_text", "written_lines",
+    "AgentProgress", "AiTitle", "AnyBlock", "AnyRecord", "Assistant", "Attachment", "Backup", "BadLine",
+    "BilledLine", "BilledUsage", "Blank", "Buffer", "CamelShape", "CompactMetadata", "ContentReplacement",
+    "CustomTitle", "Dialect", "Document", "Entry", "Envelope", "FileBackup", "FileChangeResult", "FileHistoryDelta",
+    "FileHistorySnapshot", "Glance", "GlanceBlock", "HookProgress", "Image", "Item", "Json", "JsonPath",
+    "LastPrompt", "LineEnvelope", "MaxTurnsReached", "MediaSource", "Message", "Other", "PermissionMode", "PrLink",
+    "PreservedSegment", "Progress", "QueueOperation", "QueuedCommand", "RawJson", "RedactedThinking", "Shape",
+    "Summary", "System", "Tag", "Text", "Thinking", "ToolReference", "ToolResult", "ToolUse", "Unknown", "Usage",
+    "User", "as_blocks", "attachments", "blocks", "bound_tokens", "count_prompt_tokens", "cut_raw_json", "decode",
+    "decode_billed_line", "decode_file_change", "decode_glance", "decode_plain", "decode_spoken_fields",
+    "elapsed_time", "encode_json", "encode_line", "format_timestamp", "json_edit", "meta_records",
+    "parse_encoded_image_header", "parse_image_header", "parse_local_time", "parse_timestamp", "parse_version",
+    "patch", "records", "recover_items", "repair_text", "replace_surrogates", "structured_result_text",
+    "written_lines",
 ]
 
 __getattr__ = lazy_door(__name__, {
@@ -69,7 +72,7 @@ __getattr__ = lazy_door(__name__, {
         "AiTitle Backup ContentReplacement CustomTitle FileHistoryDelta FileHistorySnapshot LastPrompt "
         "PermissionMode PrLink QueueOperation Summary Tag",
     "plain_lines": "Json decode_plain decode_spoken_fields",
-    "projections": "FileChangeResult Glance GlanceBlock decode_file_change decode_glance",
+    "projections": "BilledLine FileChangeResult Glance GlanceBlock decode_billed_line decode_file_change decode_glance",
     "raw_json": "RawJson cut_raw_json structured_result_text",
     "records":
         "SYSTEM_SUBTYPES AgentProgress AnyRecord Assistant Attachment BadLine Blank CompactMetadata Dialect "

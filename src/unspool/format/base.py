@@ -92,14 +92,8 @@ class ServerToolUsage(Shape, frozen=True):
     web_fetch_requests: int = 0
 
 
-class OutputDetails(Shape, frozen=True):
-    """Breakdown of the output tokens."""
-
-    thinking_tokens: int = 0
-
-
-class Usage(Shape, frozen=True):
-    """Tokens of one API response. Every line of the response repeats it: count it once per `message.id`."""
+class BilledUsage(Shape, frozen=True):
+    """The tokens of one API response that are billed. Every line of the response repeats them."""
 
     input_tokens: int = 0
     # Up to 2.1.63, without a stop reason, this is a count from early in the stream and far too low.
@@ -108,26 +102,23 @@ class Usage(Shape, frozen=True):
     cache_read_input_tokens: int = 0
     cache_creation: CacheCreation | None = None
     server_tool_use: ServerToolUsage | None = None
-    output_tokens_details: OutputDetails | None = None
     service_tier: str | None = None
     inference_geo: str | None = None
     speed: str | None = None
+
+
+class OutputDetails(Shape, frozen=True):
+    """Breakdown of the output tokens."""
+
+    thinking_tokens: int = 0
+
+
+class Usage(BilledUsage, frozen=True):
+    """Tokens of one API response. Every line of the response repeats it: count it once per `message.id`."""
+
+    output_tokens_details: OutputDetails | None = None
     iterations: tuple[dict[str, Any], ...] | None = None
     fallback_credit: Any = None
-
-
-class BilledUsage(Shape, frozen=True):
-    """The fields of `Usage` that are billed."""
-
-    input_tokens: int = 0
-    output_tokens: int = 0
-    cache_creation_input_tokens: int = 0
-    cache_read_input_tokens: int = 0
-    cache_creation: CacheCreation | None = None
-    server_tool_use: ServerToolUsage | None = None
-    service_tier: str | None = None
-    inference_geo: str | None = None
-    speed: str | None = None
 
 
 MAX_TOKENS: Final = 10**9
@@ -139,6 +130,6 @@ def bound_tokens(number: int) -> int:
     return min(max(number, 0), MAX_TOKENS)
 
 
-def count_prompt_tokens(usage: Usage | BilledUsage) -> int:
+def count_prompt_tokens(usage: BilledUsage) -> int:
     """Return how many input tokens a request had, cached or not."""
     return bound_tokens(usage.input_tokens + usage.cache_read_input_tokens + usage.cache_creation_input_tokens)

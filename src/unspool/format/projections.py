@@ -52,13 +52,39 @@ class GlanceBlock(Shape, frozen=True):
     text: str = ""
 
 
-class GlanceMessage(Shape, frozen=True):
-    """The Messages API's part of a line."""
+class BilledMessage(Shape, frozen=True):
+    """The fields of a message that a bill needs."""
 
     id: str | None = None
     model: str | None = None
     stop_reason: str | None = None
     usage: BilledUsage | None = None
+
+
+class BilledLine(CamelShape, frozen=True):
+    """The fields of an assistant line that a bill needs."""
+
+    type: str | None = None
+    message: BilledMessage = BilledMessage()
+    uuid: str | None = None
+    request_id: str | None = None
+    timestamp: str | None = None
+    session_id: str | None = None
+    session_id_again: str | None = msgspec.field(default=None, name="session_id")
+    agent_id: str | None = None
+    is_sidechain: bool | None = None
+    cwd: str | None = None
+    git_branch: str | None = None
+    version: str | None = None
+    forked_from: object = None
+
+
+decode_billed_line: Callable[[Buffer], BilledLine] = msgspec.json.Decoder(BilledLine).decode
+
+
+class GlanceMessage(BilledMessage, frozen=True):
+    """The Messages API's part of a line."""
+
     content: str | tuple[GlanceBlock, ...] = ""
 
 
@@ -71,24 +97,12 @@ class GlanceLabel(CamelShape, frozen=True):
 
 # A decoder for these fields takes a fraction of the time of the full one, because it skips content, results and the
 # rest without building objects.
-class Glance(CamelShape, frozen=True):
+class Glance(BilledLine, frozen=True):
     """The fields of a line that say what a session is about and what was billed."""
 
-    type: str | None = None
     message: GlanceMessage = GlanceMessage()
-    uuid: str | None = None
-    request_id: str | None = None
-    timestamp: str | None = None
-    session_id: str | None = None
-    session_id_again: str | None = msgspec.field(default=None, name="session_id")
-    agent_id: str | None = None
-    is_sidechain: bool | None = None
     is_meta: bool | None = None
-    cwd: str | None = None
-    git_branch: str | None = None
-    version: str | None = None
     slug: str | None = None
-    forked_from: object = None
     is_api_error_message: bool = False
     is_compact_summary: bool = False
     origin: GlanceLabel | None = None

@@ -14,16 +14,15 @@ if TYPE_CHECKING:
         DIGEST, FACTOR_ONE, LONG_PROMPT_TOKENS, VERSION, Price, find_price, load_price_list, parse_own_price,
     )
     from unspool.prices.responses import (
-        SYNTHETIC, BilledLine, LineCounter, Response, ResponseCounter, UnbilledLine, count_once,
-        decode_billed_line, file_stem,
+        SYNTHETIC, LineCounter, Response, ResponseCounter, UnbilledLine, count_once, file_stem,
     )
     from unspool.prices.scan_bytes import count_text
     from unspool.prices.token_estimate import estimate_request_tokens
 
 __all__ = [
     "BILLED_RECORDS", "DIGEST", "FACTOR_ONE", "LONG_PROMPT_TOKENS", "SYNTHETIC", "VERSION", "Bill",
-    "BilledLine", "LineCounter", "Price", "Response", "ResponseCounter", "UnbilledLine", "UsageTotals", "add_entry",
-    "bill_responses", "cost_micros", "count_once", "count_text", "decode_billed_line", "estimate_request_tokens",
+    "LineCounter", "Price", "Response", "ResponseCounter", "UnbilledLine", "UsageTotals", "add_entry",
+    "bill_responses", "cost_micros", "count_once", "count_text", "estimate_request_tokens",
     "explain_cost", "file_stem", "find_price", "load_price_list", "parse_own_price", "responses_of_entries",
     "total_usage",
 ]
@@ -33,8 +32,7 @@ __getattr__ = lazy_door(__name__, {
     "from_entries": "BILLED_RECORDS add_entry responses_of_entries",
     "price_list": "DIGEST FACTOR_ONE LONG_PROMPT_TOKENS VERSION Price find_price load_price_list parse_own_price",
     "responses":
-        "SYNTHETIC BilledLine LineCounter Response ResponseCounter UnbilledLine count_once "
-        "decode_billed_line file_stem",
+        "SYNTHETIC LineCounter Response ResponseCounter UnbilledLine count_once file_stem",
     "scan_bytes": "count_text",
     "token_estimate": "estimate_request_tokens",
 })

@@ -38,17 +38,16 @@ from msgspec.structs import replace
 from unspool.format import (
     DECODE_ERRORS,
     MAX_TOKENS,
+    BilledLine,
     BilledUsage,
     Buffer,
-    CamelShape,
     Shape,
-    Usage,
     bound_tokens,
     parse_timestamp,
 )
 
 if TYPE_CHECKING:
-    from unspool.format import Assistant, Glance
+    from unspool.format import Assistant
 
 SYNTHETIC = "<synthetic>"
 
@@ -108,39 +107,10 @@ class UnbilledLine(NamedTuple):
     """The text that Claude Code wrote in the model's place, if it is about a usage limit."""
 
 
-class BilledMessage(Shape, frozen=True):
-    """The fields of a message that a bill needs."""
-
-    id: str | None = None
-    model: str | None = None
-    stop_reason: str | None = None
-    usage: BilledUsage | None = None
-
-
-class BilledLine(CamelShape, frozen=True):
-    """The fields of an assistant line that a bill needs, named as in `Assistant`."""
-
-    type: str | None = None
-    message: BilledMessage = BilledMessage()
-    uuid: str | None = None
-    request_id: str | None = None
-    timestamp: str | None = None
-    session_id: str | None = None
-    session_id_again: str | None = msgspec.field(default=None, name="session_id")
-    agent_id: str | None = None
-    is_sidechain: bool | None = None
-    cwd: str | None = None
-    git_branch: str | None = None
-    version: str | None = None
-    forked_from: object = None
-
-
 LineSummary: TypeAlias = tuple[str | None, bool, int]
 """Of all lines of a response: the earliest time, whether it is final, and the approximate bytes of content."""
 
-AssistantLine: TypeAlias = "Assistant | BilledLine | Glance"
-
-decode_billed_line: Callable[[Buffer], BilledLine] = msgspec.json.Decoder(BilledLine).decode
+AssistantLine: TypeAlias = "Assistant | BilledLine"
 
 
 def response_of_line(record: AssistantLine, line: Buffer, offset: int, file_name: str) -> Response | UnbilledLine:
@@ -352,7 +322,7 @@ class LineCounter(Generic[SourceKey]):
         # The response whose lines are being taken; the fields below describe it and are set while `_id` is.
         self._id: str | None = None
         self._best: AssistantLine
-        self._usage: BilledUsage | Usage
+        self._usage: BilledUsage
         self._offset: int
         self._others: list[int]
         """Offsets of its lines that do not count."""
@@ -403,7 +373,7 @@ class LineCounter(Generic[SourceKey]):
         else:
             self.unbilled.append(result)
 
-    def _continues(self, record: AssistantLine, usage: BilledUsage | Usage) -> bool:
+    def _continues(self, record: AssistantLine, usage: BilledUsage) -> bool:
         """Tell whether a line can be taken as one with those before it (rule 9)."""
         best = self._best
         if record.timestamp != self._last:

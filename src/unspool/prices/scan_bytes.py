@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from ahocorasick_rs import BytesAhoCorasick
 
-from unspool.format import DECODE_ERRORS, Buffer
-from unspool.prices.responses import LineCounter, SourceKey, decode_billed_line
+from unspool.format import DECODE_ERRORS, Buffer, decode_billed_line
+from unspool.prices.responses import LineCounter, SourceKey
 
 _find_usage = BytesAhoCorasick([b'"usage"']).find_matches_as_indexes
 

@@ -23,10 +23,10 @@ import msgspec
 
 from unspool.errors import UnspoolError
 from unspool.files import open_regular
-from unspool.format import DECODE_ERRORS, Glance, decode_glance, encode_json
+from unspool.format import DECODE_ERRORS, BilledLine, decode_billed_line, decode_glance, encode_json
 from unspool.graph import FactsCollector, SessionFacts
 from unspool.paths import project_name
-from unspool.prices import BilledLine, LineCounter, Response, ResponseCounter, decode_billed_line
+from unspool.prices import LineCounter, Response, ResponseCounter
 from unspool.read import (
     LIMITS,
     SAMPLE_SIZE,
@@ -217,7 +217,7 @@ class LineCollector:
             if answer.type == "assistant":
                 self._bill(answer, line)
 
-    def _bill(self, answer: Glance | BilledLine, line: Line | LongLine) -> None:
+    def _bill(self, answer: BilledLine, line: Line | LongLine) -> None:
         assert type(line) is Line
         length = self._lengths.get(line.offset) if self._lengths else None
         if length is not None and (answer.message.id or answer.uuid):
