@@ -35,13 +35,13 @@ def reviewer(words: str, **more: str) -> str:
 
 def test_those_built_in_are_always_there(tmp_path: Path) -> None:
     found = load_agent_definitions(tmp_path / "nowhere", tmp_path / "neither", trusted=True)
-    assert [*found.agents] == ["general-purpose", "Explore", "Plan"] == [agent.name for agent in BUILT_IN_AGENTS]
+    assert [*found.by_name] == ["general-purpose", "Explore", "Plan"] == [agent.name for agent in BUILT_IN_AGENTS]
     assert found.problems == ()
 
 
 def test_a_definition_says_all_there_is_to_know(tmp_path: Path) -> None:
     path = define(tmp_path / "config", "any", reviewer("Reads.", tools="Bash, Read", model="haiku"))
-    found = load_agent_definitions(tmp_path / "config", tmp_path, trusted=False).agents["reviewer"]
+    found = load_agent_definitions(tmp_path / "config", tmp_path, trusted=False).by_name["reviewer"]
     assert found == AgentDefinition("reviewer", "Reads.", "You review.", "user", path, ("Bash", "Read"), (), "haiku")
 
 
@@ -49,9 +49,9 @@ def test_the_project_goes_before_the_user_if_it_is_trusted(tmp_path: Path) -> No
     define(tmp_path / "config", "a", reviewer("Mine.", model="inherit"))
     define(tmp_path / "work" / ".claude", "b", reviewer("Theirs."))
     define(tmp_path / "work" / ".claude", "c/d", "---\nname: Explore\ndescription: Other\n---\nx")
-    trusted = load_agent_definitions(tmp_path / "config", tmp_path / "work", trusted=True).agents
+    trusted = load_agent_definitions(tmp_path / "config", tmp_path / "work", trusted=True).by_name
     assert (trusted["reviewer"].description, trusted["Explore"].source) == ("Theirs.", "project")
-    other = load_agent_definitions(tmp_path / "config", tmp_path / "work", trusted=False).agents
+    other = load_agent_definitions(tmp_path / "config", tmp_path / "work", trusted=False).by_name
     assert (other["reviewer"].description, other["Explore"].source) == ("Mine.", "built in")
     assert other["reviewer"].model is None
 
@@ -72,7 +72,7 @@ def test_a_broken_definition_is_said_and_costs_no_other(tmp_path: Path, text: st
     define(tmp_path, "broken", text)
     define(tmp_path, "good", reviewer("Reads."))
     found = load_agent_definitions(tmp_path, tmp_path / "work", trusted=False)
-    assert "reviewer" in found.agents
+    assert "reviewer" in found.by_name
     (problem,) = found.problems
     assert words in problem
 
@@ -84,7 +84,7 @@ def test_a_definition_of_a_project_does_not_lead_out_of_it(tmp_path: Path) -> No
     link.parent.mkdir(parents=True)
     link.symlink_to(secret)
     found = load_agent_definitions(tmp_path / "config", tmp_path / "work", trusted=True)
-    assert "reviewer" not in found.agents
+    assert "reviewer" not in found.by_name
     assert found.problems == (f"the agent `{link}` leads out of its folder",)
 
 

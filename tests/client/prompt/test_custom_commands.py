@@ -67,12 +67,12 @@ def test_commands_are_found_with_what_they_say_of_themselves(tmp_path: Path) -> 
     put(tmp_path / "config/commands/list.md", "---\nallowed-tools:\n  - Read\n  - Bash(ls, x:*)\n---\n# Title\nbody")
     put(tmp_path / "root/.claude/commands/db/up.md", "Up.")
     found = load_custom_commands(tmp_path / "config", tmp_path / "root", trusted=True)
-    review = found.commands["review"]
+    review = found.by_name["review"]
     assert (review.description, review.allowed, review.model) == ("Look at it", ("Bash(git log:*)", "Read"), "haiku")
     assert (review.hint, review.body, review.source) == ("[file]", "Review $1.", "user")
-    assert found.commands["list"].allowed == ("Read", "Bash(ls, x:*)")
-    assert found.commands["list"].description == "Title"
-    assert found.commands["db:up"] == found.commands["up"]
+    assert found.by_name["list"].allowed == ("Read", "Bash(ls, x:*)")
+    assert found.by_name["list"].description == "Title"
+    assert found.by_name["db:up"] == found.by_name["up"]
     assert found.problems == ()
 
 
@@ -80,7 +80,7 @@ def test_a_projects_commands_wait_for_trust_and_then_go_before_the_users(tmp_pat
     put(tmp_path / "config/commands/x.md", "mine")
     put(tmp_path / "root/.claude/commands/x.md", "theirs")
     for trusted, body in ((False, "mine"), (True, "theirs")):
-        assert load_custom_commands(tmp_path / "config", tmp_path / "root", trusted=trusted).commands["x"].body == body
+        assert load_custom_commands(tmp_path / "config", tmp_path / "root", trusted=trusted).by_name["x"].body == body
 
 
 def test_what_cannot_be_read_is_said_and_left_out(tmp_path: Path) -> None:
@@ -92,5 +92,5 @@ def test_what_cannot_be_read_is_said_and_left_out(tmp_path: Path) -> None:
     (folder / "link.md").symlink_to(tmp_path / "secret")
     (folder / "folder.md").mkdir()
     found = load_custom_commands(tmp_path / "config", tmp_path / "root", trusted=True)
-    assert list(found.commands) == ["good"]
+    assert list(found.by_name) == ["good"]
     assert len(found.problems) == 4

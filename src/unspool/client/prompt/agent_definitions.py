@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from unspool.client.prompt.definition_files import DefinitionFile, find_definition_files
+from unspool.client.prompt.definition_files import DefinitionFile, Definitions, load_definitions
 from unspool.client.prompt.text.markdown import parse_list
 from unspool.client.tool import Tool
 from unspool.errors import Unreadable
@@ -48,13 +48,6 @@ class AgentDefinition(NamedTuple):
     """None: that of its parent."""
 
 
-class AgentDefinitions(NamedTuple):
-    """The definitions by name, and the problems of files that define none."""
-
-    agents: dict[str, AgentDefinition]
-    problems: tuple[str, ...] = ()
-
-
 BUILT_IN_AGENTS = (
     AgentDefinition(
         "general-purpose",
@@ -80,18 +73,10 @@ BUILT_IN_AGENTS = (
 )
 
 
-def load_agent_definitions(config: Path, root: Path, *, trusted: bool) -> AgentDefinitions:
+def load_agent_definitions(config: Path, root: Path, *, trusted: bool) -> Definitions[AgentDefinition]:
     """Load the definitions of all subagents."""
-    agents = {agent.name: agent for agent in BUILT_IN_AGENTS}
-    problems: list[str] = []
-    for file in find_definition_files(config, root, "agents", trusted=trusted):
-        try:
-            agent = _read_definition(file)
-        except Unreadable as error:
-            problems.append(error.message)
-        else:
-            agents[agent.name] = agent
-    return AgentDefinitions(agents, tuple(problems))
+    found = load_definitions(config, root, "agents", _read_definition, trusted=trusted)
+    return found._replace(by_name={**{agent.name: agent for agent in BUILT_IN_AGENTS}, **found.by_name})
 
 
 def select_tools(agent: AgentDefinition, tools: Iterable[_AnyTool]) -> tuple[_AnyTool, ...]:

@@ -20,7 +20,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from unspool.client.prompt.definition_files import DefinitionFile, find_definition_files
+from unspool.client.prompt.definition_files import DefinitionFile, Definitions, load_definitions
 from unspool.client.prompt.text.markdown import find_mentions
 from unspool.errors import Unreadable
 from unspool.permissions import split_rules
@@ -47,28 +47,13 @@ class CustomCommand(NamedTuple):
     model: str | None = None
 
 
-class CustomCommands(NamedTuple):
-    """The commands by name, and the problems of files that define none."""
-
-    commands: dict[str, CustomCommand]
-    problems: tuple[str, ...] = ()
-
-
-def load_custom_commands(config: Path, root: Path, *, trusted: bool) -> CustomCommands:
+def load_custom_commands(config: Path, root: Path, *, trusted: bool) -> Definitions[CustomCommand]:
     """Load the commands by name; the project's go before the user's."""
-    commands: dict[str, CustomCommand] = {}
-    problems: list[str] = []
-    for file in find_definition_files(config, root, "commands", trusted=trusted):
-        try:
-            command = _read_command(file)
-        except Unreadable as error:
-            problems.append(error.message)
-        else:
-            commands[command.name] = command
+    found = load_definitions(config, root, "commands", _read_command, trusted=trusted)
     # `/up` means `/db:up` where nothing else has that name.
-    for command in [*commands.values()]:
-        commands.setdefault(command.name.rpartition(":")[2], command)
-    return CustomCommands(commands, tuple(problems))
+    for command in [*found.by_name.values()]:
+        found.by_name.setdefault(command.name.rpartition(":")[2], command)
+    return found
 
 
 async def expand_command(

@@ -6,9 +6,9 @@ Rules
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from unspool.client.prompt.text.markdown import FrontMatter, parse_front_matter
 from unspool.errors import Unreadable, UnspoolError
@@ -39,9 +39,37 @@ class DefinitionFile(NamedTuple):
         return parse_front_matter(text)
 
 
-def find_definition_files(config: Path, root: Path, name: str, *, trusted: bool) -> Iterator[DefinitionFile]:
-    """Yield the files in `<config>/<name>`, then those in the project's `.claude/<name>`."""
-    folders = [("user", config / name), *([("project", root / ".claude" / name)] if trusted else [])]
-    for source, folder in folders:
-        for path in sorted(folder.rglob("*.md")):
-            yield DefinitionFile(source, folder, path)
+class Named(Protocol):
+    """What a file can define: an agent, or a command."""
+
+    @property
+    def name(self) -> str:
+        """The name that it is called by."""
+
+
+Defined = TypeVar("Defined", bound=Named)
+
+
+class Definitions(NamedTuple, Generic[Defined]):
+    """What files define, by name, and the problems of files that define nothing."""
+
+    by_name: dict[str, Defined]
+    problems: tuple[str, ...] = ()
+
+
+def load_definitions(
+    config: Path, root: Path, folder: str, read: Callable[[DefinitionFile], Defined], *, trusted: bool
+) -> Definitions[Defined]:
+    """Read the files in `<config>/<folder>`, then those in the project's `.claude/<folder>`, which go before them."""
+    by_name: dict[str, Defined] = {}
+    problems: list[str] = []
+    folders = [("user", config / folder), *([("project", root / ".claude" / folder)] if trusted else [])]
+    for source, place in folders:
+        for path in sorted(place.rglob("*.md")):
+            try:
+                defined = read(DefinitionFile(source, place, path))
+            except Unreadable as error:
+                problems.append(error.message)
+            else:
+                by_name[defined.name] = defined
+    return Definitions(by_name, tuple(problems))

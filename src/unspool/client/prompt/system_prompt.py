@@ -8,7 +8,6 @@ Rules
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, TypeAlias
 
 from unspool.client.prompt.instructions import (
     Instructions,
@@ -19,8 +18,7 @@ from unspool.client.prompt.instructions import (
 )
 from unspool.client.prompt.text.system_prompt_text import PromptEnvironment, build_system_prompt
 from unspool.client.tool_context import ToolContext
-
-Json: TypeAlias = dict[str, Any]
+from unspool.client.tool_result import Json
 
 
 class SystemPrompt:

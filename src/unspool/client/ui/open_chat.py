@@ -11,7 +11,7 @@ from __future__ import annotations
 import platform
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
@@ -29,6 +29,7 @@ from unspool.client.prompt.text.system_prompt_text import PromptEnvironment
 from unspool.client.session.registration import git_branch
 from unspool.client.tool import Tool
 from unspool.client.tool_context import ToolContext, Workspace
+from unspool.client.tool_result import Json
 from unspool.client.tools.registry import built_in_tools, run_tool
 from unspool.client.web_access import WebClient
 from unspool.errors import Refused, UsageError
@@ -38,7 +39,6 @@ from unspool.paths import data_folder
 if TYPE_CHECKING:
     from unspool.client.protocols import UserInterface
 
-Json: TypeAlias = dict[str, Any]
 
 MODEL_ALIASES = {"opus": "claude-opus-5-5", "sonnet": "claude-sonnet-5-5", "haiku": "claude-haiku-5-5"}
 DEFAULT_MODEL = "claude-opus-5-5"
@@ -132,11 +132,11 @@ async def open_chat_from_settings(
     commands = load_custom_commands(runtime.config, root, trusted=trusted)
     system_prompt = _system_prompt(settings, runtime, trusted=trusted)
     services = Services(
-        tools=_select_tools(settings, rules, tuple(agents.agents.values())),
+        tools=_select_tools(settings, rules, tuple(agents.by_name.values())),
         permissions=rules,
         run_tool=run_tool,
         system_prompt=system_prompt.blocks,
-        agents=agents.agents,
+        agents=agents.by_name,
         resolve_model_name=resolve_model,
         make_web_access=lambda model_name, add_usage: WebClient(
             runtime.model, model_name, runtime.environment, add_usage
@@ -145,7 +145,7 @@ async def open_chat_from_settings(
     )
     chat = await Chat.open(start, settings, runtime, user, services)
     problems = (*rules.settings.problems, *agents.problems, *commands.problems, *system_prompt.problems)
-    return OpenedChat(chat, rules, commands.commands, tuple(agents.agents), problems)
+    return OpenedChat(chat, rules, commands.by_name, tuple(agents.by_name), problems)
 
 
 def load_permissions(

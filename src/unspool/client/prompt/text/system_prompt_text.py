@@ -7,9 +7,9 @@ Rules
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple
 
-Json: TypeAlias = dict[str, Any]
+from unspool.client.tool_result import Json
 
 BASE_PROMPT = """\
 You are a coding agent in a terminal. You help one person with software: you read and change files, run commands and \
