@@ -5,7 +5,7 @@
     await chat.close()
 
 Rules
-  1. One turn at a time. Text that comes meanwhile is queued (`steer`, `follow_up`); `interrupt` may come at any time.
+  1. One turn at a time. Text that comes meanwhile is queued (`steer`); `interrupt` may come at any time.
   2. A new session has no file until its first prompt.
 """
 
@@ -45,7 +45,7 @@ from unspool.client.session.writer import SessionWriter
 from unspool.client.tool_context import KnownFiles, ToolBackends, ToolContext, Workspace
 from unspool.client.tool_result import InvalidToolCall, Json
 from unspool.errors import NotFound, Refused, Unwritable, UsageError
-from unspool.format import FORMAT_VERSION, LineEnvelope, replace_surrogates
+from unspool.format import LineEnvelope, replace_surrogates
 from unspool.format import written_lines as lines
 from unspool.graph.context import model_rules
 from unspool.paths import project_key, session_file
@@ -161,19 +161,10 @@ class Chat:
         window = self.agent.compaction.window
         return window.used, window.size
 
-    def began(self) -> events.SessionBegan:
-        """Return the event that describes the session before its first turn."""
-        return events.SessionBegan(
-            session_id=self.session_id,
-            path=str(self.path),
-            cwd=str(self.workspace.root),
-            model=self.model,
-            mode=self.mode,
-            tools=tuple(tool.name for tool in self.services.tools),
-            version=FORMAT_VERSION,
-            resumed=self._resumed is not None,
-            messages=len(self.transcript.conversation.messages),
-        )
+    @property
+    def is_resumed(self) -> bool:
+        """Whether the session was resumed, and nothing was said since."""
+        return self._resumed is not None
 
     async def turn(self, prompt: str | list[Json], emit: Emit, expansion: list[Json] | None = None) -> None:
         """Run a turn; the expansion of a slash command, or a file that the prompt names, follows on its own line."""
@@ -203,15 +194,9 @@ class Chat:
                 self.totals.include(self.agent.usage.totals)
                 await self.agent.queue.stop()
 
-    def steer(self, text: str) -> events.InputQueued:
+    def steer(self, text: str) -> None:
         """Queue text for the next step of the turn."""
         self.agent.input.steer(replace_surrogates(text))
-        return events.InputQueued(text=text)
-
-    def follow_up(self, text: str) -> events.InputQueued:
-        """Queue text for the end of the turn."""
-        self.agent.input.follow_up(replace_surrogates(text))
-        return events.InputQueued(text=text)
 
     def next_prompt(self) -> str | None:
         """Take the text that is queued to be the next prompt, if there is any."""

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 from uuid import uuid4
 
 import msgspec
@@ -26,40 +26,6 @@ class TurnLimits(msgspec.Struct, frozen=True, kw_only=True):
     tokens: int | None = None
     cost_micros: int | None = None
     seconds: float | None = None
-
-    def reached(
-        self, steps: int, tokens: int, cost_micros: int, seconds: float
-    ) -> Literal["max_steps", "max_total_tokens", "max_cost", "max_seconds"] | None:
-        """Return the limit that forbids a further request."""
-        if self.steps is not None and steps >= self.steps:
-            return "max_steps"
-        if self.tokens is not None and tokens >= self.tokens:
-            return "max_total_tokens"
-        if self.cost_micros is not None and cost_micros >= self.cost_micros:
-            return "max_cost"
-        if self.seconds is not None and seconds >= self.seconds:
-            return "max_seconds"
-        return None
-
-
-class RequestOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """The model of a request, and how long it may think and answer."""
-
-    model: str
-    max_tokens: int | None = None
-    """Of one response; None: as the model and its window allow."""
-    thinking: int | None = None
-    """A budget in tokens; 0: no thinking; None: as the model does by itself."""
-    window: int | None = None
-
-    @property
-    def answer_tokens(self) -> int:
-        """The most tokens that a response may have."""
-        if self.max_tokens is not None:
-            return self.max_tokens
-        usual = 8_000 if _SHORT_ANSWERS.match(self.model) else 32_000
-        # A quarter of a small window: else the longest response alone would fill it.
-        return max(1, min(usual, self.window // 4)) if self.window else usual
 
 
 class SessionStart(msgspec.Struct, frozen=True, kw_only=True):
@@ -96,7 +62,9 @@ class ChatSettings(msgspec.Struct, frozen=True, kw_only=True):
     added: tuple[Path, ...] = ()
     window: int | None = None
     thinking: int | None = None
+    """A budget in tokens; 0: no thinking; None: as the model does by itself."""
     max_answer_tokens: int | None = None
+    """Of one response; None: as the model and its window allow."""
     trusted: bool = False
     tools: tuple[str, ...] | None = None
     interactive: bool = False
@@ -112,11 +80,14 @@ class ChatSettings(msgspec.Struct, frozen=True, kw_only=True):
             seconds=self.max_seconds,
         )
 
-    def request_options(self, model: str) -> RequestOptions:
-        """Return the options of a request to a model."""
-        return RequestOptions(
-            model=model, max_tokens=self.max_answer_tokens, thinking=self.thinking, window=self.window
-        )
+    @property
+    def answer_tokens(self) -> int:
+        """The most tokens that a response may have."""
+        if self.max_answer_tokens is not None:
+            return self.max_answer_tokens
+        usual = 8_000 if _SHORT_ANSWERS.match(self.model) else 32_000
+        # A quarter of a small window: else the longest response alone would fill it.
+        return max(1, min(usual, self.window // 4)) if self.window else usual
 
 
 class ChatRuntime(NamedTuple):

@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-Json: TypeAlias = dict[str, Any]
+from unspool.client.tool_result import Json
 
 Ending: TypeAlias = Literal[
     "end_turn",  # the model has nothing more to do
@@ -27,21 +27,6 @@ Ending: TypeAlias = Literal[
 
 class ChatEvent(msgspec.Struct, frozen=True, kw_only=True):
     """The base of all events."""
-
-
-class SessionBegan(ChatEvent, frozen=True):
-    """A session was opened."""
-
-    session_id: str
-    path: str
-    cwd: str
-    model: str
-    mode: str
-    tools: tuple[str, ...]
-    version: str
-    resumed: bool = False
-    messages: int = 0
-    """How many messages a resumed session has."""
 
 
 class TurnBegan(ChatEvent, frozen=True):
@@ -143,12 +128,6 @@ class SubagentEvent(ChatEvent, frozen=True):
     event: ChatEvent
 
 
-class InputQueued(ChatEvent, frozen=True):
-    """Text was queued for the next step, or for the end of the turn."""
-
-    text: str
-
-
 class InputTaken(ChatEvent, frozen=True):
     """Queued text became part of the turn."""
 
@@ -220,7 +199,7 @@ class TurnEnded(ChatEvent, frozen=True):
 
 
 AnyEvent: TypeAlias = (
-    SessionBegan | TurnBegan | StepBegan | RetryScheduled | TextGrown | ThinkingGrown | BlockDone | ResponseDone
-    | CallBegan | CallProgressed | CallEnded | SubagentEvent | InputQueued | InputTaken | ContextCompacted | ModeChanged
+    TurnBegan | StepBegan | RetryScheduled | TextGrown | ThinkingGrown | BlockDone | ResponseDone
+    | CallBegan | CallProgressed | CallEnded | SubagentEvent | InputTaken | ContextCompacted | ModeChanged
     | TodosChanged | TaskEnded | FeatureDisabled | TurnFailed | TurnEnded
 )  # fmt: skip

@@ -8,17 +8,16 @@ unanswered. A `Model` is a connection to the API (`unspool.api.connection.Connec
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Iterable
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Literal, Protocol
 
 import msgspec
 
 from unspool.api import AnyEvent
+from unspool.client.tool_result import Json
 from unspool.permissions import RuleDecision
 
 if TYPE_CHECKING:
     from unspool.api import TokenCount
-
-Json: TypeAlias = dict[str, Any]
 
 
 class PermissionRequest(msgspec.Struct, frozen=True):

@@ -13,16 +13,14 @@ import asyncio
 import hashlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from unspool.client.background_tasks import BackgroundTasks
 from unspool.client.protocols import NoUser, UserInterface
-from unspool.client.tool_result import ToolOutcome
+from unspool.client.tool_result import Json, ToolOutcome
 
 if TYPE_CHECKING:
     from unspool.api import FetchedPage
-
-Json: TypeAlias = dict[str, Any]
 
 
 class FileVersion(NamedTuple):

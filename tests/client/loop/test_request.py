@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unspool.client.config import RequestOptions
-from unspool.client.loop.request import INTERLEAVED, EndpointFeatures, EndpointKnowledge, build_request, disable_refused
+from unspool.client.config import ChatSettings
+from unspool.client.loop.request import INTERLEAVED, EndpointFeatures, EndpointKnowledge, build_request
 from unspool.errors import ApiFailed
 from unspool.testing.strict import problems
 
@@ -56,12 +56,12 @@ models = st.sampled_from(
 )  # fmt: skip
 
 
-manners = st.builds(RequestOptions, model=models, thinking=st.none() | st.integers(0, 40_000))
+manners = st.builds(ChatSettings, model=models, thinking=st.none() | st.integers(0, 40_000))
 
 
 @given(manners, capabilities, st.integers(0, 6), st.booleans(), st.booleans())
 def test_the_api_takes_every_request(
-    manner: RequestOptions, can: EndpointFeatures, turns: int, thinks: bool, is_open: bool
+    manner: ChatSettings, can: EndpointFeatures, turns: int, thinks: bool, is_open: bool
 ) -> None:
     messages = [message for number in range(turns) for message in turn(number, thinks=thinks)]
     messages += turn(turns, thinks=thinks)[: 3 if is_open else 1]
@@ -74,7 +74,7 @@ def test_the_api_takes_every_request(
 
 def test_what_is_sent_is_found_in_the_cache_the_next_time() -> None:
     messages = [*turn(1), *turn(2)[:3]]
-    body, _ = build_request(RequestOptions(model="claude-opus-4-5"), EndpointFeatures(), SYSTEM, TOOLS, messages)
+    body, _ = build_request(ChatSettings(model="claude-opus-4-5"), EndpointFeatures(), SYSTEM, TOOLS, messages)
     assert [marks(message) for message in body["messages"]] == [0, 0, 0, 0, 1, 0, 1]
     assert [marks(tool) for tool in body["tools"]] == [0, 1]
     assert [marks(block) for block in body["system"]] == [0, 1]
@@ -86,13 +86,13 @@ def test_what_is_sent_is_found_in_the_cache_the_next_time() -> None:
      ("claude-3-7-sonnet-20250219", "enabled"), ("claude-3-5-haiku-20241022", None), ("glm-4.7", None)],
 )  # fmt: skip
 def test_a_model_thinks_as_it_can(model: str, thinking: str | None) -> None:
-    body, betas = build_request(RequestOptions(model=model), EndpointFeatures(), SYSTEM, TOOLS, turn(1)[:1])
+    body, betas = build_request(ChatSettings(model=model), EndpointFeatures(), SYSTEM, TOOLS, turn(1)[:1])
     assert body.get("thinking", {}).get("type") == thinking
     assert (INTERLEAVED in betas) is (thinking == "enabled")
 
 
 def test_a_loop_that_began_without_thinking_goes_on_without() -> None:
-    manner = RequestOptions(model="claude-sonnet-4-5")
+    manner = ChatSettings(model="claude-sonnet-4-5")
     assert "thinking" not in build_request(manner, EndpointFeatures(), SYSTEM, TOOLS, turn(1)[:3])[0]
     assert "thinking" in build_request(manner, EndpointFeatures(), SYSTEM, TOOLS, turn(1, thinks=True)[:3])[0]
     assert "thinking" in build_request(manner, EndpointFeatures(), SYSTEM, TOOLS, [*turn(1), *turn(2)[:1]])[0]
@@ -100,7 +100,7 @@ def test_a_loop_that_began_without_thinking_goes_on_without() -> None:
 
 def test_a_small_window_leaves_room_for_the_question() -> None:
     body, _ = build_request(
-        RequestOptions(model="claude-sonnet-4-5", window=8000), EndpointFeatures(), [], [], turn(1)[:1]
+        ChatSettings(model="claude-sonnet-4-5", window=8000), EndpointFeatures(), [], [], turn(1)[:1]
     )
     assert body["max_tokens"] == 2000
 
@@ -120,8 +120,10 @@ def refused(words: str, status: int = 400) -> ApiFailed:
      ("prompt is too long", None)],
 )  # fmt: skip
 def test_what_is_refused_by_name_is_done_without(words: str, what: str | None) -> None:
-    found = disable_refused(EndpointFeatures(), refused(words))
-    assert (found and found[1]) == what
+    learned = EndpointKnowledge()
+    found = learned.learn_refusal(refused(words))
+    assert (found and found.what.partition(":")[0]) == what
+    assert what is None or not getattr(learned.features, what)
 
 
 def test_what_was_given_up_is_not_given_up_again() -> None:

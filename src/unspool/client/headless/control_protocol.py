@@ -18,9 +18,8 @@ from typing import Any, NamedTuple, TypeAlias
 import msgspec
 
 from unspool.client.protocols import PermissionAnswer, PermissionRequest, UserQuestion
+from unspool.client.tool_result import Json
 from unspool.permissions import RuleDecision
-
-Json: TypeAlias = dict[str, Any]
 
 
 class UserMessage(NamedTuple):

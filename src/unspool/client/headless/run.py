@@ -13,17 +13,16 @@ import asyncio
 import signal
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import suppress
-from typing import Any, TypeAlias
 
 from unspool.client import events
 from unspool.client.headless import control_protocol, stream_json
 from unspool.client.headless.stream_json import StreamJsonEncoder
+from unspool.client.tool_result import Json
 from unspool.client.ui import slash_commands
 from unspool.client.ui.input_lines import read_lines
 from unspool.client.ui.open_chat import OpenedChat, resolve_model
 from unspool.errors import UnspoolError
-
-Json: TypeAlias = dict[str, Any]
+from unspool.format import FORMAT_VERSION
 
 
 class HeadlessRun:
@@ -165,18 +164,17 @@ class HeadlessRun:
         return {"commands": commands, "output_style": "default", "available_output_styles": ["default"], "models": []}
 
     def _init_object(self) -> Json:
-        began = self._chat.began()
         return stream_json.init_object(
             self._chat.session_id,
             self._new_id(),
-            cwd=began.cwd,
-            tools=list(began.tools),
+            cwd=str(self._chat.workspace.root),
+            tools=[tool.name for tool in self._chat.services.tools],
             model=self._chat.model,
             permissionMode=self._chat.mode,
             slash_commands=list(slash_commands.headless_commands(self._opened)),
             agents=list(self._opened.agents),
             apiKeySource=_api_key_source(self._chat.runtime.environment),
-            claude_code_version=began.version,
+            claude_code_version=FORMAT_VERSION,
         )
 
     def _replay_object(self, prompt: str | list[Json], uuid: str | None) -> Json:

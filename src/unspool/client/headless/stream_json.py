@@ -9,32 +9,12 @@ Rules
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, TypeAlias
 
 import msgspec
 
-from unspool.client.events import (
-    BlockDone,
-    CallBegan,
-    CallEnded,
-    ChatEvent,
-    ContextCompacted,
-    FeatureDisabled,
-    ModeChanged,
-    ResponseDone,
-    RetryScheduled,
-    StepBegan,
-    SubagentEvent,
-    TaskEnded,
-    TextGrown,
-    ThinkingGrown,
-    TurnBegan,
-    TurnEnded,
-    TurnFailed,
-)
+from unspool.client import events
+from unspool.client.tool_result import Json
 from unspool.graph.context import context_window
-
-Json: TypeAlias = dict[str, Any]
 
 # The words that Claude Code writes to the session, too.
 INTERRUPTED = "[Request interrupted by user]"
@@ -65,61 +45,61 @@ class StreamJsonEncoder:
         self._new_id = new_id
         self._frame_builder = _FrameBuilder() if partial else None
         self._open: set[str] = set()
-        self._failed: TurnFailed | None = None
+        self._failed: events.TurnFailed | None = None
 
-    def objects(self, event: ChatEvent) -> Iterator[Json]:
+    def objects(self, event: events.ChatEvent) -> Iterator[Json]:
         """Yield the objects to print for an event."""
         match event:
-            case BlockDone():
+            case events.BlockDone():
                 # The `assistant` object stands before the end of its block in the stream, as Claude Code prints it.
                 yield from self._partial_objects(event)
                 yield self._message("assistant", {**event.message, "content": [event.block]}, event.uuid)
                 yield from self._stop_block()
-            case CallBegan():
+            case events.CallBegan():
                 self._open.add(event.id)
-            case CallEnded():
+            case events.CallEnded():
                 self._open.discard(event.id)
                 yield self._tool_result(event)
-            case SubagentEvent():
+            case events.SubagentEvent():
                 yield from self._agent_objects(event)
-            case TurnFailed():
+            case events.TurnFailed():
                 self._failed = event
-            case TurnEnded():
+            case events.TurnEnded():
                 if event.ending == "interrupted":
                     words = INTERRUPTED_CALL if self._open else INTERRUPTED
                     said = {"role": "user", "content": [{"type": "text", "text": words}]}
                     yield self._message("user", said, self._new_id())
                 yield result_object(event, self._failed, self._session_id, self._new_id())
-            case TurnBegan():
+            case events.TurnBegan():
                 self._open, self._failed = set(), None
-            case StepBegan() | TextGrown() | ThinkingGrown() | ResponseDone():
+            case events.StepBegan() | events.TextGrown() | events.ThinkingGrown() | events.ResponseDone():
                 yield from self._partial_objects(event)
             case _:
                 yield from self._system_objects(event)
 
-    def _tool_result(self, event: CallEnded, parent: str | None = None) -> Json:
+    def _tool_result(self, event: events.CallEnded, parent: str | None = None) -> Json:
         block: Json = {"tool_use_id": event.id, "type": "tool_result", "content": event.content}
         if event.is_error:
             block["is_error"] = True
         value = self._message("user", {"role": "user", "content": [block]}, event.uuid, parent)
         return value if event.result is None else {**value, "tool_use_result": event.result}
 
-    def _agent_objects(self, event: SubagentEvent) -> Iterator[Json]:
+    def _agent_objects(self, event: events.SubagentEvent) -> Iterator[Json]:
         match event.event:
-            case BlockDone(block=block, message=message, uuid=uuid):
+            case events.BlockDone(block=block, message=message, uuid=uuid):
                 yield self._message("assistant", {**message, "content": [block]}, uuid, event.call_id)
-            case CallEnded() as ended:
+            case events.CallEnded() as ended:
                 yield self._tool_result(ended, event.call_id)
             case _:
                 pass
 
-    def _system_objects(self, event: ChatEvent) -> Iterator[Json]:
+    def _system_objects(self, event: events.ChatEvent) -> Iterator[Json]:
         """Yield the `system` objects of other events; those that Claude Code does not print yield nothing."""
         match event:
-            case ContextCompacted(how="summarized"):
+            case events.ContextCompacted(how="summarized"):
                 metadata = {"trigger": event.trigger, "pre_tokens": event.before, "post_tokens": event.after}
                 yield self._system("compact_boundary", compact_metadata=metadata)
-            case RetryScheduled():
+            case events.RetryScheduled():
                 yield self._system(
                     "api_retry",
                     attempt=event.attempt,
@@ -127,9 +107,9 @@ class StreamJsonEncoder:
                     error_status=event.status,
                     error=event.reason,
                 )
-            case ModeChanged():
+            case events.ModeChanged():
                 yield self._system("status", status=None, permissionMode=event.mode)
-            case TaskEnded():
+            case events.TaskEnded():
                 yield self._system(
                     "task_notification",
                     task_id=event.id,
@@ -137,12 +117,12 @@ class StreamJsonEncoder:
                     summary=event.description,
                     output_file="",
                 )
-            case FeatureDisabled():
+            case events.FeatureDisabled():
                 yield self._system("degraded", what=event.what, why=event.why)
             case _:
                 pass
 
-    def _partial_objects(self, event: ChatEvent) -> Iterator[Json]:
+    def _partial_objects(self, event: events.ChatEvent) -> Iterator[Json]:
         for frame in self._frame_builder.frames(event) if self._frame_builder else ():
             yield self._stream_event(frame)
 
@@ -170,19 +150,19 @@ class _FrameBuilder:
         self._is_open = False
         self._has_begun = False
 
-    def frames(self, event: ChatEvent) -> Iterator[Json]:
+    def frames(self, event: events.ChatEvent) -> Iterator[Json]:
         """Yield the frames of an event."""
         match event:
-            case StepBegan():
+            case events.StepBegan():
                 self._index, self._is_open, self._has_begun = 0, False, False
-            case TextGrown(text=text):
+            case events.TextGrown(text=text):
                 yield from self._delta({"type": "text", "text": ""}, {"type": "text_delta", "text": text})
-            case ThinkingGrown(text=text):
+            case events.ThinkingGrown(text=text):
                 start = {"type": "thinking", "thinking": "", "signature": ""}
                 yield from self._delta(start, {"type": "thinking_delta", "thinking": text})
-            case BlockDone(block=block, message=message):
+            case events.BlockDone(block=block, message=message):
                 yield from self._complete(block, message)
-            case ResponseDone():
+            case events.ResponseDone():
                 delta = {"stop_reason": event.stop_reason, "stop_sequence": None}
                 yield {"type": "message_delta", "delta": delta, "usage": event.usage}
                 yield {"type": "message_stop"}
@@ -238,7 +218,7 @@ def init_object(session_id: str, new_id: str, **facts: object) -> Json:
     }
 
 
-def result_object(ended: TurnEnded, failed: TurnFailed | None, session_id: str, new_id: str) -> Json:
+def result_object(ended: events.TurnEnded, failed: events.TurnFailed | None, session_id: str, new_id: str) -> Json:
     """Return the `result` object of a turn, which comes last."""
     subtype = _RESULT_SUBTYPES.get(ended.ending, "success")
     message = failed.message if failed else _LIMIT_MESSAGES.get(ended.ending, "")
@@ -262,7 +242,7 @@ def result_object(ended: TurnEnded, failed: TurnFailed | None, session_id: str, 
     return {**value, "errors": [message] if message else []} if subtype != "success" else value
 
 
-def exit_code(ended: TurnEnded | None, failed: TurnFailed | None) -> int:
+def exit_code(ended: events.TurnEnded | None, failed: events.TurnFailed | None) -> int:
     """Return the exit code of a turn: 0 done, 1 at a limit, 130 interrupted, otherwise that of the failure."""
     if failed is not None:
         return failed.exit_code
@@ -271,7 +251,7 @@ def exit_code(ended: TurnEnded | None, failed: TurnFailed | None) -> int:
     return 1 if ended.ending in _RESULT_SUBTYPES else 0
 
 
-def limit_message(ended: TurnEnded) -> str | None:
+def limit_message(ended: events.TurnEnded) -> str | None:
     """Return which limit ended a turn; None if none did."""
     return _LIMIT_MESSAGES.get(ended.ending)
 

@@ -12,7 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import NamedTuple, Protocol
+
+import msgspec
 
 from unspool.client import events
 from unspool.client.compaction.token_window import TokenWindow
@@ -29,10 +31,8 @@ from unspool.client.session.file_backups import FileBackups
 from unspool.client.session.transcript import Transcript
 from unspool.client.tool import Tool
 from unspool.client.tool_context import AgentTask, ToolBackends, ToolContext, WebAccess
-from unspool.client.tool_result import ToolOutcome
+from unspool.client.tool_result import Json, ToolOutcome
 from unspool.client.tools.registry import tool_definitions, with_former_names
-
-Json: TypeAlias = dict[str, Any]
 
 
 class Services(NamedTuple):
@@ -175,7 +175,7 @@ class ChatAgent:
         """Return the next request, whatever its length, and its betas."""
         shared, prompt = self.shared, self._definition.prompt if self._definition else None
         return build_request(
-            shared.settings.request_options(self.model),
+            msgspec.structs.replace(shared.settings, model=self.model),
             shared.endpoint.features,
             # It names the model that the session was opened with, also after a change: so it stays in the cache.
             shared.services.system_prompt(self.context, shared.model, prompt),

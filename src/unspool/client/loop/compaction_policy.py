@@ -25,12 +25,12 @@ from unspool.client.loop.inbox import Emit, EventQueue, JobEnded
 from unspool.client.loop.request import MIN_THINKING_BUDGET
 from unspool.client.protocols import Model
 from unspool.client.session.transcript import Transcript, to_blocks
+from unspool.client.tool_result import Json
 from unspool.errors import ApiFailed
 
 if TYPE_CHECKING:
     from unspool.client.compaction.compact import CompactedMessages
 
-Json: TypeAlias = dict[str, Any]
 Trigger: TypeAlias = Literal["auto", "manual"]
 
 _MAX_REFUSALS = 5

@@ -2,7 +2,7 @@
 
 Whatever runs beside the turn (the response stream, a tool, a question to the user) is a job that puts its events into
 the `EventQueue`; the turn takes them out, is the only one that writes, and emits events to the front end. Text that
-the user types waits in the `InputQueue`: for the next step of the turn (steering), or for its end (follow-ups).
+the user types waits in the `InputQueue` for the next step of the turn, or to be the next prompt.
 
 Rules
   1. An interrupt goes before everything that is queued.
@@ -126,44 +126,32 @@ class InputQueue:
     def __init__(self, transcript: Transcript, emit: Emit) -> None:
         self._transcript = transcript
         self._emit = emit
-        self._steering: deque[str] = deque()
-        self._follow_ups: deque[str] = deque()
-
-    def __len__(self) -> int:
-        return len(self._steering) + len(self._follow_ups)
+        self._texts: deque[str] = deque()
 
     def steer(self, text: str) -> None:
         """Queue text for the next step of the turn."""
         self._transcript.write_queue_operation("enqueue", text)
-        self._steering.append(text)
-
-    def follow_up(self, text: str) -> None:
-        """Queue text for the end of the turn."""
-        self._transcript.write_queue_operation("enqueue", text)
-        self._follow_ups.append(text)
+        self._texts.append(text)
 
     def take_steering(self) -> None:
         """Write the text that is meant for this step as part of the turn."""
-        while self._steering:
-            text = self._steering.popleft()
+        while self._texts:
+            text = self._texts.popleft()
             self._transcript.write_queue_operation("remove")
             self._transcript.write_user(text)
             self._emit(events.InputTaken(text=text))
 
     def take_prompt(self) -> str | None:
-        """Take the text that is the next prompt, if there is any."""
-        # Steering that no step has taken goes first: it was meant for the turn that has ended.
-        queue = self._steering or self._follow_ups
-        if not queue:
+        """Take text that no step has taken, if there is any: it is the next prompt."""
+        if not self._texts:
             return None
         self._transcript.write_queue_operation("dequeue")
-        return queue.popleft()
+        return self._texts.popleft()
 
     def take_back(self) -> list[str]:
         """Remove all text, so that the user can edit it."""
-        texts = [*self._steering, *self._follow_ups]
+        texts = [*self._texts]
         if texts:
             self._transcript.write_queue_operation("popAll")
-        self._steering.clear()
-        self._follow_ups.clear()
+        self._texts.clear()
         return texts

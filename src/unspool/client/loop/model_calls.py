@@ -22,7 +22,7 @@ import asyncio
 from collections.abc import Callable, Iterable
 from contextlib import aclosing
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias, cast
+from typing import Any, cast
 
 import msgspec
 
@@ -50,9 +50,8 @@ from unspool.client.loop.request import EndpointKnowledge
 from unspool.client.loop.usage_totals import TurnUsage
 from unspool.client.session import wordings
 from unspool.client.session.transcript import THINKING_TYPES, Transcript, is_sendable
+from unspool.client.tool_result import Json
 from unspool.errors import ApiFailed
-
-Json: TypeAlias = dict[str, Any]
 
 MAX_HOLD_SECONDS = 0.05
 MAX_REQUESTS = 10

@@ -15,16 +15,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any, TypeAlias
 
 import msgspec
 
-from unspool.client.config import RequestOptions
+from unspool.client.config import ChatSettings
 from unspool.client.events import FeatureDisabled
 from unspool.client.session.transcript import THINKING_TYPES, drop_thinking
+from unspool.client.tool_result import Json
 from unspool.errors import ApiFailed
-
-Json: TypeAlias = dict[str, Any]
 
 INTERLEAVED = "interleaved-thinking-2025-05-14"
 MIN_THINKING_BUDGET = 1024
@@ -63,17 +61,6 @@ class EndpointFeatures(msgspec.Struct, frozen=True, kw_only=True):
     tools: bool = True
 
 
-def disable_refused(features: EndpointFeatures, failed: ApiFailed) -> tuple[EndpointFeatures, str] | None:
-    """Return the features without the one that a refusal names, and its name; None if it names none that is on."""
-    if failed.status not in (400, 404, 422):
-        return None
-    message = failed.message.lower()
-    for name, words in _NAMES_IN_REFUSALS.items():
-        if getattr(features, name) and any(word in message for word in words):
-            return msgspec.structs.replace(features, **{name: False}), name
-    return None
-
-
 class EndpointKnowledge:
     """What was learned of an endpoint; a session and its subagents share it."""
 
@@ -81,16 +68,19 @@ class EndpointKnowledge:
         self.features = EndpointFeatures()
 
     def learn_refusal(self, failed: ApiFailed) -> FeatureDisabled | None:
-        """Disable the feature that a refusal names; None if it names none."""
-        found = disable_refused(self.features, failed)
-        if found is None:
+        """Disable the feature that a refusal names; None if it names none that is on."""
+        if failed.status not in (400, 404, 422):
             return None
-        self.features, name = found
-        return FeatureDisabled(what=f"{name}: {_EFFECTS[name]}", why=failed.message)
+        message = failed.message.lower()
+        for name, words in _NAMES_IN_REFUSALS.items():
+            if getattr(self.features, name) and any(word in message for word in words):
+                self.features = msgspec.structs.replace(self.features, **{name: False})
+                return FeatureDisabled(what=f"{name}: {_EFFECTS[name]}", why=failed.message)
+        return None
 
 
 def build_request(
-    options: RequestOptions,
+    settings: ChatSettings,
     features: EndpointFeatures,
     system: Sequence[Json],
     tools: Sequence[Json],
@@ -98,20 +88,20 @@ def build_request(
 ) -> tuple[Json, tuple[str, ...]]:
     """Return the body of a request, and the betas to ask for."""
     sent = [*messages] if features.signatures else drop_thinking(messages)
-    body: Json = {"model": options.model.removesuffix("[1m]"), "max_tokens": options.answer_tokens}
+    body: Json = {"model": settings.model.removesuffix("[1m]"), "max_tokens": settings.answer_tokens}
     if system:
         body["system"] = _system(system, features)
     if tools and features.tools:
         body["tools"] = _mark_last(tools) if features.caching else [*tools]
     body["messages"] = _mark_user_messages(sent) if features.caching else sent
-    thinking = _thinking(options, sent) if features.thinking else None
+    thinking = _thinking(settings, sent) if features.thinking else None
     if thinking is not None:
         body["thinking"] = thinking
     # An endpoint that does not know a beta refuses the request: none is sent that the request does not need.
     betas = []
     if features.betas and thinking is not None and thinking["type"] == "enabled":
         betas.append(INTERLEAVED)
-    if features.betas and options.model.endswith("[1m]"):
+    if features.betas and settings.model.endswith("[1m]"):
         betas.append("context-1m-2025-08-07")
     return body, tuple(betas)
 
@@ -134,8 +124,8 @@ def _mark_user_messages(messages: list[Json]) -> list[Json]:
     return messages
 
 
-def _thinking(options: RequestOptions, messages: Sequence[Json]) -> Json | None:
-    budget, model = options.thinking, options.model
+def _thinking(settings: ChatSettings, messages: Sequence[Json]) -> Json | None:
+    budget, model = settings.thinking, settings.model
     if budget == 0 or _NO_THINKING.match(model):
         return None
     if budget is None and not model.startswith("claude-"):
@@ -144,7 +134,7 @@ def _thinking(options: RequestOptions, messages: Sequence[Json]) -> Json | None:
         return {"type": "adaptive"}
     if _began_without_thinking(messages):
         return None
-    allowed = min(budget if budget is not None else 31_999, options.answer_tokens - 1)
+    allowed = min(budget if budget is not None else 31_999, settings.answer_tokens - 1)
     return {"type": "enabled", "budget_tokens": allowed} if allowed >= MIN_THINKING_BUDGET else None
 
 

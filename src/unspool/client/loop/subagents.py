@@ -11,8 +11,6 @@ Rules
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
-
 import msgspec
 
 from unspool.client import events
@@ -24,9 +22,7 @@ from unspool.client.prompt.agent_definitions import AgentDefinition
 from unspool.client.session.transcript import MessageList, Transcript, text_of
 from unspool.client.session.writer import SessionWriter, write_private_file
 from unspool.client.tool_context import AgentTask
-from unspool.client.tool_result import ToolFailed, ToolOutcome
-
-Json: TypeAlias = dict[str, Any]
+from unspool.client.tool_result import Json, ToolFailed, ToolOutcome
 
 SHOWN_CHARACTERS = 2000
 """Of a tool result in the parent's progress lines: all of it is in the subagent's own file."""

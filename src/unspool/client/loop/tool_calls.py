@@ -14,7 +14,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, cast
+from typing import Literal, NamedTuple, Protocol, TypeAlias, cast
 
 import msgspec
 
@@ -28,12 +28,11 @@ from unspool.client.session.transcript import Transcript
 from unspool.client.session.writer import write_private_file
 from unspool.client.tool import Tool
 from unspool.client.tool_context import ToolContext
-from unspool.client.tool_result import ToolOutcome
+from unspool.client.tool_result import Json, ToolOutcome
 from unspool.client.tools.shell.bash import find_pull_request
 from unspool.format import written_lines as lines
 from unspool.permissions import RuleDecision
 
-Json: TypeAlias = dict[str, Any]
 RunTool: TypeAlias = Callable[[Tool, Json, ToolContext, str], Awaitable[ToolOutcome]]
 _MAX_CONCURRENT = 10
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from unspool.client.config import TurnLimits
+from unspool.client.tool_result import Json
 from unspool.prices import Response, cost_micros, find_price
 
-Json: TypeAlias = dict[str, Any]
+LimitName: TypeAlias = Literal["max_steps", "max_total_tokens", "max_cost", "max_seconds"]
 
 TOKEN_KINDS = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "output_tokens")
 
@@ -79,9 +80,16 @@ class TurnUsage:
         """Add the usage of a response; return what it cost, in micro-dollars."""
         return self.totals.add(model, usage)
 
-    def reached_limit(self) -> Literal["max_steps", "max_total_tokens", "max_cost", "max_seconds"] | None:
+    def reached_limit(self) -> LimitName | None:
         """Return the limit that forbids a further request."""
-        return self.limits.reached(self.steps, self.totals.tokens, self.totals.cost_micros, self.seconds)
+        limits = self.limits
+        used: tuple[tuple[LimitName, float, float | None], ...] = (
+            ("max_steps", self.steps, limits.steps),
+            ("max_total_tokens", self.totals.tokens, limits.tokens),
+            ("max_cost", self.totals.cost_micros, limits.cost_micros),
+            ("max_seconds", self.seconds, limits.seconds),
+        )
+        return next((name for name, amount, limit in used if limit is not None and amount >= limit), None)
 
     def is_out_of_time(self) -> bool:
         """Tell whether the turn has lasted as long as it may."""

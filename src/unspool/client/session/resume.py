@@ -16,12 +16,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import msgspec
 
 from unspool.client.config import ChatRuntime, ChatSettings, SessionStart
 from unspool.client.session.rewind import tracked_files
+from unspool.client.tool_result import Json
 from unspool.edit import find_other_process, garbage_collection_paused, parse_session_text
 from unspool.errors import NotFound, Refused
 from unspool.files import read_pieces
@@ -33,7 +34,6 @@ from unspool.graph.context import NO_RESPONSE, ContextMessage, build_thread_cont
 from unspool.graph.context import model_rules as models
 from unspool.paths import data_folder
 
-Json: TypeAlias = dict[str, Any]
 ResolvePath: TypeAlias = Callable[[str], Path | None]
 """Returns the real path of a file that a tool call names; None if there is none."""
 

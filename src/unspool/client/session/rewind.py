@@ -11,16 +11,15 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from unspool.client.session.file_backups import FileBackups
+from unspool.client.tool_result import Json
 from unspool.errors import NotFound
 from unspool.files import raise_unwritable, write_atomically
 from unspool.format import Backup, Entry, FileBackup, FileHistoryDelta, FileHistorySnapshot, User
 from unspool.graph import Speaker, classify_user_record, find_thread_entries, find_threads, typed_text
 from unspool.graph.context import build_context
-
-Json: TypeAlias = dict[str, Any]
 
 
 class RewindPoint(NamedTuple):

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
-from typing import Any, TypeAlias
 
 from unspool.api import StreamBroken
 from unspool.client.protocols import Model
+from unspool.client.tool_result import Json
 from unspool.errors import ApiFailed
-
-Json: TypeAlias = dict[str, Any]
 
 _TOOL = {"name": "look", "description": "Looks.", "input_schema": {"type": "object", "properties": {}}}
 _CACHED_TEXT = {"type": "text", "text": "Say: yes.", "cache_control": {"type": "ephemeral"}}

@@ -9,24 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 from unspool import home
 from unspool.errors import NotFound
 from unspool.home import Home, Session
 from unspool.paths import SESSION_ID, absolute_path, project_key
 from unspool.read import scan
-
-
-class SessionChoice(NamedTuple):
-    """A session that can be resumed, as it is listed."""
-
-    path: Path
-    id: str
-    title: str
-    modified: int
-    """In nanoseconds since 1970."""
-    turns: int
 
 
 def find_session_file(name: str, config: Path, cwd: Path) -> Path:
@@ -51,33 +39,23 @@ def find_session_file(name: str, config: Path, cwd: Path) -> Path:
 
 def find_newest_session(config: Path, cwd: Path) -> Path:
     """Return the file of the newest session of a working folder."""
-    for session in _sessions(config, cwd):
-        if session.turns:
-            return session.path
+    for session in list_sessions(config, cwd):
+        return session.path
     raise NotFound(f"there is no session to continue in `{cwd}`", hint="without `--continue` a new one begins")
 
 
-def list_sessions(config: Path, cwd: Path, limit: int = 50) -> list[SessionChoice]:
-    """Return the sessions of a working folder, the newest first."""
-    found = []
-    for session in _sessions(config, cwd):
-        if session.turns:
-            title = session.title or session.id
-            found.append(SessionChoice(session.path, session.id, title, session.source.modified, len(session.turns)))
-        if len(found) == limit:
-            break
-    return found
+def list_sessions(config: Path, cwd: Path) -> Iterator[Session]:
+    """Yield the sessions of a working folder that have at least one turn, the newest first."""
+    folder = _project_folder(config, cwd)
+    if folder.is_dir():
+        for session in Home(scan(folder)).sessions():
+            if SESSION_ID.fullmatch(session.path.stem) and session.turns:
+                yield session
 
 
 def read_session(path: Path) -> Session:
     """Read a session file."""
     return next(Home(scan(path)).sessions())
-
-
-def _sessions(config: Path, cwd: Path) -> Iterator[Session]:
-    folder = _project_folder(config, cwd)
-    if folder.is_dir():
-        yield from (session for session in Home(scan(folder)).sessions() if SESSION_ID.fullmatch(session.path.stem))
 
 
 def _project_folder(config: Path, cwd: Path) -> Path:

@@ -9,17 +9,20 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from typing import TYPE_CHECKING
 
 from unspool.client.ui.choice import ChoicePrompt, ChoiceResult
 from unspool.client.ui.input_lines import read_lines
-from unspool.client.ui.screen import ScreenHost
 from unspool.display import clean, clean_line
+
+if TYPE_CHECKING:
+    from unspool.client.ui.terminal import Terminal
 
 
 class PlainTerminal:
     """A surface on standard input and output, line by line."""
 
-    def __init__(self, host: ScreenHost) -> None:
+    def __init__(self, host: Terminal) -> None:
         self._host = host
         self.queued: list[str] = []
         self._has_left = asyncio.Event()

@@ -13,12 +13,13 @@ import io
 import re
 from collections.abc import Iterable, Iterator
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import msgspec
 
 from unspool.client.events import CallBegan, CallEnded, ContextCompacted, RetryScheduled, TurnEnded
 from unspool.client.protocols import PermissionRequest
+from unspool.client.tool_result import Json
 from unspool.client.ui.status_text import count_input_tokens
 from unspool.display import clean, clean_line, units
 from unspool.export import AnswerStep, EventStep, PromptStep, Step, Story, ToolCallStep, describe_calls, number_sections
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from rich.markdown import Markdown
     from rich.text import Text
 
-Json: TypeAlias = dict[str, Any]
 
 MAX_OUTPUT_LINES = 6
 """Lines of a tool's output that are shown."""

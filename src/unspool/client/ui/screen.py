@@ -20,7 +20,7 @@ import asyncio
 import sys
 import time
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from unspool.client.ui.choice import KEY_DELAY_SECONDS, ChoicePrompt, ChoiceResult
 from unspool.client.ui.completion import CompletionCandidate, can_complete
@@ -32,35 +32,12 @@ if TYPE_CHECKING:
     from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
     from prompt_toolkit.styles import Style
 
+    from unspool.client.ui.terminal import Terminal
+
 TICK_SECONDS = 0.1
 LEAVE_SECONDS = 2.0
 """Seconds within which a second Ctrl-C leaves."""
 _SPINNER = "✶✸✹✺✹✷"
-
-
-class ScreenHost(Protocol):
-    """Handles what is typed on a surface, and says what it shows."""
-
-    def submit(self, text: str) -> None:
-        """Handle a text that was typed."""
-
-    def interrupt(self) -> bool:
-        """End what runs; return whether anything did."""
-
-    def rewind(self) -> None:
-        """Let the user go back to an earlier prompt."""
-
-    def next_mode(self) -> None:
-        """Switch to the next permission mode."""
-
-    def footer(self) -> str:
-        """Return the line below the prompt."""
-
-    def status(self) -> str | None:
-        """Return what is running; None if nothing is."""
-
-    def tail(self) -> str:
-        """Return the text that is still growing."""
 
 
 class PromptScreen:
@@ -68,7 +45,7 @@ class PromptScreen:
 
     def __init__(
         self,
-        host: ScreenHost,
+        host: Terminal,
         history: Iterable[str],
         complete: Callable[[str], list[CompletionCandidate]],
         *,
@@ -265,7 +242,7 @@ class PromptScreen:
 
 def _make_session(
     screen: PromptScreen,
-    host: ScreenHost,
+    host: Terminal,
     history: list[str],
     complete: Callable[[str], list[CompletionCandidate]],
     *,
@@ -349,7 +326,7 @@ def _cut(line: str, width: int) -> str:
     return line
 
 
-def make_key_bindings(screen: PromptScreen, host: ScreenHost) -> KeyBindings:
+def make_key_bindings(screen: PromptScreen, host: Terminal) -> KeyBindings:
     """Return the key bindings of a screen (see the table in the module's docstring)."""
     from prompt_toolkit.filters import Condition
     from prompt_toolkit.key_binding import KeyBindings

@@ -6,6 +6,7 @@ import asyncio
 import os
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -26,6 +27,8 @@ CAVEAT = (
     "</local-command-caveat>"
 )
 """What Claude Code writes to the session before the commands that a user ran."""
+MAX_SESSIONS = 50
+"""How many sessions `/resume` lists."""
 Action: TypeAlias = Callable[["Terminal", str], Awaitable[None]]
 
 
@@ -43,20 +46,24 @@ async def _resume(terminal: Terminal, arguments: str) -> None:
     if arguments:
         await terminal.open(SessionStart(resume=find_session.find_session_file(arguments, opener.config, opener.cwd)))
         return
-    sessions = await asyncio.to_thread(find_session.list_sessions, opener.config, opener.cwd)
-    found = [session for session in sessions if session.id != terminal.chat.session_id]
-    if not found:
+    # In a thread, with the titles and turns: a folder may hold many long sessions.
+    options, paths = await asyncio.to_thread(_list_other_sessions, terminal)
+    if not options:
         raise NothingFound("there is no other session in this folder")
-    options = [
-        ChoiceOption(
-            session.title.split("\n")[0][:60],
-            f"{_ago(session.modified)}, {units.amount(session.turns, 'turn')}",
-        )
-        for session in found
-    ]
     picked = await terminal.surface.choose(ChoicePrompt("Go on with which session?", options))
     if picked is not None:
-        await terminal.open(SessionStart(resume=found[picked.first].path))
+        await terminal.open(SessionStart(resume=paths[picked.first]))
+
+
+def _list_other_sessions(terminal: Terminal) -> tuple[list[ChoiceOption], list[Path]]:
+    opener, options, paths = terminal.opener, [], []
+    for session in islice(find_session.list_sessions(opener.config, opener.cwd), MAX_SESSIONS):
+        if session.id != terminal.chat.session_id:
+            modified = datetime.fromtimestamp(session.source.modified / 1e9, UTC)
+            detail = f"{units.ago(modified, datetime.now(UTC))}, {units.amount(len(session.turns), 'turn')}"
+            options.append(ChoiceOption((session.title or session.id).split("\n")[0][:60], detail))
+            paths.append(session.path)
+    return options, paths
 
 
 async def _tree(terminal: Terminal, arguments: str) -> None:
@@ -178,10 +185,6 @@ async def _trust(terminal: Terminal, arguments: str) -> None:
 
 def _notify(terminal: Terminal, text: str) -> None:
     terminal.surface.show(terminal.renderer().notice(text) + "\n")
-
-
-def _ago(nanoseconds: int) -> str:
-    return units.ago(datetime.fromtimestamp(nanoseconds / 1e9, UTC), datetime.now(UTC))
 
 
 def _count_files(count: int) -> str:

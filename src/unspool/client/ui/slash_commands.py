@@ -18,7 +18,6 @@ import re
 from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeAlias
 
 import msgspec
 
@@ -27,11 +26,10 @@ from unspool.client.loop.inbox import Emit
 from unspool.client.prompt.custom_commands import CustomCommand, expand_command
 from unspool.client.prompt.text.markdown import find_mentions
 from unspool.client.protocols import PermissionRequest
+from unspool.client.tool_result import Json
 from unspool.client.tools.registry import run_tool
 from unspool.client.ui import status_text
 from unspool.client.ui.open_chat import OpenedChat, resolve_model
-
-Json: TypeAlias = dict[str, Any]
 
 TERMINAL_COMMANDS = {
     "help": "what can be typed",

@@ -31,11 +31,10 @@ def footer_text(chat: Chat) -> str:
 
 def greeting_text(chat: Chat, renderer: ChatRenderer) -> str:
     """Return what is shown when a chat is opened."""
-    began = chat.began()
-    head = renderer.text(f"unspool · {began.model} · {began.cwd}", "bold")
-    if not began.resumed:
+    head = renderer.text(f"unspool · {chat.model} · {chat.workspace.root}", "bold")
+    if not chat.is_resumed:
         return head + renderer.text("`/help` tells what can be typed", "dim") + "\n"
-    where = f"goes on from {units.amount(began.messages, 'message')} · {chat.session_id}"
+    where = f"goes on from {units.amount(len(chat.transcript.conversation.messages), 'message')} · {chat.session_id}"
     return head + renderer.text(where, "dim") + "\n"
 
 

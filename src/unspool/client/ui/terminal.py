@@ -32,7 +32,6 @@ from unspool.errors import UnspoolError, UsageError
 from unspool.format.tools import EDIT_TOOLS
 from unspool.permissions import RuleDecision
 
-Json: TypeAlias = dict[str, Any]
 Choose: TypeAlias = Callable[[ChoicePrompt], Awaitable[ChoiceResult | None]]
 MODES = ("default", "acceptEdits", "plan")
 """The permission modes that shift-tab goes through."""
