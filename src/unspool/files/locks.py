@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 _LONGEST_PAUSE = 0.05
@@ -44,14 +44,13 @@ def acquire_lock(path: Path, *, shared: bool = False, timeout: float | None = No
     descriptor = os.open(path, flags | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0), 0o600)
     _held.add(descriptor)
     kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
-    try:
+    with ExitStack() as undo:  # also after an interrupt while it waits
+        undo.callback(release_lock, descriptor)
         if timeout is None:
             fcntl.flock(descriptor, kind)
         else:
             _poll(descriptor, kind | fcntl.LOCK_NB, timeout)
-    except BaseException:  # also an interrupt while it waits
-        release_lock(descriptor)
-        raise
+        undo.pop_all()
     return descriptor
 
 
