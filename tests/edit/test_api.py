@@ -19,6 +19,7 @@ from unspool.edit.planning.plan import Clone, Compress, Fork, Move, Trim
 from unspool.edit.verify.verify import violations
 from unspool.errors import NotFound, Refused
 from unspool.home import Session
+from unspool.processes import read_start_ticks
 from unspool.testing.build import assistant, note, result_block, session, snapshot, tool_result, tool_use, user
 
 ID = "00000000-0000-4000-8000-000000000001"
@@ -214,14 +215,21 @@ def test_in_place_is_refused_while_somebody_has_it_open(config: Path, tmp_path: 
 
 def test_in_place_is_refused_while_a_process_is_registered_for_it(config: Path, tmp_path: Path) -> None:
     (config / "sessions").mkdir()
-    started = Path(f"/proc/{os.getpid()}/stat").read_text().rpartition(")")[2].split()[19]
-    entry = {"pid": os.getpid(), "sessionId": ID, "procStart": started}
-    (config / "sessions" / "1.json").write_text(json.dumps(entry))
+    entry = {"pid": os.getpid(), "sessionId": ID, "procStart": read_start_ticks(os.getpid())}
+    path = config / "sessions" / f"{os.getpid()}.json"
+    path.write_text(json.dumps(entry))
     planned = plan_edit(found(config), Trim(tools=()), in_place=True)
     with pytest.raises(Refused, match="is running this session"):
         apply_edit(planned, folder=tmp_path / "own")
-    (config / "sessions" / "1.json").write_text(json.dumps({**entry, "procStart": "1"}))  # another process by now
+    path.write_text(json.dumps({**entry, "procStart": "1"}))  # another process by now
     apply_edit(planned, folder=tmp_path / "own")
+
+
+def test_a_process_that_began_after_the_registration_does_not_run_the_session(config: Path, tmp_path: Path) -> None:
+    (config / "sessions").mkdir()
+    entry = {"pid": os.getpid(), "sessionId": ID, "startedAt": 1000}
+    (config / "sessions" / f"{os.getpid()}.json").write_text(json.dumps(entry))
+    apply_edit(plan_edit(found(config), Trim(tools=()), in_place=True), folder=tmp_path / "own")
 
 
 def test_in_place_is_refused_while_a_call_is_open(tmp_path: Path) -> None:

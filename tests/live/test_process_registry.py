@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 
-from unspool.live.process_registry import ProcessRegistry, ProcessStart, _read_pid_domain, read_process_start
+from unspool.live.process_registry import ProcessRegistry
 from unspool.live.state.model import Liveness
+from unspool.processes import read_pid_domain, read_start_ticks
 
 ID = "00000000-0000-4000-8000-000000000001"
 pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="no /proc here")
@@ -28,14 +29,14 @@ def entry(folder: Path, pid: int, **fields: Any) -> Path:
     return path
 
 
-def lives(folder: Path, **known: Any) -> list[Liveness]:
-    return [running.life for running in ProcessRegistry(folder, **known).read()]
+def lives(folder: Path) -> list[Liveness]:
+    return [running.life for running in ProcessRegistry(folder).read()]
 
 
 def ticks(pid: int) -> str:
-    born = read_process_start(pid)
+    born = read_start_ticks(pid)
     assert born is not None
-    return str(born.ticks)
+    return born
 
 
 def test_a_process_that_began_when_the_file_says_lives(tmp_path: Path) -> None:
@@ -72,7 +73,7 @@ def test_without_a_start_time_a_younger_process_is_another_one(tmp_path: Path) -
 
 def test_a_process_of_another_machine_cannot_be_checked(tmp_path: Path) -> None:
     entry(tmp_path, 4_000_000, procStart="5", pidDomain="linux:another:pid:[1]")
-    if _read_pid_domain() is not None:
+    if read_pid_domain() is not None:
         assert lives(tmp_path) == [Liveness.ELSEWHERE]
     entry(tmp_path, 4_000_000, procStart="5")
     assert lives(tmp_path) == [Liveness.DEAD]
@@ -83,7 +84,7 @@ def test_a_name_that_looks_like_a_process_table_fools_nobody(tmp_path: Path) -> 
     name.symlink_to(sys.executable)
     child = subprocess.Popen([name, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE)
     try:
-        assert read_process_start(child.pid) is not None
+        assert read_start_ticks(child.pid) is not None
     finally:
         child.kill()
         child.communicate()
@@ -119,8 +120,8 @@ def test_an_entry_for_another_pid_than_its_name_says_nothing(tmp_path: Path) -> 
 
 
 def test_an_entry_is_read_again_only_when_it_has_changed(tmp_path: Path) -> None:
-    path = entry(tmp_path, os.getpid(), procStart="7", status="busy")
-    registry = ProcessRegistry(tmp_path, read_start=lambda pid: ProcessStart(7))
+    path = entry(tmp_path, os.getpid(), procStart=ticks(os.getpid()), status="busy")
+    registry = ProcessRegistry(tmp_path)
     (first,) = registry.read()
     path.chmod(0)  # reading it again would tell nothing, unless we may read everything
     assert registry.read() == [first]

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from unspool.live.board import Board
-from unspool.live.process_registry import read_process_start
 from unspool.live.state.events import LiveEvent
 from unspool.live.state.rows import BoardRow
+from unspool.processes import read_start_ticks
 from unspool.testing.build import Built, Step, session
 
 ID = "00000000-0000-4000-8000-000000000001"
@@ -60,8 +60,7 @@ class World:
         folder = self.root / "sessions"
         folder.mkdir(exist_ok=True)
         number = pid or os.getpid()
-        born = read_process_start(number)
-        started = {"procStart": str(born.ticks) if born else "1", "startedAt": self.begun.timestamp() * 1000}
+        started = {"procStart": read_start_ticks(number) or "1", "startedAt": self.begun.timestamp() * 1000}
         path = folder / f"{number}.json"
         value = {"pid": number, "sessionId": ID, "cwd": "/home/me/project", "version": "2.1.325", **started, **fields}
         path.write_text(json.dumps(value))

@@ -31,7 +31,7 @@ from unspool.files import open_regular
 from unspool.format import json_edit
 from unspool.live.state.model import HookSignal
 from unspool.paths import SESSION_ID
-from unspool.read import Stamp, stamp_of
+from unspool.read import ChangingFiles, Stamp, list_folder
 
 HOOK_EVENTS = (
     "SessionStart", "UserPromptSubmit", "PreToolUse", "PermissionRequest", "PostToolUse", "Notification", "PreCompact",
@@ -67,7 +67,7 @@ class HookSignals:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._cache: dict[str, tuple[Stamp, HookSignal | None]] = {}
+        self._files = ChangingFiles(folder, _SIGNAL_NAME, _read_signal)
         self._signals: dict[str, dict[str, HookSignal]] = {}
         self._changed_at = 0
         """When the folder last changed, or 0 if that cannot tell the next change (`_folder_changed_at`)."""
@@ -77,28 +77,16 @@ class HookSignals:
         changed = _folder_changed_at(self.folder)
         if changed and changed == self._changed_at:  # every signal is renamed into the folder, which changes it
             return self._signals
-        before, self._cache = self._cache, {}
         found: dict[str, dict[str, HookSignal]] = {}
-        for child in self._children():
-            match = _SIGNAL_NAME.fullmatch(child.name)
-            if match is None:
-                continue
-            try:
-                stamp = stamp_of(child.stat(follow_symlinks=False))
-            except OSError:
-                continue
-            known = before.get(child.name)
-            signal = known[1] if known and known[0] == stamp else _read_signal(Path(child.path), match, stamp)
-            self._cache[child.name] = (stamp, signal)
-            if signal is not None:
-                found.setdefault(match[1].lower(), {})[signal.event] = signal
+        for name, signal in self._files.read().items():
+            found.setdefault(name.partition(".")[0].lower(), {})[signal.event] = signal
         self._signals, self._changed_at = found, changed
         return found
 
     def remove_old(self, now: datetime) -> int:
         """Remove old signals and temporary files; return how many files were removed."""
         removed = 0
-        for child in self._children():
+        for child in list_folder(self.folder):
             is_signal = _SIGNAL_NAME.fullmatch(child.name)
             if not is_signal and not _TEMPORARY_NAME.fullmatch(child.name):
                 continue
@@ -108,13 +96,6 @@ class HookSignals:
                     os.unlink(child.path)  # noqa: PTH108 - a name in our own folder, which is not followed
                     removed += 1
         return removed
-
-    def _children(self) -> list[os.DirEntry[str]]:
-        try:
-            with os.scandir(self.folder) as listing:
-                return list(listing)
-        except OSError:
-            return []
 
 
 def _folder_changed_at(folder: Path) -> int:

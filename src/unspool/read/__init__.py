@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     )
     from unspool.read.data_report import Finding, Report, kind_of, survey
     from unspool.read.lines import MAX_LINE, Line, LineBuffer, LongLine
+    from unspool.read.process_registry import ChangingFiles, is_running, list_folder, registry_files
     from unspool.read.source_tree import (
         LINE_KINDS, Kind, KnownFiles, ScanChanges, Skipped, Source, Stamp, Tree, find_config_folder, known_paths,
         scan, scan_changes, stamp_of,
@@ -21,11 +22,11 @@ if TYPE_CHECKING:
     from unspool.read.tail import decode_lines, pieces, read_items
 
 __all__ = [
-    "LIMITS", "LINE_KINDS", "MAX_LINE", "SAMPLE_SIZE", "START", "Change", "Finding", "Kind", "KnownFiles", "Line",
-    "LineBuffer", "LineChunk", "LongLine", "Position", "ReadLimits", "Report", "ScanChanges", "Skipped", "Source",
-    "Stamp", "Tree", "decode_lines", "detect_change", "find_config_folder", "has_head", "kind_of", "known_paths",
-    "pieces", "position_at", "position_from_data", "read_at", "read_items", "read_line_chunks", "scan",
-    "scan_changes", "stamp_of", "survey",
+    "LIMITS", "LINE_KINDS", "MAX_LINE", "SAMPLE_SIZE", "START", "Change", "ChangingFiles", "Finding", "Kind",
+    "KnownFiles", "Line", "LineBuffer", "LineChunk", "LongLine", "Position", "ReadLimits", "Report", "ScanChanges",
+    "Skipped", "Source", "Stamp", "Tree", "decode_lines", "detect_change", "find_config_folder", "has_head",
+    "is_running", "kind_of", "known_paths", "list_folder", "pieces", "position_at", "position_from_data", "read_at",
+    "read_items", "read_line_chunks", "registry_files", "scan", "scan_changes", "stamp_of", "survey",
 ]
 
 __getattr__ = lazy_door(__name__, {
@@ -34,6 +35,7 @@ __getattr__ = lazy_door(__name__, {
         "position_from_data read_at read_line_chunks",
     "data_report": "Finding Report kind_of survey",
     "lines": "MAX_LINE Line LineBuffer LongLine",
+    "process_registry": "ChangingFiles is_running list_folder registry_files",
     "source_tree":
         "LINE_KINDS Kind KnownFiles ScanChanges Skipped Source Stamp Tree find_config_folder known_paths "
         "scan scan_changes stamp_of",

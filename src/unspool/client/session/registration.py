@@ -26,6 +26,7 @@ from unspool.client.session.writer import write_private_file
 from unspool.errors import Unwritable
 from unspool.format import FORMAT_VERSION, replace_surrogates
 from unspool.permissions import RuleDecision
+from unspool.processes import read_start_ticks
 
 _MAX_GIT_FILE = 4096
 
@@ -36,12 +37,13 @@ class SessionRegistration:
     def __init__(self, config: Path, session_id: str, cwd: Path, clock: Callable[[], datetime]) -> None:
         self._path = config / "sessions" / f"{os.getpid()}.json"
         self._clock = clock
+        ticks = read_start_ticks(os.getpid())
         self._fields = {
             "pid": os.getpid(),
             "sessionId": session_id,
             "cwd": replace_surrogates(str(cwd)),
             "startedAt": self._now(),
-            **_process_start(),
+            **({"procStart": ticks} if ticks else {}),
             "version": FORMAT_VERSION,
             "kind": "interactive",
             "entrypoint": "unspool",
@@ -93,16 +95,6 @@ class AnnouncedUser:
             yield
         finally:
             self._registration.write_status("busy")
-
-
-def _process_start() -> dict[str, str]:
-    """Return when this process began, in clock ticks since boot, where the system has `/proc`."""
-    try:
-        fields = Path("/proc/self/stat").read_text(errors="replace").rpartition(")")[2].split()
-    except OSError:
-        return {}
-    # Field 22 of proc(5). The name of the program, field 2, may hold spaces and brackets: hence the last `)`.
-    return {"procStart": fields[19]} if len(fields) > 19 else {}
 
 
 def git_branch(folder: Path) -> str:

@@ -2,8 +2,8 @@
 
 Rules
   1. A command has a session and a process group of its own, no terminal, and nothing to read.
-  2. A command that is ended is ended with all it started: the group gets SIGTERM, and a little later SIGKILL. On Linux,
-     processes that left the group are found by a mark in their environment.
+  2. A command that is ended is ended with all it started: the group gets SIGTERM, and a little later SIGKILL.
+     Processes that left the group are found by a mark in their environment.
   3. What a command put in the background itself (`&`) may go on after it, and is ended with the session. What made a
      session of its own (`setsid`, a daemon) outlives it.
   4. A command does not see our keys, and finds no program by way of the folder it is in.
@@ -24,7 +24,8 @@ import shlex
 import signal
 from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
+
+from unspool.processes import Descendant, find_descendants
 
 MAX_FILE_BYTES = 64 << 20
 _MAX_HEAD_BYTES = 1 << 20
@@ -37,7 +38,6 @@ _DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
 _GRACE_SECONDS = 2.0
 _QUIET_SECONDS = 0.05
 _MAX_QUIET_CHECKS = 20
-_PROC = Path("/proc")
 
 
 class OutputCapture(asyncio.Protocol):
@@ -285,48 +285,17 @@ class CommandProcess:
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._child.wait(), _GRACE_SECONDS)
 
-    def _send(self, number: signal.Signals, processes: list[_Descendant]) -> None:
+    def _send(self, number: signal.Signals, processes: list[Descendant]) -> None:
         for process in processes:
             with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.kill(process.id, number)
+                os.kill(process.pid, number)
         if self._child.returncode is None:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._child.pid, number)
 
-    def _alive(self) -> list[_Descendant]:
-        """Return the processes of the command: those of its group, and on Linux those that carry its mark."""
-        if _PROC.is_dir():
-            found = [_read_descendant(folder, self._child.pid, self._mark) for folder in _PROC.glob("[1-9]*")]
-            return [process for process in found if process is not None]
-        try:
-            os.killpg(self._child.pid, 0)
-        except (ProcessLookupError, PermissionError):
-            return []
-        return [_Descendant(-self._child.pid, in_group=True, is_marked=True)]
-
-
-class _Descendant(NamedTuple):
-    """A process that a command started."""
-
-    id: int
-    in_group: bool
-    is_marked: bool
-
-
-def _read_descendant(folder: Path, group: int, mark: str) -> _Descendant | None:
-    """Return a process of `/proc` if it belongs to a command and runs."""
-    in_group = False
-    try:
-        state, _, its_group = (folder / "stat").read_bytes().rpartition(b") ")[2].split()[:3]
-        if state in (b"Z", b"X"):
-            return None
-        in_group = int(its_group) == group
-        is_marked = f"{_MARK}={mark}".encode() in (folder / "environ").read_bytes().split(b"\0")
-    except PermissionError:  # another user's; what a command of ours became by `sudo` is one of its group
-        return _Descendant(int(folder.name), in_group=True, is_marked=False) if in_group else None
-    except (OSError, ValueError):
-        return None
-    return _Descendant(int(folder.name), in_group, is_marked) if in_group or is_marked else None
+    def _alive(self) -> list[Descendant]:
+        """Return the processes of the command: those of its group, and those that carry its mark."""
+        return find_descendants(self._child.pid, _MARK, self._mark)
 
 
 def _find_shell() -> str:
