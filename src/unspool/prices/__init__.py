@@ -8,7 +8,8 @@ from unspool.lazy_door import lazy_door
 
 # fmt: off
 if TYPE_CHECKING:
-    from unspool.prices.cost import Bill, UsageTotals, bill_responses, cost_micros, explain_cost, total_usage
+    from unspool.prices.bill import Bill
+    from unspool.prices.cost import UsageTotals, bill_responses, cost_micros, explain_cost, total_usage
     from unspool.prices.from_entries import BILLED_RECORDS, add_entry, responses_of_entries
     from unspool.prices.price_list import (
         DIGEST, FACTOR_ONE, LONG_PROMPT_TOKENS, VERSION, Price, find_price, load_price_list, parse_own_price,
@@ -28,7 +29,8 @@ __all__ = [
 ]
 
 __getattr__ = lazy_door(__name__, {
-    "cost": "Bill UsageTotals bill_responses cost_micros explain_cost total_usage",
+    "bill": "Bill",
+    "cost": "UsageTotals bill_responses cost_micros explain_cost total_usage",
     "from_entries": "BILLED_RECORDS add_entry responses_of_entries",
     "price_list": "DIGEST FACTOR_ONE LONG_PROMPT_TOKENS VERSION Price find_price load_price_list parse_own_price",
     "responses":

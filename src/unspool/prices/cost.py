@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from unspool.prices.bill import Bill
 from unspool.prices.price_list import FACTOR_ONE, LONG_PROMPT_TOKENS, Price, Rates, find_price
 from unspool.prices.responses import Response
 
@@ -54,26 +55,6 @@ class Explanation(NamedTuple):
     cost: int
     """Micro-dollars: the sum of the items, rounded."""
     priced: bool
-
-
-class Bill(msgspec.Struct, frozen=True, gc=False):
-    """Sums of what responses used and cost."""
-
-    responses: int
-    estimated_responses: int
-    """Those whose output may be a count from the beginning of the stream."""
-    input_tokens: int
-    output_tokens: int
-    cache_read_tokens: int
-    cache_write_5m_tokens: int
-    cache_write_1h_tokens: int
-    web_searches: int
-    cost_micros: int
-    unpriced_tokens: int
-    estimated_output_tokens: int
-    """Output with an estimate where a response is not final: from the size of its text."""
-    estimated_cost_micros: int
-    """The cost with the estimated output."""
 
 
 def cost_micros(response: Response, price: Price | None) -> int:

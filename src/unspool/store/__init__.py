@@ -22,7 +22,7 @@ from unspool.lazy_door import lazy_door
 if TYPE_CHECKING:
     from unspool.store import preferences
     from unspool.store.access import StoreAccess
-    from unspool.store.answer_rows import PriceLookup, response_from_columns
+    from unspool.store.answer_rows import PriceLookup, response_cells, response_from_cells
     from unspool.store.database import (
         IN_FOLDER, STORE, folder_parameters, is_locked, locked, open_archive, open_store, transaction,
         translate_errors,
@@ -32,13 +32,13 @@ if TYPE_CHECKING:
 
 __all__ = [
     "IN_FOLDER", "STORE", "Preferences", "PriceLookup", "StoreAccess", "folder_parameters", "is_locked", "locked",
-    "open_archive", "open_store", "parse_zone", "preferences", "response_from_columns", "transaction",
-    "translate_errors",
+    "open_archive", "open_store", "parse_zone", "preferences", "response_cells", "response_from_cells",
+    "transaction", "translate_errors",
 ]
 
 __getattr__ = lazy_door(__name__, {
     "access": "StoreAccess",
-    "answer_rows": "PriceLookup response_from_columns",
+    "answer_rows": "PriceLookup response_cells response_from_cells",
     "database":
         "IN_FOLDER STORE folder_parameters is_locked locked open_archive open_store transaction "
         "translate_errors",

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from operator import attrgetter, itemgetter
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
 
 from unspool.paths import project_name
 from unspool.prices import Bill, Price, Response, bill_responses, find_price
@@ -41,85 +43,72 @@ class AnswerPlace(NamedTuple):
     copies: int
 
 
+RESPONSE_COLUMNS: Final = MappingProxyType(
+    {
+        "response_id": "id", "offset": "offset", "timestamp": "timestamp", "counted_at": "counted_at", "model": "model",
+        "session_id": "session_id", "agent_id": "agent_id", "cwd": "cwd", "branch": "branch", "version": "version",
+        "input_tokens": "input", "output_tokens": "output", "cache_read_tokens": "cache_read",
+        "cache_write_5m_tokens": "cache_write_5m", "cache_write_1h_tokens": "cache_write_1h",
+        "web_searches": "web_searches", "final": "final", "size": "size", "speed": "speed",
+        "service_tier": "service_tier", "inference_geo": "inference_geo", "is_sidechain": "sidechain",
+        "retold": "from_progress", "at_home": "in_own_file",
+    }
+)  # fmt: skip
+"""The column of each field of a response, in the store, the column files and the lake."""
+
 ANSWER_COLUMNS = (
-    "id", *AnswerPlace._fields, "offset", "time", "timestamp", "counted_at", "model", "session_id", "agent_id",
+    "response_id", *AnswerPlace._fields, "offset", "time", "timestamp", "counted_at", "model", "session_id", "agent_id",
     "project", "cwd", "branch", "version", "input_tokens", "output_tokens", "cache_read_tokens",
     "cache_write_5m_tokens", "cache_write_1h_tokens", "web_searches", "final", "size", "estimated_output_tokens",
     "cost_micros", "estimated_cost_micros", "unpriced_tokens", "marks", "speed", "service_tier", "inference_geo",
 )  # fmt: skip
-"""The columns of `answers`."""
+"""The columns of `answers` in the store, in their order; the first is called `id` there."""
 
-ANSWER_SELECT = ", ".join(f"a.{name}" for name in ANSWER_COLUMNS)
-_SIDECHAIN, _FROM_PROGRESS, _IN_OWN_FILE = 1, 2, 4
+ANSWER_SELECT = ", ".join(f"a.{name}" for name in ("id", *ANSWER_COLUMNS[1:]))
+_MARKS: Final = MappingProxyType({"is_sidechain": 1, "retold": 2, "at_home": 4})
 """The bits of `marks`."""
-_SAME_NAMES = (
-    "model", "session_id", "agent_id", "timestamp", "cwd", "branch", "version", "web_searches", "size", "speed",
-    "service_tier", "inference_geo", "offset",
-)  # fmt: skip
-"""Fields of a response that columns have the names of."""
-_TOKEN_COUNTS = ("input", "output", "cache_read", "cache_write_5m", "cache_write_1h")
+
+BILLED_COLUMNS = (*RESPONSE_COLUMNS, *Bill._fields, "time", "project")
+"""What is known of a billed response, in the order of `billed_values`; tokens come twice."""
+
+_response_values = attrgetter(*RESPONSE_COLUMNS.values())
+
+
+def billed_values(response: Response, project_key: str | None, prices: PriceLookup) -> tuple[Any, ...]:
+    """Return a response and its bill; `project_key` is the name of the project's folder."""
+    bill = prices.bill((response,))
+    project = project_name(response.cwd, project_key)
+    return (*_response_values(response), *bill, milliseconds(response.timestamp), project)
+
+
+def response_cells(response: Response) -> dict[str, Any]:
+    """Return a response as values by column."""
+    return dict(zip(RESPONSE_COLUMNS, _response_values(response), strict=True))
+
+
+def response_from_cells(cells: Mapping[str, Any]) -> Response:
+    """Return the response of some columns."""
+    return Response(**{field: cells[column] for column, field in RESPONSE_COLUMNS.items()})
+
+
+_PLACES = {name: place for place, name in enumerate((*BILLED_COLUMNS, *AnswerPlace._fields, "counted_at", "marks"))}
+# By index, because this runs for every response of a folder: by name it takes twice as long.
+_select_answer: Callable[[Sequence[Any]], tuple[Any, ...]] = itemgetter(*(_PLACES[name] for name in ANSWER_COLUMNS))
 
 
 def answer_row(
     place: AnswerPlace, response: Response, project_key: str | None, prices: PriceLookup
 ) -> tuple[object, ...]:
     """Return a row of `answers`."""
-    billed = prices.bill((response,))
-    marks = (
-        response.sidechain * _SIDECHAIN + response.from_progress * _FROM_PROGRESS + response.in_own_file * _IN_OWN_FILE
-    )
-    return (
-        response.id,
-        *place,
-        response.offset,
-        milliseconds(response.timestamp),
-        response.timestamp,
-        # NULL says "the same"; an empty text says that there is none.
-        None if response.counted_at == response.timestamp else response.counted_at or "",
-        response.model,
-        response.session_id,
-        response.agent_id,
-        project_name(response.cwd, project_key),
-        response.cwd,
-        response.branch,
-        response.version,
-        response.input,
-        response.output,
-        response.cache_read,
-        response.cache_write_5m,
-        response.cache_write_1h,
-        response.web_searches,
-        int(response.final),
-        response.size,
-        billed.estimated_output_tokens,
-        billed.cost_micros,
-        billed.estimated_cost_micros,
-        billed.unpriced_tokens,
-        marks,
-        response.speed,
-        response.service_tier,
-        response.inference_geo,
-    )
+    # NULL says "the same"; an empty text says that there is none.
+    counted_at = None if response.counted_at == response.timestamp else response.counted_at or ""
+    marks = response.sidechain + 2 * response.from_progress + 4 * response.in_own_file
+    return _select_answer((*billed_values(response, project_key, prices), *place, counted_at, marks))
 
 
 def response_from_row(row: Sequence[Any]) -> Response:
     """Return the response that a row of `answers` was made from."""
-    cell = dict(zip(ANSWER_COLUMNS, row, strict=False))
-    return response_from_columns(
-        cell,
-        id=cell["id"],
-        counted_at=cell["timestamp"] if cell["counted_at"] is None else cell["counted_at"] or None,
-        sidechain=bool(cell["marks"] & _SIDECHAIN),
-        from_progress=bool(cell["marks"] & _FROM_PROGRESS),
-        in_own_file=bool(cell["marks"] & _IN_OWN_FILE),
-    )
-
-
-def response_from_columns(cell: Mapping[str, Any], **rest: Any) -> Response:
-    """Return a response from columns by their names; the rest is stored differently from table to table."""
-    return Response(
-        **{name: cell[name] for name in _SAME_NAMES},
-        **{name: cell[f"{name}_tokens"] for name in _TOKEN_COUNTS},
-        final=bool(cell["final"]),
-        **rest,
-    )
+    cells = dict(zip(ANSWER_COLUMNS, row, strict=False))
+    cells["counted_at"] = cells["timestamp"] if cells["counted_at"] is None else cells["counted_at"] or None
+    cells["final"] = bool(cells["final"])
+    return response_from_cells(cells | {name: bool(cells["marks"] & bit) for name, bit in _MARKS.items()})

@@ -218,7 +218,7 @@ def test_costs_are_those_of_a_session_with_its_agents(tmp_path: Path) -> None:
     agent.write_bytes(session(user("go"), assistant("gone"), id=S[1], agent="a1").data)
     synced(own, root)
     with ledgers(own, root) as (store, (row,), _, _):
-        each = [one.cost_micros for one in store.sums(UsageQuery(exact=True))]
+        each = [one.bill.cost_micros for one in store.sums(UsageQuery(exact=True))]
     assert len(each) == 2
     assert row["cost_micros"] == sum(each) > max(each)
     assert row["agents"] == 1

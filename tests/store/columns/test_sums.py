@@ -57,5 +57,5 @@ def agrees(columns: Columns) -> None:
         expected: dict[str | None, tuple[int, int]] = {}
         for one in every:
             cost, count = expected.get(getattr(one, column), (0, 0))
-            expected[getattr(one, column)] = (cost + one.cost_micros, count + one.responses)
+            expected[getattr(one, column)] = (cost + one.bill.cost_micros, count + one.bill.responses)
         assert {name: (cost, count) for name, cost, count in rows} == expected

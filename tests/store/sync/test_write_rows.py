@@ -47,4 +47,4 @@ def test_a_fork_is_counted_once_whenever_it_comes(tmp_path: Path, at_once: bool)
         (path.parent / f"{id}.jsonl").write_bytes(path.read_bytes())
     synced(own, root)
     assert sums(own, root, EXACT) == from_files(root, EXACT)
-    assert [one.output_tokens for one in sums(own, root, EXACT)] == [11]
+    assert [one.bill.output_tokens for one in sums(own, root, EXACT)] == [11]

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unspool.errors import UsageError
+from unspool.prices import Bill
 from unspool.prices.from_entries import responses_of_entries
 from unspool.store.times import milliseconds, parse_zone, zone_offsets
 from unspool.store.usage.ledger import ExplainedLine, UsageExplanation, UsageSum
@@ -28,15 +29,15 @@ names = st.none() | st.sampled_from(["", "a", "b", "claude-opus-4-5-20251101", "
 counts = st.integers(0, 10**9)
 times = st.none() | st.integers(milliseconds("2025-10-01T00:00Z") or 0, milliseconds("2026-11-30T00:00Z") or 0)
 sums: st.SearchStrategy[list[UsageSum]] = st.lists(
-    st.builds(UsageSum, times, *[names] * 5, *[counts] * 12), max_size=12
+    st.builds(UsageSum, times, *[names] * 5, st.builds(Bill, *[counts] * 12)), max_size=12
 )
 zones = st.sampled_from(ZONES).map(parse_zone)
 
 
 def made(time: str | None = "2026-01-05T09:00:00Z", **fields: Any) -> UsageSum:
     """Return a sum with a few things said of it."""
-    nothing = UsageSum(milliseconds(time), None, None, None, None, None, *[0] * 12)
-    return nothing._replace(responses=1, **fields)
+    bill = Bill(*[0] * 12)._replace(responses=1, **{name: fields.pop(name) for name in Bill._fields if name in fields})
+    return UsageSum(milliseconds(time), None, None, None, None, None, bill)._replace(**fields)
 
 
 def keys(found: UsageReport) -> list[Any]:
@@ -88,7 +89,7 @@ def test_weeks_and_months_contain_their_days(sums: list[UsageSum], zone: tzinfo 
 def test_a_day_is_that_of_each_response_by_itself(sums: list[UsageSum], zone: tzinfo | None) -> None:
     seconds = [None if one.time is None else one.time // 1000 for one in sums]
     days = Counter(None if at is None else str(datetime.fromtimestamp(at, zone).date()) for at in seconds)
-    found = build_report("daily", [one._replace(responses=1) for one in sums], zone)
+    found = build_report("daily", [one._replace(bill=one.bill._replace(responses=1)) for one in sums], zone)
     assert {row.labels["date"]: row.figures.responses for row in found.rows} == days
 
 

@@ -26,8 +26,8 @@ from unspool.collect.lake.lake import (
 )
 from unspool.collect.lake.tables import device_bucket, lake_tables
 from unspool.prices import Response, ResponseCounter
-from unspool.store import PriceLookup, response_from_columns
-from unspool.store.columns import LINE_KINDS, response_values, to_record_batch
+from unspool.store import PriceLookup, response_cells, response_from_cells
+from unspool.store.columns import LINE_KINDS, response_column_cells, to_record_batch
 
 
 class BilledCandidate(NamedTuple):
@@ -41,6 +41,12 @@ class BilledCandidate(NamedTuple):
     generation: int
     project: str | None
     response: Response
+
+    @property
+    def cells(self) -> dict[str, object]:
+        """What is known of the file, by column."""
+        owner = {"org": self.org, "user": self.user, "device": self.device}
+        return {**owner, "source_id": self.stream, "generation": self.generation}
 
     @property
     def home(self) -> str:
@@ -62,56 +68,17 @@ def read_candidates(derived: DerivedStream) -> Iterator[BilledCandidate]:
 
 def answer_row(candidate: BilledCandidate) -> tuple[object, ...]:
     """Return a candidate as a row of `answers`."""
-    response = candidate.response
-    return (
-        candidate.org,
-        candidate.user,
-        candidate.device,
-        candidate.stream,
-        candidate.source,
-        response.id,
-        candidate.generation,
-        response.offset,
-        response.timestamp,
-        response.counted_at,
-        response.model,
-        response.session_id,
-        response.agent_id,
-        candidate.project,
-        response.cwd,
-        response.branch,
-        response.version,
-        response.input,
-        response.output,
-        response.cache_read,
-        response.cache_write_5m,
-        response.cache_write_1h,
-        response.web_searches,
-        response.final,
-        response.size,
-        response.speed,
-        response.service_tier,
-        response.inference_geo,
-        response.sidechain,
-        response.from_progress,
-        response.in_own_file,
-        device_bucket(candidate.org, candidate.device),
-    )
+    cells = response_cells(candidate.response) | candidate.cells
+    cells |= {"source": candidate.source, "project_key": candidate.project}
+    cells["bucket"] = device_bucket(candidate.org, candidate.device)
+    return tuple(cells[name] for name in lake_tables()["answers"].names)
 
 
 def candidate_from_row(row: tuple[Any, ...]) -> BilledCandidate:
     """Return the candidate of a row of `answers`."""
-    cell = dict(zip(lake_tables()["answers"].names, row, strict=True))
-    response = response_from_columns(
-        cell,
-        id=cell["response_id"],
-        counted_at=cell["counted_at"],
-        sidechain=cell["is_sidechain"],
-        from_progress=cell["retold"],
-        in_own_file=cell["at_home"],
-    )
-    source = (cell["source_id"], cell["source"], cell["generation"], cell["project_key"])
-    return BilledCandidate(cell["org"], cell["user"], cell["device"], *source, response)
+    cells = dict(zip(lake_tables()["answers"].names, row, strict=True))
+    source = (cells["source_id"], cells["source"], cells["generation"], cells["project_key"])
+    return BilledCandidate(cells["org"], cells["user"], cells["device"], *source, response_from_cells(cells))
 
 
 def count_candidates(
@@ -132,11 +99,9 @@ def count_candidates(
 
 
 def _row(source: BilledCandidate, response: Response, copies: int, pricing: PriceLookup) -> tuple[object, ...]:
-    values = response_values(response, source.project, copies, pricing)
-    micros = values[1]
-    assert micros is None or isinstance(micros, int)
-    day = day_of(micros) or 0
-    return source.org, source.user, source.device, source.stream, response.id, source.generation, *values, day
+    cells = response_column_cells(response, source.project, copies, pricing) | source.cells
+    cells["day"] = day_of(cells["time"]) or 0
+    return tuple(cells[name] for name in lake_tables()["responses"].names)
 
 
 _ATTEMPTS = 40

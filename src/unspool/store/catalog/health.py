@@ -268,8 +268,9 @@ def _count_tokens(ledger: Ledger, last: str | None) -> dict[tuple[str, str], lis
         day = moment.date().isoformat()
         if last is not None and day > last:
             continue
-        writes = row.cache_write_5m_tokens + row.cache_write_1h_tokens
-        counts = (row.input_tokens, row.output_tokens, row.cache_read_tokens, writes)
+        bill = row.bill
+        writes = bill.cache_write_5m_tokens + bill.cache_write_1h_tokens
+        counts = (bill.input_tokens, bill.output_tokens, bill.cache_read_tokens, writes)
         before = used.get((day, row.model), [0, 0, 0, 0])
         used[day, row.model] = [a + b for a, b in zip(before, counts, strict=True)]
     return used

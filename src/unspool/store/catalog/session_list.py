@@ -52,7 +52,7 @@ def read_session_costs(ledger: Ledger) -> dict[str | None, int]:
     """Return what each session cost, with its agents. A response that several have is counted where it came from."""
     costs: dict[str | None, int] = {}
     for row in ledger.sums(UsageQuery(frozenset({"session"}), days=())):
-        costs[row.session] = costs.get(row.session, 0) + row.cost_micros
+        costs[row.session] = costs.get(row.session, 0) + row.bill.cost_micros
     return costs
 
 

@@ -9,7 +9,7 @@ from unspool.lazy_door import lazy_door
 # fmt: off
 if TYPE_CHECKING:
     from unspool.store.columns import parquet, refresh, store_rows
-    from unspool.store.columns.dedupe_responses import response_values
+    from unspool.store.columns.dedupe_responses import response_column_cells
     from unspool.store.columns.derive import FileDerivation, SourceFile
     from unspool.store.columns.parquet import INSTALL_HINT, arrow_schema, to_record_batch
     from unspool.store.columns.refresh import RefreshOptions
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 __all__ = [
     "INSTALL_HINT", "LINE_KINDS", "FileDerivation", "RefreshOptions", "SourceFile", "Table", "TableColumn",
     "arrow_schema", "epoch_days", "epoch_micros", "parquet", "parse_tables", "part_tables", "price_rows",
-    "public_tables", "refresh", "response_values", "sql_literal", "store_rows", "to_record_batch",
+    "public_tables", "refresh", "response_column_cells", "sql_literal", "store_rows", "to_record_batch",
 ]
 
 __getattr__ = lazy_door(__name__, {
-    "dedupe_responses": "response_values",
+    "dedupe_responses": "response_column_cells",
     "derive": "FileDerivation SourceFile",
     "parquet": "INSTALL_HINT arrow_schema to_record_batch",
     "refresh": "RefreshOptions",

@@ -8,11 +8,19 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator, Sequence
+from operator import itemgetter
 
-from unspool.paths import project_name
 from unspool.prices import Price, Response, ResponseCounter
-from unspool.store.answer_rows import ANSWER_COLUMNS, ANSWER_SELECT, PriceLookup, response_from_row
-from unspool.store.times import milliseconds
+from unspool.store.answer_rows import (
+    ANSWER_COLUMNS,
+    ANSWER_SELECT,
+    BILLED_COLUMNS,
+    PriceLookup,
+    billed_values,
+    response_from_row,
+)
+from unspool.store.columns.tables import part_tables
+from unspool.store.columns.values import milliseconds_to_micros
 
 _SOURCE, _GENERATION = (ANSWER_COLUMNS.index(name) for name in ("source_id", "generation"))
 
@@ -33,42 +41,17 @@ def deduplicated_rows(
         counting.add(path, response)
         places[response.id, path, response.offset] = (row[_SOURCE], row[_GENERATION], row[-2])
         paths.setdefault(response.id, set()).add(path)
-    pricing = PriceLookup(prices)
+    pricing, select = PriceLookup(prices), itemgetter(*part_tables()["answers"].names)
     for counted in counting.counted():
         best = counted.response
         source, generation, project = places[best.id, counted.source, best.offset]
-        yield 0, source, best.id, generation, True, *response_values(best, project, len(paths[best.id]), pricing)
+        cells = response_column_cells(best, project, len(paths[best.id]), pricing)
+        yield select({**cells, "revision": 0, "source_id": source, "generation": generation})
 
 
-def response_values(response: Response, project: str | None, copies: int, pricing: PriceLookup) -> tuple[object, ...]:
-    """Return the values of a row of `answers` from `offset` on; `project` is the key of the project's folder."""
-    time = milliseconds(response.timestamp)
-    bill = pricing.bill((response,))
-    return (
-        response.offset,
-        None if time is None else time * 1000,
-        response.session_id,
-        response.agent_id,
-        project_name(response.cwd, project),
-        response.cwd,
-        response.branch,
-        response.version,
-        response.model,
-        response.input,
-        response.output,
-        response.cache_read,
-        response.cache_write_5m,
-        response.cache_write_1h,
-        response.web_searches,
-        bill.cost_micros,
-        bill.unpriced_tokens,
-        response.final,
-        bill.estimated_output_tokens,
-        bill.estimated_cost_micros,
-        copies,
-        response.sidechain,
-        response.from_progress,
-        response.speed,
-        response.service_tier,
-        response.inference_geo,
-    )
+def response_column_cells(
+    response: Response, project_key: str | None, copies: int, pricing: PriceLookup
+) -> dict[str, object]:
+    """Return a response that counts as values by column of `answers`; `project_key` is the name of its folder."""
+    cells = dict(zip(BILLED_COLUMNS, billed_values(response, project_key, pricing), strict=True))
+    return cells | {"counted": True, "copies": copies, "time": milliseconds_to_micros(cells["time"])}

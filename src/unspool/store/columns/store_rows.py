@@ -12,7 +12,8 @@ import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from unspool.store.columns.values import epoch_days, epoch_micros
+from unspool.store.columns.tables import part_tables
+from unspool.store.columns.values import epoch_days, epoch_micros, milliseconds_to_micros
 
 if TYPE_CHECKING:
     from unspool.prices import Price
@@ -35,30 +36,20 @@ WHOLE_TABLES: Final[dict[str, tuple[str, ...]]] = {
 }
 """Tables that are written whole, and the kinds of files they are made from; an empty tuple means every kind."""
 
-_SELECTS = {
-    "sessions": """SELECT source_id, session_id, title, titled_by, first_prompt, cwd, project, branch, slug, versions,
-        models, started, last, wall_seconds, active_seconds, turns, messages, tool_calls, errors, images, compactions,
-        pull_requests, context_tokens, hidden FROM sessions""",
-    "agent_owners": "SELECT source_id, session_id FROM agents",
-    "agent_meta": """SELECT source_id, path, agent_type, description, tool_use_id
-        FROM agent_meta JOIN sources ON id = source_id""",
-    "bad_lines": "SELECT source_id, generation, offset, length, reason FROM bad_lines",
-    "history": """SELECT source_id, generation, offset, time, display, project, session_id, pasted FROM history
-        ORDER BY source_id, generation, offset""",
-    "todos": """SELECT source_id, session_id, agent_id, position, content, status, active_form, id, priority
-        FROM todos""",
-    "plans": "SELECT source_id, name, slug, title, content, size, created, modified FROM plans",
-    "stats_days": "SELECT source_id, date, message_count, session_count, tool_call_count FROM stats_days",
+_TABLES: Final = {
+    "agent_owners": "agents",
+    "agent_meta": "agent_meta JOIN sources ON id = source_id",
+    "history": "history ORDER BY source_id, generation, offset",
 }
-
-
-_ANSWER_COLUMNS = (
-    "source_id", "id", "generation", "counted", "offset", "time", "session_id", "agent_id", "project", "cwd", "branch",
-    "version", "model", "input_tokens", "output_tokens", "cache_read_tokens", "cache_write_5m_tokens",
-    "cache_write_1h_tokens", "web_searches", "cost_micros", "unpriced_tokens", "final", "estimated_output_tokens",
-    "estimated_cost_micros", "copies", "marks & 1", "marks & 2", "speed", "service_tier", "inference_geo",
-)  # fmt: skip
-"""The columns of `answers` in `parts.sql` without the first, as the store has them; `marks` is two of them."""
+"""Where the rows of a table come from, if that is not the table of its name."""
+_COLUMNS: Final = {
+    "response_id": "id",
+    "is_sidechain": "marks & 1",
+    "retold": "marks & 2",
+    "ended": "last",
+    "agent_path": "substr(path, 1, length(path) - length('.meta.json')) || '.jsonl'",
+}
+"""Columns that the store has under another name, or in another form."""
 
 
 class StoredSource(NamedTuple):
@@ -100,7 +91,7 @@ def read_table(database: sqlite3.Connection, table: str, sources: Sequence[Store
     """Return all rows of a table that is written whole."""
     if table == "sources":
         return [_source_row(source) for source in sources]
-    return _convert(table, database.execute(_SELECTS[table]))
+    return _select(database, table, _TABLES.get(table, table))
 
 
 def price_rows(own: Sequence[Price]) -> Iterator[Row]:
@@ -116,9 +107,8 @@ def price_rows(own: Sequence[Price]) -> Iterator[Row]:
 
 def read_answers(database: sqlite3.Connection, source_ids: Iterable[int]) -> Iterator[tuple[int, list[Row]]]:
     """Yield for each file the responses on its lines: rows of `answers` without the first column."""
-    query = f"SELECT {', '.join(_ANSWER_COLUMNS)} FROM answers WHERE source_id = ? ORDER BY generation, offset"
     for id in source_ids:
-        yield id, _convert("answers", database.execute(query, (id,)))
+        yield id, _select(database, "answers", "answers WHERE source_id = ? ORDER BY generation, offset", (id,))
 
 
 def sources_sharing_responses(database: sqlite3.Connection, changed: Iterable[int]) -> set[int]:
@@ -134,38 +124,30 @@ def sources_sharing_responses(database: sqlite3.Connection, changed: Iterable[in
 def _source_row(source: StoredSource) -> Row:
     # `size` is from the last look at the file, which may have been read further since.
     size = max(source.size, source.offset)
-    gone = (source.gone is not None, _from_milliseconds(source.gone))
+    gone = (source.gone is not None, milliseconds_to_micros(source.gone))
     return (*source[:7], size, source.offset, source.lines, source.modified // 1000, bool(source.archived), *gone)
 
 
-def _convert(table: str, rows: Iterable[Row]) -> list[Row]:
-    """Convert the values of rows for which the store and the column files differ."""
-    conversions = _CONVERSIONS.get(table)
-    if conversions is None:
-        return list(rows)
+def _select(database: sqlite3.Connection, table: str, rows: str, values: tuple[object, ...] = ()) -> list[Row]:
+    """Return rows of the store as rows of a table of the column files."""
+    columns = [column for column in part_tables()[table].columns if column.name != "revision"]
+    names = ", ".join(_COLUMNS.get(column.name, column.name) for column in columns)
+    conversions = [
+        (place, _CONVERSIONS[column.type]) for place, column in enumerate(columns) if column.type in _CONVERSIONS
+    ]
     converted = []
-    for row in rows:
-        values = list(row)
-        for column, convert in conversions.items():
-            values[column] = convert(values[column])
-        converted.append(tuple(values))
+    for row in database.execute(f"SELECT {names} FROM {rows}", values):
+        cells = list(row)
+        for at, convert in conversions:
+            cells[at] = convert(cells[at])
+        converted.append(tuple(cells))
     return converted
 
 
-def _from_milliseconds(time: int | None) -> int | None:
-    return None if time is None else time * 1000
+def _to_micros(time: str | int | None) -> int | None:
+    """Return a time as the store has it, as text or in milliseconds, in microseconds."""
+    return milliseconds_to_micros(time) if isinstance(time, int) else epoch_micros(time)
 
 
-def _path_of_agent(meta_path: str) -> str:
-    return meta_path.removesuffix(".meta.json") + ".jsonl"
-
-
-_CONVERSIONS: Final[dict[str, dict[int, Callable[[Any], object]]]] = {
-    "sessions": {11: epoch_micros, 12: epoch_micros},
-    "agent_meta": {1: _path_of_agent},
-    "plans": {6: _from_milliseconds, 7: _from_milliseconds},
-    "history": {3: _from_milliseconds},
-    "stats_days": {1: epoch_days},
-    "answers": {3: bool, 5: _from_milliseconds, 21: bool, 25: bool, 26: bool},
-}
-"""By table and column: what turns a value of the store into one of the column files."""
+_CONVERSIONS: Final[dict[str, Callable[[Any], object]]] = {"TIMESTAMP": _to_micros, "DATE": epoch_days, "BOOLEAN": bool}
+"""By type of a column: what turns a value of the store into one of the column files."""

@@ -32,6 +32,11 @@ def epoch_micros(timestamp: str | None) -> int | None:
     return None if time is None else (time - _EPOCH) // _MICROSECOND
 
 
+def milliseconds_to_micros(time: int | None) -> int | None:
+    """Return milliseconds since 1970, as the store has times, as microseconds."""
+    return None if time is None else time * 1000
+
+
 def epoch_days(text: str | None) -> int | None:
     """Return an ISO date as days since 1970; null if it cannot be parsed.
 

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from unspool.prices import Bill
 from unspool.store.database import IN_FOLDER, folder_parameters, snapshot, transaction
 from unspool.store.sync.changes import read_homes
 from unspool.store.times import DAY, DAYS_FROM, DAYS_TO, QUARTER, milliseconds
@@ -48,7 +49,7 @@ class UsageQuery(NamedTuple):
 
 
 class UsageSum(NamedTuple):
-    """Responses that are alike, added up: what they share, and their bill (`prices/cost.py`).
+    """Responses that are alike, added up: what they share, and their bill.
 
     What they are not grouped by (`UsageQuery.keys`) may be None.
     """
@@ -60,18 +61,7 @@ class UsageSum(NamedTuple):
     project: str | None
     branch: str | None
     model: str | None
-    responses: int
-    estimated_responses: int
-    input_tokens: int
-    output_tokens: int
-    cache_read_tokens: int
-    cache_write_5m_tokens: int
-    cache_write_1h_tokens: int
-    web_searches: int
-    cost_micros: int
-    unpriced_tokens: int
-    estimated_output_tokens: int
-    estimated_cost_micros: int
+    bill: Bill
 
 
 class LimitNotice(NamedTuple):
@@ -121,9 +111,10 @@ def matches_project(text: str | None, *names: str | None) -> bool:
 
 _MAX_UNSUMMED = 8
 """Files whose answers are added up anew each time, so that what was added up of all others holds while they grow."""
-_SUM_COLUMNS = UsageSum._fields[UsageSum._fields.index("responses") :]
-_SUMS = ("count(*)", "count(*) - sum(final)", *(f"sum({name})" for name in _SUM_COLUMNS[2:]))
-"""What makes a `UsageSum` of rows of `answers`."""
+_SUMS = ("count(*)", "count(*) - sum(final)", *(f"sum({name})" for name in Bill._fields[2:]))
+"""What makes a bill of rows of `answers`."""
+_BILL = UsageSum._fields.index("bill")
+"""Where the columns of a bill begin in a row."""
 _ADD_UP = f"""INSERT INTO spent
     SELECT source_id, home_id, min(time), {", ".join(KEY_COLUMNS.values())}, model, {", ".join(_SUMS)} FROM answers
     WHERE counted = 1 AND source_id IN unsummed
@@ -156,7 +147,7 @@ class StoreLedger:
         groups = ["time", *keys, "model", "id"] if query.exact else [f"time / {QUARTER}", *keys, "model"]
         statement = f"""SELECT min(time), {", ".join(keys)}, model, {", ".join(_SUMS)} FROM answers
             WHERE {where}{in_project} GROUP BY {", ".join(groups)}"""
-        return list(map(UsageSum._make, self._database.execute(statement, [*values, *names])))
+        return _make_sums(self._database.execute(statement, [*values, *names]))
 
     def limits(self) -> list[LimitNotice]:
         """Return when limits were reached."""
@@ -175,18 +166,15 @@ class StoreLedger:
         with snapshot(self._database):
             known = self._database.execute("SELECT answer FROM remembered WHERE question = ?", (settled,)).fetchone()
             if known is not None:
-                return self._make_sums(json.loads(known[0]), growing)
+                return _make_sums([*json.loads(known[0]), *self._database.execute(growing)])
         try:
             with transaction(self._database):
                 self._add_up()
                 rows = self._database.execute(settled).fetchall()
                 self._database.execute("INSERT OR REPLACE INTO remembered VALUES (?, ?)", (settled, json.dumps(rows)))
-                return self._make_sums(rows, growing)
+                return _make_sums([*rows, *self._database.execute(growing)])
         except sqlite3.OperationalError:  # the store cannot be written: the answers themselves will do
             return None
-
-    def _make_sums(self, rows: Iterable[Iterable[Any]], growing: str) -> list[UsageSum]:
-        return [*map(UsageSum._make, rows), *map(UsageSum._make, self._database.execute(growing))]
 
     def _add_up(self) -> None:
         """Bring `spent` up to date, unless all that is missing is a few files: those may be growing still."""
@@ -222,11 +210,15 @@ class StoreLedger:
         return f" AND (coalesce(cwd, ''), source_id) IN (VALUES {pairs})", values
 
 
+def _make_sums(rows: Iterable[Sequence[Any]]) -> list[UsageSum]:
+    return [UsageSum._make((*row[:_BILL], Bill._make(row[_BILL:]))) for row in rows]
+
+
 def _sum_statements(query: UsageQuery, home: int, keys: Sequence[str]) -> tuple[str, str]:
     """Return what selects the sums of a home: of the files that have settled, and of those that grow."""
     groups = ", ".join([*_time_groups(query), *(key for key in keys if key != "NULL"), "model"])
     columns = f"min(time), {', '.join(keys)}, model"
-    settled = f"""SELECT {columns}, {", ".join(f"sum({name})" for name in _SUM_COLUMNS)} FROM spent
+    settled = f"""SELECT {columns}, {", ".join(f"sum({name})" for name in Bill._fields)} FROM spent
         WHERE home_id = {home} AND source_id NOT IN unsummed GROUP BY {groups}"""
     growing = f"""SELECT {columns}, {", ".join(_SUMS)} FROM answers
         WHERE counted = 1 AND home_id = {home} AND source_id IN unsummed GROUP BY {groups}"""

@@ -13,8 +13,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from msgspec.structs import astuple
-
 from unspool.errors import NotFound, UnspoolError
 from unspool.format import parse_timestamp
 from unspool.paths import project_name
@@ -121,7 +119,7 @@ class FileLedger:
             best = counted.response
             if not self._matches(counted.source, best, query):
                 continue
-            cost = self._sum(counted.source, [best]).cost_micros
+            cost = self._prices.bill([best]).cost_micros
             why = "; ".join(explain_cost(best, self._prices.price(best)).reasons)
             explained.counted.append(ExplainedLine(counted.source, best.offset, why, best.id, best, cost))
             explained.merged.extend(
@@ -146,7 +144,7 @@ class FileLedger:
             self._project(source, first),
             first.branch,
             first.model,
-            *astuple(self._prices.bill(responses)),
+            self._prices.bill(responses),
         )
 
     def _project(self, source: str, response: Response) -> str | None:

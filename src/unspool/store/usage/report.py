@@ -18,6 +18,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from unspool.display import parse_time_expression
+from unspool.prices import Bill
 from unspool.store.times import format_time, local_time, milliseconds_of, zone_offsets
 from unspool.store.usage.ledger import UsageQuery, UsageSum
 
@@ -96,7 +97,7 @@ class UsageFigures(NamedTuple):
     """The cost with that output."""
 
 
-_SUMMED = tuple(name for name in UsageFigures._fields if name in UsageSum._fields)
+_NOTHING = Bill(*[0] * len(Bill._fields))
 
 
 class UsageRow(NamedTuple):
@@ -198,13 +199,13 @@ def build_report(period: str, sums: Sequence[UsageSum], zone: tzinfo | None, ord
 def total_of_sums(sums: Iterable[UsageSum]) -> UsageFigures:
     """Return the figures of some sums."""
     sums = list(sums)
-    number = {name: sum(map(attrgetter(name), sums)) for name in _SUMMED}
-    writes = number["cache_write_5m_tokens"] + number["cache_write_1h_tokens"]
+    bill = Bill(*map(sum, zip(_NOTHING, *(usage.bill for usage in sums), strict=True)))
+    writes = bill.cache_write_5m_tokens + bill.cache_write_1h_tokens
     return UsageFigures(
-        **number,
+        **bill._asdict(),
         cache_write_tokens=writes,
         models=tuple(sorted({usage.model for usage in sums if usage.model})),
-        total_tokens=number["input_tokens"] + number["output_tokens"] + number["cache_read_tokens"] + writes,
+        total_tokens=bill.input_tokens + bill.output_tokens + bill.cache_read_tokens + writes,
     )
 
 
@@ -217,7 +218,7 @@ def total_of_rows(rows: Iterable[UsageRow]) -> UsageFigures:
 
 def unpriced_models(sums: Iterable[UsageSum]) -> tuple[str, ...]:
     """Return the models in some sums that have no price."""
-    return tuple(sorted({usage.model or "" for usage in sums if usage.unpriced_tokens}))
+    return tuple(sorted({usage.model or "" for usage in sums if usage.bill.unpriced_tokens}))
 
 
 def sort_rows(rows: Iterable[UsageRow], period: str, order: str | None) -> list[UsageRow]:
