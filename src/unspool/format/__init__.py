@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     )
     from unspool.format.plain_lines import Json, decode_plain, decode_spoken_fields
     from unspool.format.projections import (
-        BilledLine, FileChangeResult, Glance, GlanceBlock, decode_billed_line, decode_file_change, decode_glance,
+        BilledLine, Glance, GlanceBlock, TextLine, decode_billed_line, decode_file_change,
+        decode_glance, decode_raw_line, decode_text_line,
     )
     from unspool.format.raw_json import RawJson, cut_raw_json, structured_result_text
     from unspool.format.records import (
@@ -41,16 +42,16 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ABSENT", "DECODE_ERRORS", "FORMAT_VERSION", "HISTORY", "MAX_TOKENS", "REMOVE", "SESSION", "SYSTEM_SUBTYPES",
-    "AgentProgress", "AiTitle", "AnyBlock", "AnyRecord", "Assistant", "Attachment", "Backup", "BadLine",
-    "BilledLine", "BilledUsage", "Blank", "Buffer", "CamelShape", "CompactMetadata", "ContentReplacement",
-    "CustomTitle", "Dialect", "Document", "Entry", "Envelope", "FileBackup", "FileChangeResult", "FileHistoryDelta",
-    "FileHistorySnapshot", "Glance", "GlanceBlock", "HookProgress", "Image", "Item", "Json", "JsonPath",
-    "LastPrompt", "LineEnvelope", "MaxTurnsReached", "MediaSource", "Message", "Other", "PermissionMode", "PrLink",
-    "PreservedSegment", "Progress", "QueueOperation", "QueuedCommand", "RawJson", "RedactedThinking", "Shape",
-    "Summary", "System", "Tag", "Text", "Thinking", "ToolReference", "ToolResult", "ToolUse", "Unknown", "Usage",
-    "User", "as_blocks", "attachments", "blocks", "bound_tokens", "count_prompt_tokens", "cut_raw_json", "decode",
-    "decode_billed_line", "decode_file_change", "decode_glance", "decode_plain", "decode_spoken_fields",
-    "elapsed_time", "encode_json", "encode_line", "format_timestamp", "json_edit", "meta_records",
+    "AgentProgress", "AiTitle", "AnyBlock", "AnyRecord", "Assistant", "Attachment", "Backup", "BadLine", "BilledLine",
+    "BilledUsage", "Blank", "Buffer", "CamelShape", "CompactMetadata", "ContentReplacement", "CustomTitle", "Dialect",
+    "Document", "Entry", "Envelope", "FileBackup", "FileHistoryDelta", "FileHistorySnapshot", "Glance", "GlanceBlock",
+    "HookProgress", "Image", "Item", "Json", "JsonPath", "LastPrompt", "LineEnvelope", "MaxTurnsReached",
+    "MediaSource", "Message", "Other", "PermissionMode", "PrLink", "PreservedSegment", "Progress", "QueueOperation",
+    "QueuedCommand", "RawJson", "RedactedThinking", "Shape", "Summary", "System", "Tag", "Text", "TextLine",
+    "Thinking", "ToolReference", "ToolResult", "ToolUse", "Unknown", "Usage", "User", "as_blocks", "attachments",
+    "blocks", "bound_tokens", "count_prompt_tokens", "cut_raw_json", "decode", "decode_billed_line",
+    "decode_file_change", "decode_glance", "decode_plain", "decode_raw_line", "decode_spoken_fields",
+    "decode_text_line", "elapsed_time", "encode_json", "encode_line", "format_timestamp", "json_edit", "meta_records",
     "parse_encoded_image_header", "parse_image_header", "parse_local_time", "parse_timestamp", "parse_version",
     "patch", "records", "recover_items", "repair_text", "replace_surrogates", "structured_result_text",
     "written_lines",
@@ -72,7 +73,9 @@ __getattr__ = lazy_door(__name__, {
         "AiTitle Backup ContentReplacement CustomTitle FileHistoryDelta FileHistorySnapshot LastPrompt "
         "PermissionMode PrLink QueueOperation Summary Tag",
     "plain_lines": "Json decode_plain decode_spoken_fields",
-    "projections": "BilledLine FileChangeResult Glance GlanceBlock decode_billed_line decode_file_change decode_glance",
+    "projections":
+        "BilledLine Glance GlanceBlock TextLine decode_billed_line decode_file_change "
+        "decode_glance decode_raw_line decode_text_line",
     "raw_json": "RawJson cut_raw_json structured_result_text",
     "records":
         "SYSTEM_SUBTYPES AgentProgress AnyRecord Assistant Attachment BadLine Blank CompactMetadata Dialect "

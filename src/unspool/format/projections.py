@@ -16,7 +16,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from unspool.format.base import BilledUsage, Buffer, CamelShape, Shape
+from unspool.format.base import ABSENT, BilledUsage, Buffer, CamelShape, Shape
 
 
 class _Hunk(CamelShape, frozen=True):
@@ -42,16 +42,6 @@ class FileChangeResult(CamelShape, frozen=True):
 decode_file_change: Callable[[Buffer | str], FileChangeResult] = msgspec.json.Decoder(FileChangeResult).decode
 
 
-class GlanceBlock(Shape, frozen=True):
-    """A content block: its type, its ids and its text."""
-
-    type: str | None = None
-    id: str = ""
-    tool_use_id: str = ""
-    is_error: bool | None = None
-    text: str = ""
-
-
 class BilledMessage(Shape, frozen=True):
     """The fields of a message that a bill needs."""
 
@@ -62,24 +52,32 @@ class BilledMessage(Shape, frozen=True):
 
 
 class BilledLine(CamelShape, frozen=True):
-    """The fields of an assistant line that a bill needs."""
+    """The fields of an assistant line that a bill needs, named as in `Assistant`."""
 
-    type: str | None = None
-    message: BilledMessage = BilledMessage()
-    uuid: str | None = None
-    request_id: str | None = None
-    timestamp: str | None = None
-    session_id: str | None = None
-    session_id_again: str | None = msgspec.field(default=None, name="session_id")
-    agent_id: str | None = None
+    # In the order in which Claude Code writes them: the decoder looks for the next key where it found the last.
     is_sidechain: bool | None = None
     cwd: str | None = None
-    git_branch: str | None = None
+    session_id: str | None = None
     version: str | None = None
+    git_branch: str | None = None
+    agent_id: str | None = None
+    type: str | None = None
+    message: BilledMessage = BilledMessage()
+    request_id: str | None = None
+    uuid: str | None = None
+    timestamp: str | None = None
     forked_from: object = None
+    session_id_again: str | None = msgspec.field(default=None, name="session_id")
 
 
-decode_billed_line: Callable[[Buffer], BilledLine] = msgspec.json.Decoder(BilledLine).decode
+class GlanceBlock(Shape, frozen=True):
+    """A content block: its type, its ids and its text."""
+
+    type: str | None = None
+    id: str = ""
+    tool_use_id: str = ""
+    is_error: bool | None = None
+    text: str = ""
 
 
 class GlanceMessage(BilledMessage, frozen=True):
@@ -112,4 +110,50 @@ class Glance(BilledLine, frozen=True):
     data: GlanceLabel | None = None
 
 
+class TextBlock(Shape, frozen=True):
+    """The fields of a content block that hold text; what tools were given and returned is left encoded."""
+
+    type: str
+    text: str = ""
+    thinking: str = ""
+    id: str | None = None
+    name: str | None = None
+    input: msgspec.Raw = ABSENT
+    content: msgspec.Raw = ABSENT
+    tool_use_id: str | None = None
+    is_error: bool | None = None
+
+
+class TextMessage(Shape, frozen=True):
+    """The content of a message."""
+
+    content: str | tuple[TextBlock, ...]
+
+
+class TextLine(CamelShape, frozen=True):
+    """The fields of a line of a conversation that hold text, and whose text it is."""
+
+    type: str
+    message: TextMessage | None = None
+    timestamp: str | None = None
+    is_compact_summary: bool = False
+    is_api_error_message: bool = False
+
+
+class RawMessage(Shape, frozen=True):
+    """The content and the usage of a message, left encoded."""
+
+    content: msgspec.Raw = ABSENT
+    usage: msgspec.Raw = ABSENT
+
+
+class RawLine(Shape, frozen=True):
+    """The part of a line that is sent to the API, left encoded."""
+
+    message: RawMessage = RawMessage()
+
+
+decode_billed_line: Callable[[Buffer], BilledLine] = msgspec.json.Decoder(BilledLine).decode
 decode_glance: Callable[[Buffer], Glance] = msgspec.json.Decoder(Glance).decode
+decode_text_line: Callable[[Buffer], TextLine] = msgspec.json.Decoder(TextLine).decode
+decode_raw_line: Callable[[Buffer], RawLine] = msgspec.json.Decoder(RawLine).decode

@@ -12,6 +12,7 @@ import msgspec
 from unspool.format.base import ABSENT, DECODE_ERRORS, Buffer, Shape, encode_json
 from unspool.format.blocks import ToolUse
 from unspool.format.json_edit import repair_text
+from unspool.format.projections import decode_raw_line
 from unspool.format.records import Assistant, Entry, User
 
 MAX_BASE64 = 4096
@@ -26,21 +27,11 @@ class RawJson(NamedTuple):
     """Each `tool_use` block, and its input."""
 
 
-class _RawMessage(Shape, frozen=True):
-    content: msgspec.Raw = ABSENT
-    usage: msgspec.Raw = ABSENT
-
-
-class _RawLine(Shape, frozen=True):
-    message: _RawMessage = _RawMessage()
-
-
 class _RawBlock(Shape, frozen=True):
     type: str | None = None
     input: msgspec.Raw = ABSENT
 
 
-_decode_line: Callable[[Buffer], _RawLine] = msgspec.json.Decoder(_RawLine).decode
 _decode_list: Callable[[Buffer], list[msgspec.Raw]] = msgspec.json.Decoder(list[msgspec.Raw]).decode
 _decode_block: Callable[[Buffer], _RawBlock] = msgspec.json.Decoder(_RawBlock).decode
 
@@ -55,7 +46,7 @@ def cut_raw_json(entry: Entry) -> RawJson:
         return RawJson(None, [])
     try:
         line = bytes(entry.raw).strip(b"\0\xef\xbb\xbf \t\r\n")
-        message = _decode_line(repair_text(line)[0] if entry.flaws else line).message
+        message = decode_raw_line(repair_text(line)[0] if entry.flaws else line).message
         usage = _to_text(message.usage)
         cut = _cut_tool_uses(message.content) if uses else []
     except DECODE_ERRORS:

@@ -27,9 +27,8 @@ Rules for several lines
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
-from functools import cache
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
@@ -41,8 +40,8 @@ from unspool.format import (
     BilledLine,
     BilledUsage,
     Buffer,
-    Shape,
     bound_tokens,
+    decode_text_line,
     parse_timestamp,
 )
 
@@ -162,27 +161,11 @@ def build_response(record: AssistantLine, id: str, offset: int, file_name: str, 
 def _notice(line: Buffer) -> str:
     """Return Claude Code's text about a limit, such as `5-hour limit reached ∙ resets 3pm`, or an empty string."""
     try:
-        texts = [block.text for block in _text_decoder()(line).message.content]
+        message = decode_text_line(line).message
     except DECODE_ERRORS:
         return ""
-    return next((text for text in texts if "limit" in text.lower()), "")
-
-
-class _Text(Shape, frozen=True, tag_field="type", tag="text"):
-    text: str = ""
-
-
-class _Message(Shape, frozen=True):
-    content: tuple[_Text, ...] = ()
-
-
-class _TextLine(Shape, frozen=True):
-    message: _Message = _Message()
-
-
-@cache
-def _text_decoder() -> Callable[[Buffer], _TextLine]:
-    return msgspec.json.Decoder(_TextLine).decode
+    blocks = message.content if message and isinstance(message.content, tuple) else ()
+    return next((block.text for block in blocks if "limit" in block.text.lower()), "")
 
 
 def _digest(line: Buffer) -> str:

@@ -76,8 +76,7 @@ def test_damaged_bytes_are_read_extract_decoding_all(line: dict[str, Any], data:
 def test_an_excerpt_is_the_passage_or_its_ends(line: dict[str, Any]) -> None:
     data = json.dumps(line).encode()
     for one, (_, value) in zip(extract_texts(data, 0), decode_spoken_fields(data), strict=False):
-        for excerpt in one.texts:
-            passage = extract_text_passages(value)[excerpt.number]
+        for excerpt, passage in zip(one.texts, extract_text_passages(value), strict=True):
             assert excerpt.kind == passage.kind
             if not is_cut(passage):
                 assert excerpt.text == passage.text

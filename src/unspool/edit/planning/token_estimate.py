@@ -36,6 +36,7 @@ from unspool.format import (
     Usage,
     User,
     count_prompt_tokens,
+    decode_raw_line,
     encode_json,
 )
 from unspool.graph.context import ContextBlock, ContextMessage
@@ -196,7 +197,7 @@ def _read_usage(entry: Entry) -> dict[str, Any] | None:
     if not isinstance(record, Assistant) or not record.message.usage or record.message.model == "<synthetic>":
         return None
     try:
-        usage = msgspec.json.decode(entry.raw, type=_Line).message.usage
+        usage = msgspec.json.decode(decode_raw_line(entry.raw).message.usage)
     except (msgspec.MsgspecError, UnicodeDecodeError):
         return None
     return usage if isinstance(usage, dict) else None
@@ -214,11 +215,3 @@ def _write_usage(draft: EditDraft, entry: Entry, tokens: int) -> None:
     draft.change_value(entry, (*path, "cache_creation_input_tokens"), 0)
     draft.change_value(entry, (*path, "cache_read_input_tokens"), max(tokens, 0))
     draft.change_value(entry, ("unspool",), {"usage": usage})
-
-
-class _Message(msgspec.Struct):
-    usage: Any = None
-
-
-class _Line(msgspec.Struct):
-    message: _Message = msgspec.field(default_factory=_Message)

@@ -10,7 +10,19 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from unspool.format import AnyBlock, Assistant, Entry, Other, Text, ToolResult, ToolUse, User, repair_text
+from unspool.format import (
+    AnyBlock,
+    Assistant,
+    Buffer,
+    Entry,
+    Other,
+    Text,
+    ToolResult,
+    ToolUse,
+    User,
+    decode_raw_line,
+    repair_text,
+)
 
 Json: TypeAlias = dict[str, Any]
 
@@ -93,24 +105,15 @@ def _convert_block(block: AnyBlock, entry: Entry, index: int) -> ContextBlock | 
             return ContextBlock(str(type(block).__struct_config__.tag), entry, index=index)
 
 
-class _Message(msgspec.Struct):
-    content: Any = None
-
-
-class _Line(msgspec.Struct):
-    """The part of a line that is sent."""
-
-    message: _Message = msgspec.field(default_factory=_Message)
-
-
-_decode = msgspec.json.Decoder(_Line).decode
-
-
 def _decode_block(entry: Entry, index: int) -> Json:
     try:
-        content = _decode(entry.raw).message.content
+        content = _decode_content(entry.raw)
     except (msgspec.DecodeError, UnicodeDecodeError):  # lone surrogates and the like: the line was read after a repair
-        content = _decode(repair_text(entry.line.strip(b"\0\xef\xbb\xbf \t\r\n"))[0]).message.content
+        content = _decode_content(repair_text(entry.line.strip(b"\0\xef\xbb\xbf \t\r\n"))[0])
     block = content[index] if isinstance(content, list) else content
     assert isinstance(block, dict)
     return block
+
+
+def _decode_content(line: Buffer) -> Any:
+    return msgspec.json.decode(decode_raw_line(line).message.content)

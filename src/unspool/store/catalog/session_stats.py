@@ -20,17 +20,15 @@ from __future__ import annotations
 
 import sqlite3
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from hashlib import blake2b
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from unspool.format import DECODE_ERRORS, Buffer, CamelShape, FileChangeResult, decode_plain
+from unspool.format import DECODE_ERRORS, Assistant, Buffer, Entry, ToolResult, User, decode, decode_file_change
 from unspool.format.tools import EDIT_TOOLS
-from unspool.graph import extract_text_passages
-
-"""Tools that change a file."""
 
 _MAX_UNPAIRED = 1000
 """Calls without a result, and results without a call, that are remembered at most."""
@@ -67,11 +65,9 @@ class FileStats(msgspec.Struct, omit_defaults=True):
 
     def find_beginning(self, line: Buffer) -> None:
         """Note the beginning of the conversation if it is this line; no line is tried after the first that is."""
-        try:
-            first = _decode_first(line)
-        except DECODE_ERRORS:
-            return
-        if first.type in ("user", "assistant") and first.uuid and not first.is_sidechain:
+        spoken = _spoken_records(line)
+        first = next((record for record in spoken if record.uuid and not record.is_sidechain), None)
+        if first is not None:
             # Both: resuming and forking copy a line with its uuid and its time.
             self.beginning = f"{first.uuid} {first.timestamp or ''}"
             origin = first.forked_from.get("sessionId") if isinstance(first.forked_from, dict) else None
@@ -154,42 +150,25 @@ _ADD_CHANGES: Final = """INSERT INTO changed_files SELECT ?1, id, ?3, ?4, ?5 FRO
 
 def count_changed_lines(line: Buffer, id: str) -> tuple[int, int]:
     """Return how many lines a tool call has added to a file and removed from it, by the line of its result."""
-    try:
-        result = _decode_result(line).tool_use_result
-    except DECODE_ERRORS:
-        result = _recover_result(line, id)
-    return (result.count_changed_lines() if result else None) or (0, 0)
+    for record in _spoken_records(line):
+        results = (block for block in record.message.blocks if isinstance(block, ToolResult))
+        if isinstance(record, User) and any(result.tool_use_id == id for result in results):
+            with suppress(*DECODE_ERRORS):
+                return decode_file_change(record.tool_use_result).count_changed_lines() or (0, 0)
+    return 0, 0
 
 
-class _Result(CamelShape, frozen=True):
-    tool_use_result: FileChangeResult | None = None
-
-
-class _First(CamelShape, frozen=True):
-    type: str | None = None
-    uuid: str | None = None
-    timestamp: str | None = None
-    is_sidechain: bool | None = None
-    forked_from: object = None
+def _spoken_records(line: Buffer) -> Iterator[User | Assistant]:
+    """Yield what is said on a line: nearly always one record."""
+    for item in decode(line):
+        if isinstance(item, Entry) and isinstance(item.record, User | Assistant):
+            yield item.record
 
 
 _decode_state = msgspec.msgpack.Decoder(FileStats).decode
-_decode_result: Callable[[Buffer], _Result] = msgspec.json.Decoder(_Result).decode
-_decode_first: Callable[[Buffer], _First] = msgspec.json.Decoder(_First).decode
 _decode_counts = msgspec.json.Decoder(dict[str, int]).decode
 _decode_offsets = msgspec.json.Decoder(list[int]).decode
 _NO_RESULT: Final[Any] = object()
-
-
-def _recover_result(line: Buffer, id: str) -> FileChangeResult | None:
-    """Return a result from a line that has to be mended, holds several objects, or says something else there."""
-    for _, value in decode_plain(line):
-        if isinstance(value, dict) and any(passage.call == id for passage in extract_text_passages(value)):
-            try:
-                return msgspec.convert(value.get("toolUseResult"), FileChangeResult)
-            except DECODE_ERRORS:
-                continue
-    return None
 
 
 def _hash(id: str) -> int:

@@ -25,13 +25,13 @@ import msgspec
 from unspool.errors import UnspoolError
 from unspool.files import open_regular
 from unspool.format import Entry, decode
-from unspool.graph import PromptTracker
+from unspool.graph import Passage, PromptTracker
 from unspool.read import Change, Kind, LineChunk, Position, Stamp, detect_change, stamp_of
 from unspool.store.archive.archive import Archive
 from unspool.store.catalog.session_stats import FileChangeCounts, FileStatsUpdate, decode_file_stats, write_file_stats
 from unspool.store.database import IN_FOLDER, folder_parameters, transaction
 from unspool.store.search.corpus import CorpusReader, SearchedFile
-from unspool.store.search.index_text import WHOLE_NAMES, IndexedText, extract_texts
+from unspool.store.search.index_text import WHOLE_NAMES, extract_texts
 from unspool.store.search.terms import identifier_parts, separate_unspaced
 from unspool.store.times import milliseconds
 
@@ -168,24 +168,24 @@ class _FileProgress:
         """Whether the statistics begin with the file and were not written yet: nothing known before is valid."""
         self.is_session = file.kind == Kind.SESSION.value
 
-    def add_to_stats(self, text: IndexedText, line: memoryview) -> None:
+    def add_to_stats(self, passage: Passage, line: memoryview) -> None:
         """Count a tool call or its result."""
-        assert text.call
-        if text.kind == "tool_result":
-            self.stats.add_result(text.call, None if text.failed else line, self.changed)
+        assert passage.call
+        if passage.kind == "tool_result":
+            self.stats.add_result(passage.call, None if passage.failed else line, self.changed)
         else:
-            self.stats.add_call(text.call, text.tool, text.target, self.changed)
+            self.stats.add_call(passage.call, passage.tool, passage.target, self.changed)
 
-    def find_tool(self, text: IndexedText) -> tuple[str | None, str | None]:
+    def find_tool(self, passage: Passage) -> tuple[str | None, str | None]:
         """Return the tool of a call and the file it works on; a result has them from its call."""
-        assert text.call
+        assert passage.call
         calls = self.state.calls
-        if text.kind == "tool_result":
-            return calls.pop(text.call, (None, None))
-        calls[text.call] = (text.tool, text.target)
+        if passage.kind == "tool_result":
+            return calls.pop(passage.call, (None, None))
+        calls[passage.call] = (passage.tool, passage.target)
         if len(calls) > _MAX_OPEN_CALLS:
             del calls[next(iter(calls))]
-        return text.tool, text.target
+        return passage.tool, passage.target
 
 
 class _IndexUpdate:
@@ -247,14 +247,14 @@ class _IndexUpdate:
             if is_compaction and needs_stats:
                 stats.compactions.append(at)
             time = milliseconds(timestamp) if texts else None
-            for indexed in texts:
-                number, kind, text, call, tool, target, failed = indexed
+            for number, passage in enumerate(texts):
+                kind, _, text, call, tool, target, failed = passage
                 if call and needs_stats:
-                    progress.add_to_stats(indexed, line)
+                    progress.add_to_stats(passage, line)
                 if not is_new:
                     continue
                 if call:
-                    tool, target = progress.find_tool(indexed)
+                    tool, target = progress.find_tool(passage)
                 id += 1
                 add_passage((id, file.source_id, file.generation, at, number, kind, tool, target, failed, time))
                 parts = identifier_parts(text) if kind not in WHOLE_NAMES else None

@@ -4,8 +4,8 @@ Rules
   1. Indexed is what people and models wrote, the input of tools, and of their results the head and the tail.
   2. The parts of identifiers are indexed too, but not for the input and the results of tools (`WHOLE_NAMES`), which are
      most of the text: a search for a part of an identifier scans them instead (`scan.py`).
-  3. An ordinary line of a conversation is decoded only as far as that needs (`_Line`), with the same outcome as by way
-     of `graph/search_text.py`; every other line is decoded in full.
+  3. An ordinary line of a conversation is decoded only as far as that needs (`TextLine`), with the same outcome as by
+     way of `graph/search_text.py`; every other line is decoded in full.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from unspool.format import ABSENT, DECODE_ERRORS, Buffer, Json, decode_spoken_fields
+from unspool.format import DECODE_ERRORS, Buffer, Json, TextLine, decode_spoken_fields, decode_text_line
 from unspool.graph import Passage, extract_text_passages, find_target_path, join_texts
 
 WHOLE_NAMES: Final = frozenset({"tool_input", "tool_result"})
@@ -29,56 +29,19 @@ _LONG_RESULT: Final = 16 * (HEAD + TAIL)
 """Bytes of a result from which on only head and tail are decoded; JSON writes a character in at most 12."""
 
 
-class IndexedText(NamedTuple):
-    """A passage as it is indexed: whole, or its head and its tail."""
-
-    number: int
-    """The number of the passage in its line."""
-    kind: str
-    text: str
-    call: str | None
-    tool: str | None
-    target: str | None
-    failed: bool
-
-
 class IndexedRecord(NamedTuple):
     """What is indexed of one JSON object of a line."""
 
     offset: int
     timestamp: str | None
-    texts: list[IndexedText]
+    texts: list[Passage]
+    """Its passages; of long results the head and the tail."""
     may_start_turn: bool
     """Whether a turn may begin with it: somebody writes, if only an image."""
     is_compaction: bool = False
     """Whether the conversation continues with a summary after it."""
 
 
-class _Block(msgspec.Struct, gc=False):
-    type: str
-    text: str = ""
-    thinking: str = ""
-    id: str | None = None
-    name: str | None = None
-    input: msgspec.Raw = ABSENT
-    content: msgspec.Raw = ABSENT
-    tool_use_id: str | None = None
-    is_error: bool | None = None
-
-
-class _Message(msgspec.Struct, gc=False):
-    content: str | list[_Block]
-
-
-class _Line(msgspec.Struct, gc=False, rename="camel"):
-    type: str
-    message: _Message | None = None
-    timestamp: str | None = None
-    is_compact_summary: bool | None = None
-    is_api_error_message: bool | None = None
-
-
-_decode_line = msgspec.json.Decoder(_Line).decode
 _decode_text = msgspec.json.Decoder(str).decode
 _SILENT: Final = frozenset({"progress", "file-history-snapshot", "mode", "permission-mode"})
 """Types of frequent lines without any text to index."""
@@ -89,7 +52,7 @@ _RARELY_INDEXED: Final = {"attachment": (b"queued_command",), "system": (b"away_
 def extract_texts(line: Buffer, offset: int) -> list[IndexedRecord]:
     """Return the texts of a line that are indexed, for each JSON object in it."""
     try:
-        decoded = _decode_line(line)
+        decoded = decode_text_line(line)
         marks = _RARELY_INDEXED.get(decoded.type)
         if decoded.type in _SILENT or (marks and not any(mark in bytes(line) for mark in marks)):
             return []
@@ -104,11 +67,10 @@ def extract_texts(line: Buffer, offset: int) -> list[IndexedRecord]:
 def _extract_decoding_all(line: Buffer, offset: int) -> list[IndexedRecord]:
     records = []
     for at, value in decode_spoken_fields(line, offset):
-        texts = []
-        for number, passage in enumerate(extract_text_passages(value)):
-            text = _head_and_tail(passage.text, passage.text) if is_cut(passage) else passage.text
-            about = (passage.call, passage.tool, passage.target, passage.failed)
-            texts.append(IndexedText(number, passage.kind, text, *about))
+        texts = [
+            passage._replace(text=_head_and_tail(passage.text, passage.text)) if is_cut(passage) else passage
+            for passage in extract_text_passages(value)
+        ]
         is_compaction = value.get("type") == "system" and value.get("subtype") == "compact_boundary"
         stamp = value.get("timestamp")
         timestamp = stamp if isinstance(stamp, str) else None
@@ -116,7 +78,7 @@ def _extract_decoding_all(line: Buffer, offset: int) -> list[IndexedRecord]:
     return records
 
 
-def _may_start_turn(value: Json, texts: list[IndexedText]) -> bool:
+def _may_start_turn(value: Json, texts: list[Passage]) -> bool:
     kind = value.get("type")
     if kind == "attachment":
         attachment = value.get("attachment")
@@ -124,7 +86,7 @@ def _may_start_turn(value: Json, texts: list[IndexedText]) -> bool:
     return kind == "queue-operation" or (kind == "user" and _has_more_than_results(texts))
 
 
-def _has_more_than_results(texts: list[IndexedText]) -> bool:
+def _has_more_than_results(texts: list[Passage]) -> bool:
     return not texts or any(text.kind != "tool_result" for text in texts)
 
 
@@ -133,37 +95,33 @@ def is_cut(passage: Passage) -> bool:
     return passage.kind == "tool_result" and len(passage.text) > HEAD + TAIL
 
 
-def _extract_from_conversation(line: _Line) -> list[IndexedText] | None:
+def _extract_from_conversation(line: TextLine) -> list[Passage] | None:
     """Return the texts of an ordinary line of a conversation; null if it is another line."""
     message = line.message
     if message is None or line.type not in ("user", "assistant"):
         return None
     kind = "answer" if line.type == "assistant" else "summary" if line.is_compact_summary else "prompt"
-    failed, content = bool(line.is_api_error_message), message.content
+    role, failed, content = line.type, line.is_api_error_message, message.content
     if isinstance(content, str):
-        return [IndexedText(0, kind, content, None, None, None, failed)] if content else []
-    found: list[IndexedText] = []
+        return [Passage(kind, role, content, failed=failed)] if content else []
+    found: list[Passage] = []
     for block in content:
-        type, number = block.type, len(found)
+        type = block.type
         if type == "text":
             if block.text:
-                found.append(IndexedText(number, kind, block.text, None, None, None, failed))
+                found.append(Passage(kind, role, block.text, failed=failed))
         elif type == "thinking":
             if block.thinking:
-                found.append(IndexedText(number, "thinking", block.thinking, None, None, None, False))
+                found.append(Passage("thinking", role, block.thinking))
         elif type == "tool_use":
             input = msgspec.json.decode(block.input) if block.input else None
-            found.append(
-                IndexedText(
-                    number, "tool_input", join_texts(input), block.id, block.name, find_target_path(input), failed=False
-                )
-            )
+            about = (block.id, block.name, find_target_path(input))
+            found.append(Passage("tool_input", role, join_texts(input), *about))
         elif type == "tool_result":
             text = _decode_head_and_tail(block.content)
             if text is None:
                 return None
-            failed_call = block.is_error is True
-            found.append(IndexedText(number, "tool_result", text, block.tool_use_id, None, None, failed_call))
+            found.append(Passage("tool_result", role, text, block.tool_use_id, failed=block.is_error is True))
         else:
             return None
     return found
