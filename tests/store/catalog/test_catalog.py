@@ -24,12 +24,11 @@ from unspool.store.catalog.catalog import (
     CatalogCache,
     CatalogPage,
     CatalogRequest,
-    CatalogRow,
     cut_page,
     read_sessions,
     select_sessions,
 )
-from unspool.store.catalog.facets import HAS, SessionFilters
+from unspool.store.catalog.facets import HAS, CatalogRow, SessionFilters
 from unspool.store.catalog.session_list import read_session_costs
 from unspool.store.database import open_archive, open_store
 from unspool.store.preferences import Preferences

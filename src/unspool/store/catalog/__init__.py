@@ -10,9 +10,9 @@ from unspool.lazy_door import lazy_door
 if TYPE_CHECKING:
     from unspool.store.catalog import health, side_documents
     from unspool.store.catalog.catalog import (
-        PAGE_ROWS, SORTS, TEXT_SORTS, CatalogCache, CatalogPage, CatalogRequest, CatalogRow,
+        PAGE_ROWS, SORTS, TEXT_SORTS, CatalogCache, CatalogPage, CatalogRequest,
     )
-    from unspool.store.catalog.facets import HAS, FacetValue, SessionFilters
+    from unspool.store.catalog.facets import HAS, CatalogRow, FacetValue, SessionFilters
     from unspool.store.catalog.health import (
         ArchivedSession, Comparison, ExpiringSession, StatsDifference, StoreCondition,
     )
@@ -25,8 +25,8 @@ __all__ = [
 ]
 
 __getattr__ = lazy_door(__name__, {
-    "catalog": "PAGE_ROWS SORTS TEXT_SORTS CatalogCache CatalogPage CatalogRequest CatalogRow",
-    "facets": "HAS FacetValue SessionFilters",
+    "catalog": "PAGE_ROWS SORTS TEXT_SORTS CatalogCache CatalogPage CatalogRequest",
+    "facets": "HAS CatalogRow FacetValue SessionFilters",
     "health": "ArchivedSession Comparison ExpiringSession StatsDifference StoreCondition",
     "session_list": "list_sessions read_session_costs",
 })

@@ -17,15 +17,17 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import tzinfo
+from functools import lru_cache
 from operator import attrgetter, itemgetter
 from pathlib import Path
 from threading import Lock
 from typing import Any, Final, NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from unspool.store.access import StoreAccess
-from unspool.store.catalog.facets import FacetCounter, ListedSession, SessionFilters
+from unspool.store.catalog.facets import CatalogRow, FacetCounter, SessionFilters
 from unspool.store.catalog.session_list import count_agents, read_session_costs
 from unspool.store.catalog.session_stats import ContextCurve, read_context_curves
 from unspool.store.database import IN_FOLDER, STORE, folder_parameters, open_store, translate_errors
@@ -48,14 +50,14 @@ SORTS: Final[Mapping[str, str]] = {
     "files": "files",
     "lines": "lines",
     "errors": "errors",
-    "context": "peak",
+    "context": "peak_tokens",
     "cost": "cost_micros",
     "agents": "agents",
     "images": "images",
     "compactions": "compactions",
     "size": "bytes",
 }
-"""By what rows can be sorted, and the field of `ListedSession` that it is."""
+"""By what rows can be sorted, and the field of `CatalogRow`."""
 TEXT_SORTS: Final = frozenset({"title", "project", "branch"})
 """Columns that begin with the first letter of the alphabet; all others begin with the newest or largest."""
 
@@ -69,45 +71,6 @@ class CatalogRequest(msgspec.Struct, frozen=True, kw_only=True):
     """The other way round than usual: text from the end of the alphabet, numbers and times from the smallest."""
     offset: int = 0
     limit: int = PAGE_ROWS
-
-
-class CatalogRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A session in the list."""
-
-    id: str
-    path: str
-    title: str
-    project: str | None
-    project_key: str | None
-    cwd: str | None
-    branch: str | None
-    started: str | None
-    last: str | None
-    active_seconds: float
-    turns: int
-    messages: int
-    tool_calls: int
-    errors: int
-    images: int
-    compactions: int
-    agents: int
-    models: tuple[str, ...]
-    pull_requests: tuple[str, ...]
-    cost_micros: int
-    """With its agents."""
-    bytes: int
-    gone: bool
-    """Whether only the archive has it."""
-    hidden: str | None
-    context_tokens: int | None
-    peak_tokens: int | None
-    curve: ContextCurve
-    files: int | None
-    added: int | None
-    removed: int | None
-    tools: dict[str, int] | None
-    folded: tuple[str, ...]
-    """The ids of the other sessions of its thread, the one that went on last first."""
 
 
 class CatalogPage(NamedTuple):
@@ -128,18 +91,18 @@ class CatalogPage(NamedTuple):
 
     def data(self) -> dict[str, Any]:
         """Return it as JSON has it."""
-        return {**self._asdict(), "rows": [msgspec.to_builtins(row) for row in self.rows]}
+        return {**self._asdict(), "rows": [row.data() for row in self.rows]}
 
 
 class SessionThread(NamedTuple):
     """Sessions that share their beginning: the one that went on last, and the others."""
 
-    head: ListedSession
-    others: tuple[ListedSession, ...]
+    head: CatalogRow
+    others: tuple[CatalogRow, ...]
 
 
 def fold_threads(
-    chosen: Sequence[ListedSession], every: Iterable[ListedSession], only: str | None = None
+    chosen: Sequence[CatalogRow], every: Iterable[CatalogRow], only: str | None = None
 ) -> list[SessionThread]:
     """Return the threads of some sessions, given all there are.
 
@@ -149,7 +112,7 @@ def fold_threads(
     if only is not None:
         same = {thread_ids[session.source_id] for session in every if session.id == only}
         return [SessionThread(session, ()) for session in chosen if thread_ids[session.source_id] in same]
-    groups: dict[int, list[ListedSession]] = {}
+    groups: dict[int, list[CatalogRow]] = {}
     for session in chosen:
         groups.setdefault(thread_ids[session.source_id], []).append(session)
     threads = []
@@ -159,7 +122,7 @@ def fold_threads(
     return threads
 
 
-def _thread_ids(sessions: Iterable[ListedSession]) -> dict[int, int]:
+def _thread_ids(sessions: Iterable[CatalogRow]) -> dict[int, int]:
     """Return for each session the first session of its thread, by their source ids (a union-find)."""
     parent: dict[int, int] = {}
     first: dict[str, int] = {}
@@ -195,7 +158,7 @@ class SelectedSessions(NamedTuple):
 
 
 def select_sessions(
-    database: sqlite3.Connection, every: Sequence[ListedSession], filters: SessionFilters, zone: tzinfo | None
+    database: sqlite3.Connection, every: Sequence[CatalogRow], filters: SessionFilters, zone: tzinfo | None
 ) -> SelectedSessions:
     """Return the sessions that filters let pass, in threads, and what was counted."""
     facets = FacetCounter(database, filters, every, zone)
@@ -219,46 +182,59 @@ def cut_page(database: sqlite3.Connection, selected: SelectedSessions, request: 
     return CatalogPage(rows, len(threads), selected.sessions, selected.hidden, selected.facets, selected.undigested)
 
 
-_SESSIONS: Final = f"""SELECT n.source_id, n.session_id, s.path, s.project, s.gone IS NOT NULL, max(s.size, s.offset),
-    n.title, n.project, n.cwd, n.branch, n.started, n.last, n.active_seconds, n.turns, n.messages, n.tool_calls,
-    n.errors, n.images, n.compactions, n.models, n.pull_requests, n.context_tokens, n.hidden, s.generation
+_SESSIONS: Final = f"""SELECT n.session_id, s.path, n.title, n.project, s.project, n.cwd, n.branch, n.started, n.last,
+    n.active_seconds, n.turns, n.messages, n.tool_calls, n.errors, n.images, n.compactions, n.models, n.pull_requests,
+    max(s.size, s.offset), s.gone IS NOT NULL AS gone, n.hidden, n.context_tokens, n.source_id, s.generation
     FROM sessions n CROSS JOIN sources s ON s.id = n.source_id WHERE {IN_FOLDER}"""
 _STATS: Final = "SELECT source_id, generation, beginning, forked_from FROM digests WHERE whole"
-_TOTALS: Final = "SELECT source_id, files, added, removed, tools, peak FROM tallies"
-_NO_TOTALS: Final = (None,) * 5
-_NO_STATS: Final = (None,) * 7
+_TOTALS: Final = "SELECT source_id, peak, files, added, removed, tools FROM tallies"
 
 
-def read_sessions(database: sqlite3.Connection, root: Path, ledger: Ledger) -> list[ListedSession]:
+def read_sessions(database: sqlite3.Connection, root: Path, ledger: Ledger) -> list[CatalogRow]:
     """Return every session of a folder."""
     costs, agents = read_session_costs(ledger), count_agents(database, root)
     # The tables are read one by one: that is faster than to have them joined.
     stats = {row[:2]: row[2:] for row in database.execute(_STATS)}
     totals = {row[0]: row[1:] for row in database.execute(_TOTALS)}
     rows = database.execute(_SESSIONS, folder_parameters(root)).fetchall()
-    rows.sort(key=itemgetter(4, 2))  # those that are there first, then by path
-    sessions: list[ListedSession] = []
+    rows.sort(key=itemgetter(19, 1))  # those that are there first, then by path
+    sessions: list[CatalogRow] = []
     listed: set[str] = set()
-    for row in rows:
-        source, id, _, key, gone = row[:5]
+    for *about, models, pull_requests, size, gone, hidden, context, source, generation in rows:
+        id, key = about[0], about[4]
         if gone and id in listed:
             continue
         listed.add(id)
-        known = stats.get((source, row[-1]))
-        about = (*totals.get(source, _NO_TOTALS), *known) if known else _NO_STATS
-        sessions.append(ListedSession._make((*row[:-1], *about, agents.get((id, key), 0), costs.get(id, 0))))
+        known = stats.get((source, generation))
+        peak, files, added, removed, tools = totals.get(source, _UNKNOWN) if known else _UNKNOWN
+        calls = None if tools is None else _decode_counts(tools)
+        values: tuple[Any, ...] = (
+            *about, agents.get((id, key), 0), _decode_names(models), _decode_names(pull_requests), costs.get(id, 0),
+            size, bool(gone), hidden, context, peak, _NO_CURVE, files, added, removed, calls, (), source,
+            *(known or (None, None)),
+        )  # fmt: skip
+        sessions.append(CatalogRow(*values))  # by name it takes three times as long
     return sessions
+
+
+_UNKNOWN: Final = (None,) * 5
+_NO_CURVE: Final = ContextCurve()
 
 
 def _with_peaks(database: sqlite3.Connection, threads: list[SessionThread]) -> list[SessionThread]:
     """Return threads with the peak of each, where it was not added up yet."""
     missing = [thread.head.source_id for thread in threads if thread.head.files is None]
     curves = read_context_curves(database, dict.fromkeys(missing, ()))
-    peaks = {id: max(curve.points, default=None) for id, curve in curves.items()}
     return [
-        thread._replace(head=thread.head._replace(peak=peaks.get(thread.head.source_id, thread.head.peak)))
+        thread._replace(head=_with_curve(thread.head, curves[thread.head.source_id]))
+        if thread.head.source_id in curves
+        else thread
         for thread in threads
     ]
+
+
+def _with_curve(row: CatalogRow, curve: ContextCurve) -> CatalogRow:
+    return replace(row, curve=curve, peak_tokens=max(curve.points, default=None))
 
 
 def _sort(threads: list[SessionThread], request: CatalogRequest) -> list[SessionThread]:
@@ -281,30 +257,16 @@ def _rows(database: sqlite3.Connection, threads: Sequence[SessionThread]) -> lis
     rows = database.execute(query, (msgspec.json.encode(sorted(added_up)).decode(),))
     curves = {id: _decode_curve(curve) for id, curve in rows}
     curves |= read_context_curves(database, dict.fromkeys(ids - added_up, ()))
-    return [_row(thread, curves[thread.head.source_id]) for thread in threads]
+    return [
+        replace(_with_curve(head, curves[head.source_id]), folded=tuple(other.id for other in others))
+        for head, others in threads
+    ]
 
 
-def _row(thread: SessionThread, curve: ContextCurve) -> CatalogRow:
-    head = thread.head
-    return CatalogRow(
-        **{name: getattr(head, name) for name in _SAME_FIELDS},
-        gone=bool(head.gone),
-        models=head.model_names,
-        pull_requests=_decode_names(head.pull_requests),
-        peak_tokens=max(curve.points, default=None),
-        curve=curve,
-        tools=head.tool_counts,
-        folded=tuple(other.id for other in thread.others),
-    )
-
-
-_SAME_FIELDS: Final = tuple(
-    name
-    for name in CatalogRow.__struct_fields__
-    if name in ListedSession._fields and name not in ("gone", "models", "pull_requests", "tools")
-)
 _decode_curve = msgspec.json.Decoder(ContextCurve).decode
-_decode_names = msgspec.json.Decoder(tuple[str, ...]).decode
+# Cached: most sessions have one of a few lists of models.
+_decode_names = lru_cache(1024)(msgspec.json.Decoder(tuple[str, ...]).decode)
+_decode_counts = msgspec.json.Decoder(dict[str, int]).decode
 
 
 class CatalogCache:
@@ -320,7 +282,7 @@ class CatalogCache:
         self._database: sqlite3.Connection | None = None
         self._file: tuple[int, int] | None = None
         self._version = -1
-        self._sessions: list[ListedSession] = []
+        self._sessions: list[CatalogRow] = []
         self._selected: tuple[SessionFilters, tzinfo | None, SelectedSessions] | None = None
 
     def catalog(self, request: CatalogRequest, zone: tzinfo | None) -> CatalogPage:

@@ -13,19 +13,26 @@ from __future__ import annotations
 import re
 import sqlite3
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, tzinfo
 from fnmatch import translate
-from functools import cached_property, lru_cache
+from functools import cached_property
 from operator import attrgetter
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 
 from unspool.format import parse_local_time, parse_timestamp
+from unspool.store.catalog.session_stats import ContextCurve
 from unspool.store.usage.ledger import matches_project
 
-HAS: Final = {"error": "errors", "image": "images", "agent": "agents", "compaction": "compactions", "pr": "prs"}
+HAS: Final = {
+    "error": "errors",
+    "image": "images",
+    "agent": "agents",
+    "compaction": "compactions",
+    "pr": "pull_requests",
+}
 """What a session may have, and the field that says so."""
 MAX_VALUES: Final = 12
 """Values of a facet that are listed."""
@@ -52,17 +59,14 @@ class SessionFilters(msgspec.Struct, frozen=True, kw_only=True):
     """Only the thread of this session, unfolded."""
 
 
-class ListedSession(NamedTuple):
-    """A session as the store has it."""
+class CatalogRow(msgspec.Struct, frozen=True):
+    """A session in the list."""
 
-    source_id: int
     id: str
     path: str
-    project_key: str | None
-    gone: int
-    bytes: int
     title: str
     project: str | None
+    project_key: str | None
     cwd: str | None
     branch: str | None
     started: str | None
@@ -74,42 +78,44 @@ class ListedSession(NamedTuple):
     errors: int
     images: int
     compactions: int
-    models: str
-    """JSON."""
-    pull_requests: str
-    """JSON."""
-    context_tokens: int | None
+    agents: int
+    models: tuple[str, ...]
+    """The one that was used most first."""
+    pull_requests: tuple[str, ...]
+    cost_micros: int
+    """With its agents."""
+    bytes: int
+    gone: bool
+    """Whether only the archive has it."""
     hidden: str | None
+    context_tokens: int | None
+    peak_tokens: int | None
+    curve: ContextCurve
+    """Empty until it is shown."""
     files: int | None
     added: int | None
     removed: int | None
-    tools: str | None
-    """JSON."""
-    peak: int | None
+    tools: dict[str, int] | None
+    """How often each was called."""
+    folded: tuple[str, ...]
+    """The ids of the other sessions of its thread, the one that went on last first."""
+    source_id: int
     beginning: str | None
+    """Of its thread: `session_stats.sql`."""
     forked_from: str | None
-    agents: int
-    cost_micros: int
 
     @property
     def lines(self) -> int | None:
         """Lines added and removed."""
         return None if self.added is None or self.removed is None else self.added + self.removed
 
-    @property
-    def prs(self) -> bool:
-        """Whether it names pull requests."""
-        return self.pull_requests != "[]"
+    def data(self) -> dict[str, Any]:
+        """Return the session as JSON has it: without what only folding needs."""
+        whole: dict[str, Any] = msgspec.to_builtins(self)
+        return {name: whole[name] for name in self.__struct_fields__[: -len(_FOLDING)]}
 
-    @property
-    def model_names(self) -> tuple[str, ...]:
-        """The models, the session used most first."""
-        return _names(self.models)
 
-    @property
-    def tool_counts(self) -> dict[str, int] | None:
-        """How often each tool was called."""
-        return None if self.tools is None else _counts(self.tools)
+_FOLDING: Final = ("source_id", "beginning", "forked_from")
 
 
 class FacetValue(NamedTuple):
@@ -123,15 +129,15 @@ class FacetCounter:
     """Applies filters to one session after another, and counts the values of those that pass."""
 
     def __init__(
-        self, database: sqlite3.Connection, filters: SessionFilters, every: Sequence[ListedSession], zone: tzinfo | None
+        self, database: sqlite3.Connection, filters: SessionFilters, every: Sequence[CatalogRow], zone: tzinfo | None
     ) -> None:
         self._database, self._filters, self._zone = database, filters, zone
         self._tests = self._make_tests(every)
-        self._passing: dict[str | None, list[ListedSession]] = {name: [] for name, _ in self._tests} | {None: []}
+        self._passing: dict[str | None, list[CatalogRow]] = {name: [] for name, _ in self._tests} | {None: []}
         """Sessions that all filters let pass (None), or all but those of one facet."""
         self.hidden: Counter[str] = Counter()
 
-    def take(self, session: ListedSession) -> bool:
+    def take(self, session: CatalogRow) -> bool:
         """Tell whether a session passes, and count it."""
         failed = [name for name, test in self._tests if not test(session)]
         if session.hidden and not self._filters.hidden:
@@ -149,19 +155,15 @@ class FacetCounter:
             "has": {name: sum(map(bool, map(attrgetter(column), passing))) for name, column in HAS.items()},
             "project": _most_common(Counter(session.project for session in self._counted("project"))),
             "branch": _most_common(Counter(session.branch for session in self._counted("branch"))),
-            "model": _most_common(_add_counts((_names(models), n) for models, n in self._each("model", "models"))),
-            "tool": _most_common(_add_counts((_counts(tools), n) for tools, n in self._each("tool", "tools") if tools)),
+            "model": _most_common(Counter(name for session in self._counted("model") for name in session.models)),
+            "tool": _most_common(Counter(name for session in self._counted("tool") for name in session.tools or ())),
             "file": self._files(),
             "month": [FacetValue(*item) for item in sorted(months.items(), reverse=True) if item[0]][:MAX_VALUES],
         }
 
-    def _counted(self, facet: str) -> list[ListedSession]:
+    def _counted(self, facet: str) -> list[CatalogRow]:
         """Return the sessions that count in a facet."""
         return self._passing[None] + self._passing.get(facet, [])
-
-    def _each(self, facet: str, column: str) -> Iterable[tuple[Any, int]]:
-        """Return what a column holds, and how often: mostly the same again and again."""
-        return Counter(map(attrgetter(column), self._counted(facet))).items()
 
     def _files(self) -> list[FacetValue]:
         """Return the files that most sessions have changed."""
@@ -187,7 +189,7 @@ class FacetCounter:
             owners.setdefault(source, []).append(session)
         return owners
 
-    def _make_tests(self, every: Sequence[ListedSession]) -> list[tuple[str, Test]]:
+    def _make_tests(self, every: Sequence[CatalogRow]) -> list[tuple[str, Test]]:
         """Return a test for each filter that was chosen, by the facet it belongs to."""
         filters, words = self._filters, self._filters.text.casefold().split()
         tests: list[tuple[str, Test | None]] = [
@@ -196,7 +198,7 @@ class FacetCounter:
             ("project", _is_in_project(filters.project, every) if filters.project else None),
             ("branch", (lambda session: session.branch == filters.branch) if filters.branch else None),
             ("model", _uses_model(filters.model, every) if filters.model else None),
-            ("tool", (lambda session: filters.tool in (session.tool_counts or ())) if filters.tool else None),
+            ("tool", (lambda session: filters.tool in (session.tools or ())) if filters.tool else None),
             ("file", self._has_changed(filters.file) if filters.file else None),
             ("time", _is_in_time(filters.since, filters.until) if filters.since or filters.until else None),
         ]
@@ -213,7 +215,7 @@ class FacetCounter:
         return lambda session: session.source_id in sessions
 
 
-Test: TypeAlias = Callable[[ListedSession], bool]
+Test: TypeAlias = Callable[[CatalogRow], bool]
 
 
 def _has_all(names: Sequence[str]) -> Test:
@@ -221,21 +223,21 @@ def _has_all(names: Sequence[str]) -> Test:
     return lambda session: all(getattr(session, column) for column in columns)
 
 
-def _is_in_project(project: str, every: Sequence[ListedSession]) -> Test:
+def _is_in_project(project: str, every: Sequence[CatalogRow]) -> Test:
     if any(session.project == project for session in every):
         return lambda session: session.project == project
     return lambda session: matches_project(project, session.project, session.cwd, session.project_key)
 
 
-def _uses_model(model: str, every: Sequence[ListedSession]) -> Test:
+def _uses_model(model: str, every: Sequence[CatalogRow]) -> Test:
     part = model.casefold()
-    if any(model in session.model_names for session in every):
-        return lambda session: model in session.model_names
-    return lambda session: any(part in name.casefold() for name in session.model_names)
+    if any(model in session.models for session in every):
+        return lambda session: model in session.models
+    return lambda session: any(part in name.casefold() for name in session.models)
 
 
 def _is_in_time(since: datetime | None, until: datetime | None) -> Test:
-    def test(session: ListedSession) -> bool:
+    def test(session: CatalogRow) -> bool:
         last, begun = parse_timestamp(session.last), parse_timestamp(session.started)
         return (since is None or (last is not None and last >= since)) and (
             until is None or (begun is not None and begun <= until)
@@ -253,22 +255,11 @@ def _month(text: str, zone: tzinfo | None) -> str:
     return f"{time:%Y-%m}" if time else ""
 
 
-def _add_counts(counts: Iterable[tuple[Iterable[str], int]]) -> Counter[str | None]:
-    total: Counter[str | None] = Counter()
-    for names, times in counts:
-        for name in names:
-            total[name] += times
-    return total
-
-
-def _most_common(counts: Counter[str | None]) -> list[FacetValue]:
+def _most_common(counts: Mapping[str | None, int] | Mapping[str, int]) -> list[FacetValue]:
     named = [(name, count) for name, count in counts.items() if name]
     return [FacetValue(*item) for item in sorted(named, key=lambda item: (-item[1], item[0]))[:MAX_VALUES]]
 
 
-# Cached: most sessions have one of a few lists of models.
-_names = lru_cache(1024)(msgspec.json.Decoder(tuple[str, ...]).decode)
-_counts = msgspec.json.Decoder(dict[str, int]).decode
 _OWNERS: Final = """SELECT source_id, source_id FROM sessions
     UNION ALL SELECT a.source_id, n.source_id FROM agents a CROSS JOIN sources f ON f.id = a.source_id
     CROSS JOIN sessions n ON n.session_id = a.session_id CROSS JOIN sources s ON s.id = n.source_id
