@@ -31,12 +31,13 @@ from unspool.store.sync import (
     compare_with_disk,
     count_unindexed_bytes,
     find_home,
-    is_filled,
+    has_prices,
     is_synced,
     read_homes,
 )
 
 if TYPE_CHECKING:
+    from unspool.read import Skipped
     from unspool.store import Preferences
     from unspool.store.sync import SyncOptions, SyncReport
 
@@ -121,7 +122,7 @@ def _open_database(folder: Path) -> sqlite3.Connection | None:
 def _refresh(database: sqlite3.Connection, root: Path, folder: Path, settings: Preferences, cleanup: ExitStack) -> bool:
     """Bring the store up to date; return whether it can be used."""
     changes = compare_with_disk(database, root)
-    if changes.is_fresh and _has_current_prices(database, settings) and is_synced(database, root):
+    if changes.is_fresh and has_prices(database, preferences.price_edition(settings)) and is_synced(database, root):
         return True
     is_large = sum(source.size for source in changes.look.changed) > LARGE_BYTES
     if is_large and settings.background and not is_synced(database, root):
@@ -148,24 +149,16 @@ def sync_store(
 ) -> SyncReport:
     """Bring the store up to date, with a progress bar if it takes long. `fresh` receives short texts that were read."""
     # Start-up: a folder that has not changed needs none of what writes the store.
-    from unspool.store.archive import Archive
-    from unspool.store.sync import fill_from_archive, sync_folder
+    from unspool.store import sync
 
-    with ExitStack() as stack:
-        stack.enter_context(translate_errors(folder))
-        archive = Archive(open_archive(folder))
-        stack.callback(archive.database.close)
+    def warn_lost(lost: Skipped) -> None:
+        warn(f"not all of `{lost.path}` could be taken from the archive: {lost.reason}")
+
+    with ExitStack() as stack, translate_errors(folder):
         if sys.stderr.isatty() and is_locked(folder):
             warn("another unspool is bringing the store up to date; waiting for it")
-        stack.enter_context(locked(folder))
         options = _sync_options(settings, stack, deep=deep)._replace(texts=fresh)
-        if not is_filled(database):
-            # The store is new, or was deleted. What Claude Code has deleted meanwhile is only in the archive, and the
-            # changes were found before it is taken in.
-            changes = None
-            for failed in fill_from_archive(database, archive, options, folder):
-                warn(f"not all of `{failed.path}` could be taken from the archive: {failed.reason}")
-        return sync_folder(database, archive, root, options, changes)
+        return sync.sync_store(database, root, folder, options, changes, on_lost=warn_lost)
 
 
 def update_text_index(database: sqlite3.Connection, root: Path, folder: Path, fresh: FreshTexts | None = None) -> int:
@@ -231,12 +224,6 @@ def _sync_options(settings: Preferences, stack: ExitStack, *, deep: bool) -> Syn
         on_progress=advance,
         on_step=on_step(),
     )
-
-
-def _has_current_prices(database: sqlite3.Connection, settings: Preferences) -> bool:
-    # Costs are in the rows: with other prices they are computed again, though no file has changed.
-    row = database.execute("SELECT value FROM made_with WHERE name = 'prices'").fetchone()
-    return row is not None and row[0] == preferences.price_edition(settings)
 
 
 def _sync_in_background(root: Path, folder: Path) -> None:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -22,7 +21,6 @@ from unspool.errors import UnspoolError, Unwritable, UsageError
 from unspool.files import raise_unwritable
 from unspool.format import Entry
 from unspool.paths import config_folder, data_folder, resolve_existing
-from unspool.store.archive.archive import Archive
 from unspool.store.columns import manifest as manifests
 from unspool.store.columns.derive_pool import read_items
 from unspool.store.columns.parquet import PartWriter, require_sql_libraries
@@ -30,11 +28,11 @@ from unspool.store.columns.refresh import RefreshOptions, refresh_columns
 from unspool.store.columns.store_rows import LINE_KINDS, StoredSource
 from unspool.store.columns.tables import public_tables, read_script, sql_literal
 from unspool.store.columns.values import clean_text
-from unspool.store.database import locked, open_archive, open_store, translate_errors
-from unspool.store.preferences import Preferences, price_edition, read_preferences
+from unspool.store.database import open_store, translate_errors
+from unspool.store.preferences import price_edition, read_preferences
 from unspool.store.sql.views import EngineSetup, build_setup, resolve_scope
-from unspool.store.sync.changes import compare_with_disk, is_filled, is_synced
-from unspool.store.sync.sync import SyncOptions, fill_from_archive, sync_folder
+from unspool.store.sync.changes import compare_with_disk, has_prices, is_synced
+from unspool.store.sync.sync import SyncOptions, sync_store
 from unspool.store.times import parse_zone
 
 if TYPE_CHECKING:
@@ -171,8 +169,11 @@ def _prepare_tables(folder: Path, roots: list[Path]) -> EngineSetup:
     preferences = read_preferences(folder)
     edition = price_edition(preferences)
     with translate_errors(folder), closing(open_store(folder)) as database:
+        options = SyncOptions(archive=preferences.archive, prices=preferences.prices, price_edition=edition)
         for root in roots:
-            _sync(database, root, folder, preferences)
+            is_fresh = compare_with_disk(database, root).is_fresh and is_synced(database, root)
+            if not is_fresh or not has_prices(database, edition):
+                sync_store(database, root, folder, options)
         refresh_columns(database, folder, RefreshOptions(prices=preferences.prices, price_edition=edition))
         columns = folder / manifests.COLUMNS_FOLDER
         # Nothing says when a connection is no longer used.
@@ -180,18 +181,3 @@ def _prepare_tables(folder: Path, roots: list[Path]) -> EngineSetup:
         manifest = manifests.read_manifest(columns)
         scope = resolve_scope(database, columns, manifest, roots, preferences.prices)
         return build_setup(columns, manifest, scope, parse_zone(preferences.timezone or "local"))
-
-
-def _sync(database: sqlite3.Connection, root: Path, folder: Path, preferences: Preferences) -> None:
-    """Bring the store up to date with a folder, if it is not."""
-    edition = price_edition(preferences)
-    priced = database.execute("SELECT value FROM made_with WHERE name = 'prices'").fetchone()
-    is_fresh = compare_with_disk(database, root).is_fresh and is_synced(database, root)
-    if is_fresh and priced == (edition,):
-        return
-    options = SyncOptions(archive=preferences.archive, prices=preferences.prices, price_edition=edition)
-    with closing(open_archive(folder)) as archive_database, locked(folder):
-        archive = Archive(archive_database)
-        if not is_filled(database):
-            fill_from_archive(database, archive, options, folder)
-        sync_folder(database, archive, root, options)

@@ -10,21 +10,21 @@ from unspool.lazy_door import lazy_door
 if TYPE_CHECKING:
     from unspool.store.sync import side_rows
     from unspool.store.sync.changes import (
-        FolderChanges, compare_with_disk, count_unindexed_bytes, find_home, is_filled, is_synced, read_homes,
+        FolderChanges, compare_with_disk, count_unindexed_bytes, find_home, has_prices, is_synced, read_homes,
     )
     from unspool.store.sync.read_file import LineCollector, session_row
     from unspool.store.sync.rebuild import is_archive_sound, salvage_archive, set_aside
-    from unspool.store.sync.sync import ARCHIVED_SIDE_KINDS, SyncOptions, SyncReport, fill_from_archive, sync_folder
+    from unspool.store.sync.sync import ARCHIVED_SIDE_KINDS, SyncOptions, SyncReport, sync_store
 
 __all__ = [
     "ARCHIVED_SIDE_KINDS", "FolderChanges", "LineCollector", "SyncOptions", "SyncReport", "compare_with_disk",
-    "count_unindexed_bytes", "fill_from_archive", "find_home", "is_archive_sound", "is_filled", "is_synced",
-    "read_homes", "salvage_archive", "session_row", "set_aside", "side_rows", "sync_folder",
+    "count_unindexed_bytes", "find_home", "has_prices", "is_archive_sound", "is_synced", "read_homes",
+    "salvage_archive", "session_row", "set_aside", "side_rows", "sync_store",
 ]
 
 __getattr__ = lazy_door(__name__, {
-    "changes": "FolderChanges compare_with_disk count_unindexed_bytes find_home is_filled is_synced read_homes",
+    "changes": "FolderChanges compare_with_disk count_unindexed_bytes find_home has_prices is_synced read_homes",
     "read_file": "LineCollector session_row",
     "rebuild": "is_archive_sound salvage_archive set_aside",
-    "sync": "ARCHIVED_SIDE_KINDS SyncOptions SyncReport fill_from_archive sync_folder",
+    "sync": "ARCHIVED_SIDE_KINDS SyncOptions SyncReport sync_store",
 })

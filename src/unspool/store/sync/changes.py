@@ -150,6 +150,12 @@ def is_synced(database: sqlite3.Connection, root: Path) -> bool:
     return home is not None and home.synced is not None
 
 
+def has_prices(database: sqlite3.Connection, edition: str) -> bool:
+    """Tell whether the costs in the rows were computed with an edition of the prices."""
+    row = database.execute("SELECT value FROM made_with WHERE name = 'prices'").fetchone()
+    return row is not None and row[0] == edition
+
+
 def is_filled(database: sqlite3.Connection) -> bool:
     """Tell whether a new store has taken in all that the archive has: see `rebuild.py`, rule 4."""
     return database.execute("SELECT 1 FROM made_with WHERE name = 'archive'").fetchone() is not None

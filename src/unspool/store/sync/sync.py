@@ -17,6 +17,7 @@ import sqlite3
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
@@ -31,12 +32,14 @@ from unspool.prices import Price
 from unspool.read import LINE_KINDS, START, Change, Kind, Position, Skipped, Source, Stamp, find_config_folder
 from unspool.store.answer_rows import PriceLookup
 from unspool.store.archive.archive import Archive, ArchivedFile, split_into_frames
-from unspool.store.database import IN_FOLDER, folder_parameters, transaction
+from unspool.store.database import IN_FOLDER, folder_parameters, locked, open_archive, transaction
 from unspool.store.sync.changes import (
     FolderChanges,
     compare_with_disk,
     data_version,
     find_home,
+    has_prices,
+    is_filled,
     pack_stamps,
     read_homes,
 )
@@ -103,6 +106,30 @@ class SyncOptions(NamedTuple):
     """Called with each of `STEPS` that is reached."""
     texts: dict[str, tuple[int, bytes]] | None = None
     """Filled with what was read, by path, and where it begins, if all of it is little: the text index needs it next."""
+
+
+def sync_store(
+    database: sqlite3.Connection,
+    root: Path,
+    folder: Path,
+    options: SyncOptions,
+    changes: FolderChanges | None = None,
+    *,
+    on_lost: Callable[[Skipped], None] = lambda _: None,
+) -> SyncReport:
+    """Bring the store in a folder up to date with a root, under its lock.
+
+    `on_lost` is called with each file that a new store could not take whole from the archive.
+    """
+    with closing(open_archive(folder)) as archive_database, locked(folder):
+        archive = Archive(archive_database)
+        if not is_filled(database):
+            # The store is new, or was deleted. What Claude Code has deleted meanwhile is only in the archive, and the
+            # changes were found before it is taken in.
+            changes = None
+            for lost in fill_from_archive(database, archive, options, folder):
+                on_lost(lost)
+        return sync_folder(database, archive, root, options, changes)
 
 
 def sync_folder(
@@ -234,7 +261,7 @@ class _Sync:
     def _reprice_if_needed(self) -> None:
         """Price and count everything again if it was priced with another table."""
         edition = self._options.price_edition
-        if self._database.execute("SELECT value FROM made_with WHERE name = 'prices'").fetchone() == (edition,):
+        if has_prices(self._database, edition):
             return
         for home in self._homes:
             self.writer.reprice(home.id)
