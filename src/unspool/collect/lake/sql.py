@@ -21,7 +21,7 @@ from unspool.collect.lake.tables import lake_tables, partition_columns
 from unspool.errors import Refused
 from unspool.files import write_atomically
 from unspool.store.columns import Table, part_tables, price_rows, sql_literal
-from unspool.store.sql import EngineSetup, column_definitions
+from unspool.store.sql import EngineSetup, column_definitions, view_statements
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -84,9 +84,7 @@ def _plain_type(type: str) -> str:
 
 
 def _view_statements() -> list[str]:
-    script = (Path(__file__).parent / "views.sql").read_text("utf-8")
-    script = re.sub(r"^--.*\n", "", script, flags=re.MULTILINE)
-    return [statement.strip() for statement in script.split(";\n") if statement.strip()]
+    return view_statements(Path(__file__).with_name("views.sql"))
 
 
 def _create_prices() -> str:

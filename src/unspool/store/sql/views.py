@@ -74,10 +74,18 @@ def build_setup(columns: Path, manifest: ColumnManifest, scope: SqlScope, zone: 
     if scope.sources is not None:
         statements.append(f"CREATE TABLE parts.scope AS SELECT unnest({sorted(scope.sources)}::INTEGER[]) AS id")
     statements += [_part_statement(table, files[table.name], manifest, scope) for table in part_tables().values()]
-    script = Path(__file__).with_name("views.sql").read_text("utf-8").replace("$day$", _day_expression(zone))
-    script = re.sub(r"^--.*\n", "", script, flags=re.MULTILINE)
-    statements += [statement.strip() for statement in script.split(";\n") if statement.strip()]
+    statements += view_statements(Path(__file__).with_name("views.sql"), day=_day_expression(zone))
     return EngineSetup(statements, sorted({path for paths in files.values() for path in paths}))
+
+
+def view_statements(script: Path, **values: str) -> list[str]:
+    """Return the statements of a script that makes views; `$name$` in it is a value, or text of `shared_views.sql`."""
+    shared = Path(__file__).with_name("shared_views.sql").read_text("utf-8")
+    named = re.split(r"^-- (\w+)\n", shared, flags=re.MULTILINE)[1:]
+    texts = {**dict(zip(named[::2], named[1::2], strict=True)), **values}
+    text = re.sub(r"\$(\w+)\$", lambda found: texts[found[1]].strip(), script.read_text("utf-8"))
+    text = re.sub(r"^--.*\n", "", text, flags=re.MULTILINE)
+    return [statement.strip() for statement in text.split(";\n") if statement.strip()]
 
 
 def column_definitions(table: Table) -> str:
