@@ -6,15 +6,18 @@ Nothing of unspool is imported here.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from decimal import ROUND_HALF_EVEN, Decimal
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 Json: TypeAlias = dict[str, Any]
 SPACE = b" \t\r\n"
 DECODER = json.JSONDecoder()
+REFUSED = re.compile("[\0\ud800-\udfff]")
 
 
 class Doc(NamedTuple):
@@ -39,8 +42,18 @@ def files(root: Path) -> list[Path]:
     return sorted(path for path in root.rglob("*.jsonl") if path.name != "history.jsonl")
 
 
-def documents(path: Path) -> Iterator[Doc | Bad]:
-    """Yield the documents of a file; a torn one at its end is not there yet."""
+def documents(path: Path) -> list[Doc | Bad]:
+    """Return the documents of a file; a torn one at its end is not there yet."""
+    status = path.stat()
+    return _documents(path, status.st_size, status.st_mtime_ns)
+
+
+@lru_cache(1024)
+def _documents(path: Path, _size: int, _modified: int) -> list[Doc | Bad]:
+    return list(_read(path))
+
+
+def _read(path: Path) -> Iterator[Doc | Bad]:
     data, offset = path.read_bytes(), 0
     for line in data.splitlines(keepends=True):
         found = list(_line(path, line, offset))
@@ -73,7 +86,7 @@ def fixed(value: Any) -> Any:
     """Return a value with U+FFFD for what no database takes."""
     match value:
         case str():
-            return "".join("\ufffd" if c == "\0" or 0xD800 <= ord(c) <= 0xDFFF else c for c in value)
+            return REFUSED.sub("\ufffd", value)
         case dict():
             return {key: fixed(one) for key, one in value.items()}
         case list():

@@ -6,30 +6,11 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 import unspool
-from tests.real_files import corpus
-from tests.store import dirty
 from tests.store.asking import Columns
-from unspool.demo.write import write_demo
 from unspool.graph.agents import Agent
 from unspool.graph.turns import join_text
 from unspool.store.columns.values import clean_text
-
-
-@pytest.fixture(scope="module", params=["dirty", "demo", "real"])
-def columns(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Columns:
-    """Column files of a folder of odd lines, of the made-up one, and of real files."""
-    place = tmp_path_factory.mktemp(request.param)
-    root = corpus() if request.param == "real" else place / "config"
-    if request.param == "dirty":
-        dirty.write(root)
-    elif request.param == "demo":
-        write_demo(root)
-    made = Columns(place / "own", root)
-    made.refresh()
-    return made
 
 
 def by_source(columns: Columns, query: str) -> dict[Path, list[tuple[Any, ...]]]:

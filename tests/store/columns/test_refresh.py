@@ -325,6 +325,7 @@ def test_a_file_that_cannot_be_read_costs_no_other_and_is_tried_again(many: Colu
     assert many.derive() == RefreshReport()
 
 
+@pytest.mark.slow
 def test_a_refresh_that_ends_midway_is_gone_on_with(tmp_path: Path) -> None:
     long = "\n".join(f"line {number}" for number in range(30_000))
     for id in ids(60):

@@ -9,40 +9,10 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from tests.real_files import corpus
-from tests.store import dirty, plain
+from tests.store import plain
 from tests.store.asking import Columns
 from tests.store.dirty import ONE, THREE, TWO
-from unspool.demo.write import write_demo
 from unspool.store.columns.tables import public_tables
-
-
-@pytest.fixture(scope="module", params=["dirty", "demo", "real"])
-def columns(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Columns:
-    """Column files of a folder of odd lines, of the made-up one, and of real files."""
-    place = tmp_path_factory.mktemp(request.param)
-    match request.param:
-        case "dirty":
-            root = dirty.write(place / "config")
-        case "demo":
-            root = place / "config"
-            write_demo(root)
-        case _:
-            root = corpus()
-    made = Columns(place / "own", root)
-    made.refresh()
-    return made
-
-
-@pytest.fixture(scope="module")
-def odd(tmp_path_factory: pytest.TempPathFactory) -> Columns:
-    """Column files of the folder of odd lines."""
-    place = tmp_path_factory.mktemp("odd")
-    made = Columns(place / "own", dirty.write(place / "config"))
-    made.refresh()
-    return made
 
 
 def same(found: Iterable[Any], expected: Iterable[Any]) -> None:

@@ -92,9 +92,20 @@ def empty(tmp_path: Path) -> Iterator[Searched]:
     found.database.close()
 
 
+@pytest.fixture(scope="module")
+def planted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Searched]:
+    """Return a folder with a word in every place where one can be, which no test changes."""
+    place = tmp_path_factory.mktemp("planted")
+    found = Searched(place / "config", place / "own")
+    plant(found.root)
+    found.sync()
+    yield found
+    found.database.close()
+
+
 @pytest.fixture
 def world(empty: Searched) -> Searched:
-    """Return a folder with a word in every place where one can be."""
+    """Return the same, for a test that changes it."""
     plant(empty.root)
     empty.sync()
     return empty
@@ -112,20 +123,21 @@ EACH_ONCE = {word: [kind] for word, kind in PLANTED.items()}
 
 
 @pytest.mark.parametrize("form", ["{}", "/{}/"], ids=["words", "pattern"])
-def test_a_word_in_every_place_is_found_once_with_its_kind(world: Searched, form: str) -> None:
-    assert by_kind(world.kept, form) == EACH_ONCE
-    assert by_kind(world.files, form) == EACH_ONCE
-    assert all(f"«{word}»" in find(world.kept, form.format(word))[0].snippet for word in PLANTED)
+def test_a_word_in_every_place_is_found_once_with_its_kind(planted: Searched, form: str) -> None:
+    hits = {word: find(planted.kept, form.format(word)) for word in PLANTED}
+    assert {word: [hit.kind for hit in found] for word, found in hits.items()} == EACH_ONCE
+    assert by_kind(planted.files, form) == EACH_ONCE
+    assert all(f"«{word}»" in found[0].snippet for word, found in hits.items())
 
 
-def test_without_an_index_the_same_is_found_in_the_same_places(world: Searched, tmp_path: Path) -> None:
-    other = Searched(world.root, tmp_path / "other")
+def test_without_an_index_the_same_is_found_in_the_same_places(planted: Searched, tmp_path: Path) -> None:
+    other = Searched(planted.root, tmp_path / "other")
     other.sync(indexing=False)
     with closing(other.database):
         for word in PLANTED:
-            hits = told(find(world.kept, word))
+            hits = told(find(planted.kept, word))
             assert told(find(other.kept, word)) == hits
-            assert told(find(world.files, word)) == hits
+            assert told(find(planted.files, word)) == hits
 
 
 @pytest.mark.parametrize("form", ["{}", "/{}/"], ids=["words", "pattern"])
@@ -147,8 +159,8 @@ def test_what_is_gone_is_found_if_it_was_never_indexed(empty: Searched) -> None:
     assert by_kind(empty.kept) == EACH_ONCE
 
 
-def test_a_hit_says_where_it_is(world: Searched) -> None:
-    (hit,) = find(world.kept, "wordresult")
+def test_a_hit_says_where_it_is(planted: Searched) -> None:
+    (hit,) = find(planted.kept, "wordresult")
     assert hit == SearchHit(
         session=S1,
         agent=None,
@@ -159,18 +171,18 @@ def test_a_hit_says_where_it_is(world: Searched) -> None:
         tool="Bash",
         timestamp=at(3),
         snippet="out «wordresult»",
-        file=str(session_file(world, S1)),
+        file=str(session_file(planted, S1)),
         offset=hit.offset,
         uuid="00000000-0000-4000-8000-000000000030",
         score=hit.score,
     )
-    assert b"wordresult" in session_file(world, S1).read_bytes()[hit.offset :].partition(b"\n")[0]
+    assert b"wordresult" in session_file(planted, S1).read_bytes()[hit.offset :].partition(b"\n")[0]
 
 
 @pytest.mark.parametrize("place", ["kept", "files"])
-def test_agents_turns_and_tools_are_told(world: Searched, place: str) -> None:
+def test_agents_turns_and_tools_are_told(planted: Searched, place: str) -> None:
     def hit(word: str) -> tuple[Any, ...]:
-        (found,) = find(getattr(world, place), word)
+        (found,) = find(getattr(planted, place), word)
         return found.session, found.agent, found.turn, found.tool
 
     assert hit("wordsubagent") == (S1, NEW_AGENT, 2, None)
@@ -223,10 +235,10 @@ def test_words_phrases_and_beginnings(empty: Searched) -> None:
         assert {what: len(find(corpus, what)) for what in counts} == counts
 
 
-def test_filters(world: Searched) -> None:
+def test_filters(planted: Searched) -> None:
     def wanted(**filters: Any) -> set[str]:
-        found = find(world.kept, "/word[a-z]+/", **filters)
-        assert told(found) == told(find(world.files, "/word[a-z]+/", **filters))
+        found = find(planted.kept, "/word[a-z]+/", **filters)
+        assert told(found) == told(find(planted.files, "/word[a-z]+/", **filters))
         return {word for hit in found for word in PLANTED if f"«{word}»" in hit.snippet}
 
     assert wanted(kinds=frozenset({"tool_input"})) == {"wordinput", "wordnested"}
@@ -243,9 +255,9 @@ def test_filters(world: Searched) -> None:
     assert wanted(project="SHOP", kinds=frozenset({"answer"})) == answers
 
 
-def test_the_index_takes_the_same_filters(world: Searched) -> None:
+def test_the_index_takes_the_same_filters(planted: Searched) -> None:
     def found(word: str, **filters: Any) -> bool:
-        return bool(find(world.kept, word, indexed=True, **filters))
+        return bool(find(planted.kept, word, indexed=True, **filters))
 
     assert found("wordresult", tool="bash", errors=True, session=S1, project="SHOP", kinds=frozenset({"tool_result"}))
     assert found("wordparts", target="*.py", since=1767603900000, until=1767603900001)
