@@ -6,7 +6,7 @@ import random
 import shutil
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from datetime import UTC
+from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -27,7 +27,7 @@ from unspool.store.database import open_archive, open_store
 from unspool.store.usage import five_hour_windows
 from unspool.store.usage.ledger import Ledger, StoreLedger, UsageQuery
 from unspool.store.usage.ledger_files import FileLedger, read_lines, read_stored_lines
-from unspool.store.usage.report import PERIODS, build_report
+from unspool.store.usage.report import PERIODS, UsageRequest, build_report
 from unspool.testing.build import (
     Step,
     assistant,
@@ -130,7 +130,8 @@ def reports(ledger: Ledger) -> dict[str, Json]:
     for name, period in PERIODS.items():
         sums = ledger.sums(UsageQuery(period.keys, exact=period.exact))
         if name == "blocks":
-            found[name] = five_hour_windows.build_window_report(sums, sums, ledger.limits(), now=0, zone=UTC).data()
+            request = UsageRequest(name, datetime.fromtimestamp(0, UTC), UTC)
+            found[name] = five_hour_windows.build_window_report(sums, sums, ledger.limits(), request).data()
         else:
             found[name] = build_report(name, sums, UTC).data()
     return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, tzinfo
+from datetime import UTC, datetime, tzinfo
 from itertools import pairwise
 from typing import Any
 
@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.store.usage.test_report import SUMMED, made
-from unspool.store.times import milliseconds, parse_zone
+from unspool.store.times import local_time, milliseconds, parse_zone
 from unspool.store.usage.five_hour_windows import (
     HOUR,
     MINUTE,
@@ -21,7 +21,7 @@ from unspool.store.usage.five_hour_windows import (
     parse_reset_time,
 )
 from unspool.store.usage.ledger import LimitNotice, UsageSum
-from unspool.store.usage.report import PERIODS, UsageReport
+from unspool.store.usage.report import PERIODS, UsageReport, UsageRequest
 
 DAY = 24 * HOUR
 moments = st.integers(0, 20 * DAY) | st.integers(0, 40).map(lambda hours: hours * HOUR)
@@ -37,7 +37,12 @@ def at(time: str) -> int:
 
 def seen(sums: list[UsageSum], *limits: LimitNotice, now: str = "2030-01-01T00:00:00Z", **view: Any) -> UsageReport:
     """Return the blocks of all of these, as seen in UTC."""
-    return build_window_report(sums, sums, limits, now=at(now), **{"zone": UTC, **view})
+    return build_window_report(sums, sums, limits, asked(at(now), **view))
+
+
+def asked(now: int, **view: Any) -> UsageRequest:
+    """Return a request for blocks, made at some milliseconds since 1970, in UTC."""
+    return UsageRequest("blocks", local_time(now, UTC) or datetime.max, **{"zone": UTC, **view})
 
 
 def sums(*times: str | None, **fields: Any) -> list[UsageSum]:
@@ -82,14 +87,13 @@ def test_the_order_of_responses_does_not_matter(times: list[int], random: Any) -
     some = [made(None, cost_micros=1)._replace(time=time) for time in times]
     shuffled = random.sample(some, len(some))
     assert find_windows(one.time for one in shuffled) == find_windows(times)
-    view: dict[str, Any] = {"now": DAY, "zone": UTC}
-    assert build_window_report(shuffled, shuffled, [], **view) == build_window_report(some, some, [], **view)
+    assert build_window_report(shuffled, shuffled, [], asked(DAY)) == build_window_report(some, some, [], asked(DAY))
 
 
 @given(st.lists(st.none() | moments, max_size=20), st.none() | moments, st.none() | moments)
 def test_rows_add_up_to_the_totals(times: list[int | None], since: int | None, until: int | None) -> None:
     some = [made(None, cost_micros=7, input_tokens=3)._replace(time=time) for time in times]
-    found = build_window_report(some, some, [], now=DAY, zone=UTC, since=since, until=until)
+    found = build_window_report(some, some, [], asked(DAY, since=since, until=until))
     for name in SUMMED:
         assert sum(getattr(row.figures, name) for row in found.rows) == getattr(found.totals, name)
     if since is None and until is None:
@@ -135,7 +139,7 @@ def test_a_block_in_the_time_asked_for_is_shown_whole_and_begins_where_it_began(
 
 def test_blocks_belong_to_the_account_and_not_to_a_project() -> None:
     every = [*sums("09:00:00", project="a"), *sums("12:30:00", project="b"), *sums("20:00:00", project="a")]
-    found = build_window_report(every, [every[1]], [], now=0, zone=UTC)
+    found = build_window_report(every, [every[1]], [], asked(0))
     assert spans(found) == [("2026-01-05T09:00:00+00:00", "2026-01-05T14:00:00+00:00", False)]
     assert found.totals.responses == 1
 
@@ -168,10 +172,10 @@ def test_an_active_block_tells_where_it_is_going() -> None:
 
 def test_less_than_a_minute_is_no_rate() -> None:
     some = [made(None, cost_micros=1)._replace(time=time) for time in (0, MINUTE - 1)]
-    (row,) = build_window_report(some, some, [], now=HOUR, zone=UTC).rows
+    (row,) = build_window_report(some, some, [], asked(HOUR)).rows
     assert [row.labels[name] for name in ("burn_rate", "cost_per_hour_micros", "projected_cost_micros")] == [None] * 3
     some[1] = some[1]._replace(time=MINUTE)
-    (row,) = build_window_report(some, some, [], now=HOUR, zone=UTC).rows
+    (row,) = build_window_report(some, some, [], asked(HOUR)).rows
     assert row.labels["cost_per_hour_micros"] == 120
 
 

@@ -23,8 +23,8 @@ from unspool.read import LIMITS, LineBuffer, decode_lines, read_at
 from unspool.store.columns.derive import FileDerivation, SourceFile
 from unspool.store.columns.manifest import COLUMNS_FOLDER
 from unspool.store.columns.parquet import ColumnFile, PartWriter
-from unspool.store.columns.store_rows import StoredSource
 from unspool.store.database import open_archive
+from unspool.store.sync.changes import SourceRow
 from unspool.store.worker_processes import start_workers
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ _PARALLEL_BYTES = 8 * 1024 * 1024
 class DeriveTask(msgspec.Struct, frozen=True):
     """A session file to derive, as far as the store has read it."""
 
-    source: StoredSource
+    source: SourceRow
     revision: int
     """What marks its new rows."""
 
@@ -108,7 +108,7 @@ def _derive_file(task: DeriveTask, writer: PartWriter, folder: Path) -> int:
     return read
 
 
-def read_items(source: StoredSource, folder: Path) -> Iterator[tuple[int, list[Item]]]:
+def read_items(source: SourceRow, folder: Path) -> Iterator[tuple[int, list[Item]]]:
     """Yield a session file as far as the store has read it, in chunks: the bytes read, and the decoded lines."""
     buffer = LineBuffer()
     for data in _read_bytes(source, folder):
@@ -116,7 +116,7 @@ def read_items(source: StoredSource, folder: Path) -> Iterator[tuple[int, list[I
     yield 0, decode_lines(buffer.finish())
 
 
-def _read_bytes(source: StoredSource, folder: Path) -> Iterator[bytes]:
+def _read_bytes(source: SourceRow, folder: Path) -> Iterator[bytes]:
     """Yield the bytes of a session file as far as the store has read it; from the archive if it was deleted."""
     try:
         with open_regular(source.path) as file:

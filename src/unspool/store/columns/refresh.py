@@ -26,9 +26,10 @@ from unspool.store.columns import manifest as manifests
 from unspool.store.columns import store_rows
 from unspool.store.columns.manifest import COLUMNS_FOLDER, ColumnManifest, ColumnPart, CurrentRows, live_weights
 from unspool.store.columns.parquet import ColumnFile, PartWriter, content_digest, write_column_file
-from unspool.store.columns.store_rows import LINE_KINDS, StoredSource
+from unspool.store.columns.store_rows import LINE_KINDS
 from unspool.store.columns.tables import sql_literal
 from unspool.store.database import locked, snapshot
+from unspool.store.sync.changes import SourceRow
 
 if TYPE_CHECKING:
     from unspool.prices import Price
@@ -207,7 +208,7 @@ class _Refresh:
         manifest.parts[name] = ColumnPart(writer.files, weight)
         return len(affected)
 
-    def _line_sources(self) -> dict[int, StoredSource]:
+    def _line_sources(self) -> dict[int, SourceRow]:
         return {source.id: source for source in self._sources if source.kind in LINE_KINDS}
 
     def _write_tables(self) -> int:
@@ -242,11 +243,11 @@ class _Refresh:
         self._options.at("published")
 
 
-def _current_rows(source: StoredSource, revision: int, part: str) -> CurrentRows:
+def _current_rows(source: SourceRow, revision: int, part: str) -> CurrentRows:
     return CurrentRows(source.id, source.generation, source.offset, revision, part)
 
 
-def _is_same(current: CurrentRows | None, source: StoredSource) -> bool:
+def _is_same(current: CurrentRows | None, source: SourceRow) -> bool:
     if current is None:
         return False
     return (current.source_id, current.generation, current.offset) == (source.id, source.generation, source.offset)

@@ -10,10 +10,12 @@ from __future__ import annotations
 import hashlib
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Final
 
 from unspool.store.columns.tables import part_tables
 from unspool.store.columns.values import epoch_days, epoch_micros, milliseconds_to_micros
+from unspool.store.sync.changes import SOURCE_COLUMNS, SourceRow
 
 if TYPE_CHECKING:
     from unspool.prices import Price
@@ -52,42 +54,31 @@ _COLUMNS: Final = {
 """Columns that the store has under another name, or in another form."""
 
 
-class StoredSource(NamedTuple):
-    """A row of `sources`: a file that the store has read."""
-
-    id: int
-    path: str
-    kind: str
-    project: str | None
-    session_id: str | None
-    agent_id: str | None
-    generation: int
-    size: int
-    offset: int
-    lines: int
-    modified: int
-    archived: int
-    gone: int | None
+_shown = attrgetter(
+    "id", "path", "kind", "project", "session_id", "agent_id", "generation", "size", "offset", "lines", "modified",
+    "archived", "gone",
+)  # fmt: skip
+"""What the column files have of a file, or are made from."""
 
 
-def read_sources(database: sqlite3.Connection) -> list[StoredSource]:
+def read_sources(database: sqlite3.Connection) -> list[SourceRow]:
     """Return every file that the store has read."""
-    query = f"SELECT {', '.join(StoredSource._fields)} FROM sources ORDER BY id"
-    return [StoredSource._make(row) for row in database.execute(query)]
+    query = f"SELECT {SOURCE_COLUMNS} FROM sources ORDER BY id"
+    return [SourceRow._make(row) for row in database.execute(query)]
 
 
-def hash_kinds(sources: Iterable[StoredSource]) -> dict[str, str]:
+def hash_kinds(sources: Iterable[SourceRow]) -> dict[str, str]:
     """Return for each kind of file a hash that changes when any of its files does."""
     hashes: dict[str, hashlib.blake2b] = {}
     for source in sources:
         if source.kind not in hashes:
             hashes[source.kind] = hashlib.blake2b(digest_size=12)
         # A path may hold bytes that are not UTF-8, which Python has as lone surrogates.
-        hashes[source.kind].update(repr(source).encode(errors="surrogatepass"))
+        hashes[source.kind].update(repr(_shown(source)).encode(errors="surrogatepass"))
     return {kind: found.hexdigest() for kind, found in hashes.items()}
 
 
-def read_table(database: sqlite3.Connection, table: str, sources: Sequence[StoredSource]) -> list[Row]:
+def read_table(database: sqlite3.Connection, table: str, sources: Sequence[SourceRow]) -> list[Row]:
     """Return all rows of a table that is written whole."""
     if table == "sources":
         return [_source_row(source) for source in sources]
@@ -121,11 +112,13 @@ def sources_sharing_responses(database: sqlite3.Connection, changed: Iterable[in
     return sharing
 
 
-def _source_row(source: StoredSource) -> Row:
+def _source_row(source: SourceRow) -> Row:
     # `size` is from the last look at the file, which may have been read further since.
     size = max(source.size, source.offset)
     gone = (source.gone is not None, milliseconds_to_micros(source.gone))
-    return (*source[:7], size, source.offset, source.lines, source.modified // 1000, bool(source.archived), *gone)
+    about = (source.id, source.path, source.kind, source.project, source.session_id, source.agent_id)
+    read = (source.generation, size, source.offset, source.lines)
+    return (*about, *read, source.modified // 1000, bool(source.archived), *gone)
 
 
 def _select(database: sqlite3.Connection, table: str, rows: str, values: tuple[object, ...] = ()) -> list[Row]:

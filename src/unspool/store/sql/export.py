@@ -25,13 +25,13 @@ from unspool.store.columns import manifest as manifests
 from unspool.store.columns.derive_pool import read_items
 from unspool.store.columns.parquet import PartWriter, require_sql_libraries
 from unspool.store.columns.refresh import RefreshOptions, refresh_columns
-from unspool.store.columns.store_rows import LINE_KINDS, StoredSource
+from unspool.store.columns.store_rows import LINE_KINDS
 from unspool.store.columns.tables import public_tables, read_script, sql_literal
 from unspool.store.columns.values import clean_text
 from unspool.store.database import open_store, translate_errors
 from unspool.store.preferences import price_edition, read_preferences
 from unspool.store.sql.views import EngineSetup, build_setup, resolve_scope
-from unspool.store.sync.changes import compare_with_disk, has_prices, is_synced
+from unspool.store.sync.changes import SourceRow, compare_with_disk, has_prices, is_synced
 from unspool.store.sync.sync import SyncOptions, sync_store
 from unspool.store.times import parse_zone
 
@@ -73,7 +73,7 @@ def export_duckdb(setup: EngineSetup, target: Path, raw: Iterable[tuple[int, int
 
 
 def read_raw_lines(
-    sources: Iterable[StoredSource], folder: Path, on_error: Callable[[str, str], None]
+    sources: Iterable[SourceRow], folder: Path, on_error: Callable[[str, str], None]
 ) -> Iterator[tuple[int, int, str]]:
     """Yield every line of some files: the id of the file, the offset and the text."""
     for source in sources:

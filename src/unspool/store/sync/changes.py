@@ -125,6 +125,32 @@ def count_unindexed_bytes(database: sqlite3.Connection, root: Path) -> int:
     return int(database.execute(query, folder_parameters(root)).fetchone()[0])
 
 
+class SourceRow(NamedTuple):
+    """What the store knows of a file: a row of `sources`."""
+
+    id: int
+    home_id: int
+    path: str
+    kind: str
+    project: str | None
+    session_id: str | None
+    agent_id: str | None
+    generation: int
+    size: int
+    modified: int
+    device: int
+    inode: int
+    offset: int = 0
+    head: bytes = b""
+    boundary: bytes = b""
+    archived: int = 0
+    lines: int = 0
+    gone: int | None = None
+
+
+SOURCE_COLUMNS = ", ".join(SourceRow._fields)
+
+
 class HomeRow(NamedTuple):
     """A folder that was synced, or the config folder around it: a row of `homes`."""
 

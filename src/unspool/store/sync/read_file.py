@@ -20,6 +20,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from msgspec.structs import astuple
 
 from unspool.errors import UnspoolError
 from unspool.files import open_regular
@@ -234,31 +235,10 @@ def _may_bill(line: Line | LongLine) -> bool:
 
 def session_row(facts: SessionFacts, session_id: str, project_key: str | None) -> tuple[object, ...]:
     """Return a row of `sessions`, without its file."""
-    return (
-        session_id,
-        facts.title,
-        facts.titled_by,
-        facts.first_prompt,
-        facts.cwd,
-        project_name(facts.cwd, project_key),
-        facts.branch,
-        facts.slug,
-        encode_json(facts.versions).decode(),
-        encode_json(facts.models).decode(),
-        facts.started,
-        facts.last,
-        facts.wall,
-        facts.active,
-        facts.turns,
-        facts.messages,
-        facts.tool_calls,
-        facts.errors,
-        facts.images,
-        facts.compactions,
-        encode_json(facts.pull_requests).decode(),
-        facts.context_tokens,
-        facts.hidden,
-    )
+    # The fields of the facts are in the order of the columns; the project comes after the folder.
+    values = [encode_json(value).decode() if isinstance(value, tuple) else value for value in astuple(facts)]
+    place = SessionFacts.__struct_fields__.index("cwd") + 1
+    return (session_id, *values[:place], project_name(facts.cwd, project_key), *values[place:])
 
 
 _encode_state = msgspec.msgpack.Encoder().encode

@@ -24,9 +24,9 @@ from unspool.read import LINE_KINDS, Change, Kind, Skipped, Source
 from unspool.store.answer_rows import PriceLookup
 from unspool.store.archive.archive import Archive, ArchivedFile
 from unspool.store.database import ARCHIVE, open_archive, refuse_newer, transaction
-from unspool.store.sync.changes import find_home, read_homes
+from unspool.store.sync.changes import SOURCE_COLUMNS, SourceRow, find_home, read_homes
 from unspool.store.sync.read_file import Batch, ReadTask, read_batches
-from unspool.store.sync.write_rows import SOURCE_COLUMNS, RowWriter, SourceRow
+from unspool.store.sync.write_rows import RowWriter
 
 _LINE_KINDS = frozenset(kind.value for kind in LINE_KINDS)
 
@@ -143,17 +143,8 @@ def _as_archived(batch: Batch, file: ArchivedFile, size: int) -> Batch:
 
 
 def _source(file: ArchivedFile, size: int) -> Source:
-    return Source(
-        place=file.path,
-        kind=Kind(file.kind),
-        size=size,
-        modified=file.modified,
-        project=file.project,
-        session_id=file.session_id,
-        agent_id=file.agent_id,
-        device=file.device,
-        inode=file.inode,
-    )
+    owner = (file.project, file.session_id, file.agent_id)
+    return Source(file.path, Kind(file.kind), size, file.modified, *owner, file.device, file.inode)
 
 
 def _copy_frames(damaged: sqlite3.Connection, archive: Archive, file: ArchivedFile) -> bool:

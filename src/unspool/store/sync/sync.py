@@ -34,7 +34,9 @@ from unspool.store.answer_rows import PriceLookup
 from unspool.store.archive.archive import Archive, ArchivedFile, split_into_frames
 from unspool.store.database import IN_FOLDER, folder_parameters, locked, open_archive, transaction
 from unspool.store.sync.changes import (
+    SOURCE_COLUMNS,
     FolderChanges,
+    SourceRow,
     compare_with_disk,
     data_version,
     find_home,
@@ -44,7 +46,7 @@ from unspool.store.sync.changes import (
     read_homes,
 )
 from unspool.store.sync.read_file import Batch, FailedRead, ReadTask, read_batches, read_or_fail
-from unspool.store.sync.write_rows import NEW_GENERATION_CHANGES, SOURCE_COLUMNS, RowWriter, SourceRow
+from unspool.store.sync.write_rows import NEW_GENERATION_CHANGES, RowWriter
 
 STEPS = ("refilled", "looked", "read", "archived", "written", "counted", "committed", "missed", "done")
 """The places where a sync may be killed, in order; `read` to `committed` come once for each transaction. `refilled`
@@ -392,19 +394,9 @@ class _Sync:
 
     def _archived_file(self, known: SourceRow, generation: int, stamp: Stamp) -> ArchivedFile:
         home = find_home(self._homes, known.path)
-        return ArchivedFile(
-            id=0,
-            home=home.path if home else str(self._root),
-            path=known.path,
-            generation=generation,
-            kind=known.kind,
-            project=known.project,
-            session_id=known.session_id,
-            agent_id=known.agent_id,
-            device=stamp.device,
-            inode=stamp.inode,
-            modified=stamp.modified,
-        )
+        place = (home.path if home else str(self._root), known.path, generation, known.kind)
+        owner = (known.project, known.session_id, known.agent_id)
+        return ArchivedFile(0, *place, *owner, stamp.device, stamp.inode, stamp.modified)
 
     def _sync_side_files(self, sources: list[Source]) -> None:
         """Read side files whole and write their rows, one transaction after another."""

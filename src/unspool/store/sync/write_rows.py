@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Collection, Iterable, Sequence
-from typing import NamedTuple
 
 import msgspec
 
@@ -26,7 +25,7 @@ from unspool.store.answer_rows import (
     answer_row,
     response_from_row,
 )
-from unspool.store.sync.changes import INDEXED_KINDS
+from unspool.store.sync.changes import INDEXED_KINDS, SOURCE_COLUMNS, SourceRow
 from unspool.store.sync.read_file import Batch, session_row
 
 MAX_HELD_IDS = 200_000
@@ -36,30 +35,6 @@ _IDS_PER_QUERY = 400
 _SIZE = ANSWER_COLUMNS.index("size")
 
 
-class SourceRow(NamedTuple):
-    """What the store knows of a file: a row of `sources`."""
-
-    id: int
-    home_id: int
-    path: str
-    kind: str
-    project: str | None
-    session_id: str | None
-    agent_id: str | None
-    generation: int
-    size: int
-    modified: int
-    device: int
-    inode: int
-    offset: int = 0
-    head: bytes = b""
-    boundary: bytes = b""
-    archived: int = 0
-    lines: int = 0
-    gone: int | None = None
-
-
-SOURCE_COLUMNS = ", ".join(SourceRow._fields)
 NEW_GENERATION_CHANGES = frozenset({Change.REPLACED, Change.TRUNCATED, Change.REWRITTEN})
 """The changes that make a file another one."""
 

@@ -20,11 +20,12 @@ from datetime import time as clock_time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from unspool.errors import UsageError
-from unspool.store.times import format_time, local_time, parse_zone
+from unspool.store.times import format_time, local_time, milliseconds_of, parse_zone
 from unspool.store.usage.report import PERIODS, UsageReport, UsageRow, total_of_rows, total_of_sums, unpriced_models
 
 if TYPE_CHECKING:
     from unspool.store.usage.ledger import LimitNotice, UsageSum
+    from unspool.store.usage.report import UsageRequest
 
 MINUTE = 60_000
 HOUR = 60 * MINUTE
@@ -54,14 +55,10 @@ def build_window_report(
     every: Sequence[UsageSum],
     chosen: Sequence[UsageSum],
     limits: Iterable[LimitNotice],
-    *,
-    now: int,
-    zone: tzinfo | None = None,
-    since: int | None = None,
-    until: int | None = None,
-    order: str | None = None,
+    request: UsageRequest,
 ) -> UsageReport:
-    """Return the windows of all responses with the figures of those chosen among them; times are in milliseconds."""
+    """Return the windows of all responses with the figures of those chosen among them."""
+    since, until, now = request.since, request.until, milliseconds_of(request.now)
     windows = find_windows(usage.time for usage in every)
     starts = [window.start for window in windows]
     filled: dict[UsageWindow, list[UsageSum]] = {}
@@ -73,8 +70,8 @@ def build_window_report(
             filled.setdefault(windows[bisect_right(starts, usage.time) - 1], []).append(usage)
     shown = _between(windows, {window for window, sums in filled.items() if _has_any(sums, since, until)})
     timed_limits = [limit for limit in limits if limit.time is not None]
-    rows = [_row(window, filled.get(window, []), timed_limits, now, zone) for window in shown]
-    if order == "desc":
+    rows = [_row(window, filled.get(window, []), timed_limits, now, request.zone) for window in shown]
+    if request.order == "desc":
         rows.reverse()
     if since is not None or until is not None:
         untimed = []

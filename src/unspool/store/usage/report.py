@@ -169,16 +169,7 @@ def report_usage(ledger: Ledger, request: UsageRequest) -> UsageReport:
 
     every = ledger.sums(UsageQuery(exact=True))
     chosen = ledger.sums(UsageQuery(exact=True, project=request.project)) if request.project is not None else every
-    return build_window_report(
-        every,
-        chosen,
-        ledger.limits(),
-        now=milliseconds_of(request.now),
-        zone=request.zone,
-        since=request.since,
-        until=request.until,
-        order=request.order,
-    )
+    return build_window_report(every, chosen, ledger.limits(), request)
 
 
 def build_report(period: str, sums: Sequence[UsageSum], zone: tzinfo | None, order: str | None = None) -> UsageReport:
