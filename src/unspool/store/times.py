@@ -38,6 +38,16 @@ def milliseconds_of(time: datetime) -> int:
     return (time - _EPOCH) // _MILLISECOND
 
 
+def parse_time_range(
+    since: str | None, until: str | None, now: datetime, zone: tzinfo | None
+) -> tuple[int | None, int | None]:
+    """Return the start and the end of a time that people write as `7d` or as a date. The end is not in it."""
+    from unspool.display import parse_time_expression  # most commands are given no times
+
+    begin, end = parse_time_expression(since, now, zone), parse_time_expression(until, now, zone, end=True)
+    return milliseconds_of(begin) if begin else None, milliseconds_of(end) + 1 if end else None
+
+
 def local_time(time: int | None, zone: tzinfo | None) -> datetime | None:
     """Return milliseconds since 1970 as a time in a zone; None if there is none, or the calendar has no such day.
 

@@ -6,13 +6,13 @@ Nothing heavy is imported here, nor by `search.py` before it is needed: a search
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta, tzinfo
+from datetime import datetime, tzinfo
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from unspool.display import parse_time_expression
 from unspool.errors import NotFound, UsageError
 from unspool.graph import PASSAGE_KINDS
 from unspool.store.search.terms import RegexQuery, SearchTerms, parse_words
+from unspool.store.times import parse_time_range
 
 if TYPE_CHECKING:
     from unspool.store.access import StoreAccess
@@ -68,16 +68,15 @@ def parse_filters(
     request: SearchRequest, opened: Sequence[StoreAccess], now: datetime, zone: tzinfo | None
 ) -> SearchFilters:
     """Return which hits the search is to return."""
-    until = parse_time_expression(request.until, now, zone, end=True)
+    since, until = parse_time_range(request.since, request.until, now, zone)
     return SearchFilters(
         kinds=_parse_kinds(request.kinds),
         tool=request.tool,
         target=request.target,
         project=request.project,
         session=_find_session(request.session, opened),
-        since=_milliseconds(parse_time_expression(request.since, now, zone)),
-        # The filter excludes its end, and the end of a day that is named is its last moment.
-        until=_milliseconds(until and until + timedelta(milliseconds=1)),
+        since=since,
+        until=until,
         errors=request.errors,
     )
 
@@ -103,7 +102,3 @@ def _find_session(name: str | None, opened: Sequence[StoreAccess]) -> str | None
             if number == len(opened):
                 raise
     return None
-
-
-def _milliseconds(time: datetime | None) -> int | None:
-    return None if time is None else round(time.timestamp() * 1000)

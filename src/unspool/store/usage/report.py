@@ -17,9 +17,8 @@ from operator import attrgetter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
-from unspool.display import parse_time_expression
 from unspool.prices import Bill
-from unspool.store.times import format_time, local_time, milliseconds_of, zone_offsets
+from unspool.store.times import format_time, local_time, parse_time_range, zone_offsets
 from unspool.store.usage.ledger import UsageQuery, UsageSum
 
 if TYPE_CHECKING:
@@ -151,14 +150,8 @@ def parse_request(
     period: str, now: datetime, zone: tzinfo | None, *, since: str | None = None, until: str | None = None
 ) -> UsageRequest:
     """Return a request from times as people write them: `7d` or a date."""
-    begin, end = parse_time_expression(since, now, zone), parse_time_expression(until, now, zone, end=True)
-    return UsageRequest(
-        period,
-        now,
-        zone,
-        since=None if begin is None else milliseconds_of(begin),
-        until=None if end is None else milliseconds_of(end) + 1,
-    )
+    begin, end = parse_time_range(since, until, now, zone)
+    return UsageRequest(period, now, zone, since=begin, until=end)
 
 
 def report_usage(ledger: Ledger, request: UsageRequest) -> UsageReport:
