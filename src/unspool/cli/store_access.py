@@ -149,7 +149,7 @@ def sync_store(
 ) -> SyncReport:
     """Bring the store up to date, with a progress bar if it takes long. `fresh` receives short texts that were read."""
     # Start-up: a folder that has not changed needs none of what writes the store.
-    from unspool.store import sync
+    from unspool.store.sync import update_store
 
     def warn_lost(lost: Skipped) -> None:
         warn(f"not all of `{lost.path}` could be taken from the archive: {lost.reason}")
@@ -158,7 +158,7 @@ def sync_store(
         if sys.stderr.isatty() and is_locked(folder):
             warn("another unspool is bringing the store up to date; waiting for it")
         options = _sync_options(settings, stack, deep=deep)._replace(texts=fresh)
-        return sync.sync_store(database, root, folder, options, changes, on_lost=warn_lost)
+        return update_store(database, root, folder, options, changes, on_lost=warn_lost)
 
 
 def update_text_index(database: sqlite3.Connection, root: Path, folder: Path, fresh: FreshTexts | None = None) -> int:

@@ -8,7 +8,6 @@ Rules
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -25,6 +24,8 @@ from unspool.store.columns.manifest import COLUMNS_FOLDER
 from unspool.store.columns.parquet import ColumnFile, PartWriter
 from unspool.store.database import open_archive
 from unspool.store.sync.changes import SourceRow
+from unspool.store.sync.pool import bundle_tasks
+from unspool.store.sync.sync import choose_workers
 from unspool.store.worker_processes import start_workers
 
 if TYPE_CHECKING:
@@ -33,8 +34,6 @@ if TYPE_CHECKING:
 _BUNDLE_BYTES = 32 * 1024 * 1024
 """Bytes of session files that make a part."""
 _BUNDLE_FILES = 2000
-_PARALLEL_BYTES = 8 * 1024 * 1024
-"""Bytes to read that are worth a second process."""
 
 
 class DeriveTask(msgspec.Struct, frozen=True):
@@ -137,23 +136,14 @@ def _read_bytes(source: SourceRow, folder: Path) -> Iterator[bytes]:
 
 
 def plan_bundles(folder: Path, tasks: Sequence[DeriveTask], names: Iterator[str]) -> list[DeriveBundle]:
-    """Group tasks into bundles, the largest files first, so that no process starts a large one at the very end."""
-    bundles: list[DeriveBundle] = []
-    free = 0
-    for task in sorted(tasks, key=lambda task: -task.source.offset):
-        if free < task.source.offset or not bundles or len(bundles[-1].tasks) == _BUNDLE_FILES:
-            bundles.append(DeriveBundle(str(folder), next(names), []))
-            free = _BUNDLE_BYTES
-        bundles[-1].tasks.append(task)
-        free -= task.source.offset
-    return bundles
+    """Group tasks into bundles, each of which makes a part."""
+    groups = bundle_tasks(tasks, lambda task: task.source.offset, _BUNDLE_BYTES, _BUNDLE_FILES)
+    return [DeriveBundle(str(folder), next(names), group) for group in groups]
 
 
 def derive_bundles(bundles: Sequence[DeriveBundle], workers: int | None = None) -> Iterator[DerivedPart]:
     """Derive bundles, in several processes if that pays, and yield the parts in the order they are ready."""
-    if workers is None:
-        is_worth_it = sum(task.source.offset for bundle in bundles for task in bundle.tasks) > _PARALLEL_BYTES
-        workers = min(os.cpu_count() or 1, 8) if is_worth_it else 1
+    workers = choose_workers(sum(task.source.offset for bundle in bundles for task in bundle.tasks), workers)
     if workers < 2 or len(bundles) < 2:
         return map(derive_bundle, bundles)
     return _derive_in_processes(bundles, min(workers, len(bundles)))

@@ -32,7 +32,7 @@ from unspool.store.database import open_store, translate_errors
 from unspool.store.preferences import price_edition, read_preferences
 from unspool.store.sql.views import EngineSetup, build_setup, resolve_scope
 from unspool.store.sync.changes import SourceRow, compare_with_disk, has_prices, is_synced
-from unspool.store.sync.sync import SyncOptions, sync_store
+from unspool.store.sync.sync import SyncOptions, update_store
 from unspool.store.times import parse_zone
 
 if TYPE_CHECKING:
@@ -173,7 +173,7 @@ def _prepare_tables(folder: Path, roots: list[Path]) -> EngineSetup:
         for root in roots:
             is_fresh = compare_with_disk(database, root).is_fresh and is_synced(database, root)
             if not is_fresh or not has_prices(database, edition):
-                sync_store(database, root, folder, options)
+                update_store(database, root, folder, options)
         refresh_columns(database, folder, RefreshOptions(prices=preferences.prices, price_edition=edition))
         columns = folder / manifests.COLUMNS_FOLDER
         # Nothing says when a connection is no longer used.

@@ -7,8 +7,9 @@ Rules
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, cast
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from operator import itemgetter
+from typing import TYPE_CHECKING, TypeVar, cast
 
 import msgspec
 
@@ -27,6 +28,9 @@ _REPLY_BYTES = 1024 * 1024
 """Bytes of frames after which a worker replies before the end of a bundle: what it holds, it holds twice."""
 _PIPE_BYTES = 32 * 1024
 """Bytes of a message that a pipe surely takes while nobody reads from it."""
+
+
+T = TypeVar("T")
 
 
 class WorkerReply(msgspec.Struct, frozen=True):
@@ -49,8 +53,8 @@ def read_in_processes(tasks: Sequence[tuple[int, ReadTask]], workers: int) -> It
     # What a line may need that cannot be glanced at: loaded once here instead of once in each fork.
     import unspool.read.tail  # noqa: F401
 
-    bundles = _bundle(tasks)
-    waiting = [_encode(bundle) for bundle in reversed(bundles)]
+    bundles = bundle_tasks(tasks, itemgetter(0), _BUNDLE_BYTES, _BUNDLE_TASKS)
+    waiting = [_encode([task for _, task in bundle]) for bundle in reversed(bundles)]
     message = "a process that was reading files was ended from outside"
     lost = Unreadable(message, hint="what was written is whole; the next sync goes on from there")
     with start_workers(min(workers, len(bundles)), _answer, lost) as connections:
@@ -69,16 +73,16 @@ def read_in_processes(tasks: Sequence[tuple[int, ReadTask]], workers: int) -> It
                 yield from reply.batches
 
 
-def _bundle(tasks: Sequence[tuple[int, ReadTask]]) -> list[list[ReadTask]]:
-    """Return the tasks in bundles, the largest first, so that no worker is left with a large one at the end."""
-    bundles: list[list[ReadTask]] = []
+def bundle_tasks(tasks: Iterable[T], size_of: Callable[[T], int], max_bytes: int, max_tasks: int) -> list[list[T]]:
+    """Return tasks in bundles, the largest first, so that no process starts a large one at the very end."""
+    bundles: list[list[T]] = []
     free = 0
-    for size, task in sorted(tasks, key=lambda pair: -pair[0]):
-        if free < size or not bundles or len(bundles[-1]) == _BUNDLE_TASKS:
+    for task in sorted(tasks, key=lambda task: -size_of(task)):
+        if free < size_of(task) or not bundles or len(bundles[-1]) == max_tasks:
             bundles.append([])
-            free = _BUNDLE_BYTES
+            free = max_bytes
         bundles[-1].append(task)
-        free -= size
+        free -= size_of(task)
     return bundles
 
 

@@ -63,11 +63,11 @@ _TRANSACTION_BYTES = 32 * 1024 * 1024
 """Bytes of files that are written in one transaction, at least."""
 _TRANSACTION_FILES = 256
 """Files that are written in one transaction, at most."""
-_MAX_KEPT_TEXT = 1024 * 1024
-"""Bytes that are kept for the text index."""
 _PARALLEL_BYTES = 8 * 1024 * 1024
 """Bytes to read that are worth a second process."""
 _MAX_WORKERS = 8
+_MAX_KEPT_TEXT = 1024 * 1024
+"""Bytes that are kept for the text index."""
 
 _decode_gathering = msgspec.msgpack.Decoder(FactsCollector).decode
 
@@ -110,7 +110,7 @@ class SyncOptions(NamedTuple):
     """Filled with what was read, by path, and where it begins, if all of it is little: the text index needs it next."""
 
 
-def sync_store(
+def update_store(
     database: sqlite3.Connection,
     root: Path,
     folder: Path,
@@ -198,11 +198,16 @@ def _forget_lost_archive(database: sqlite3.Connection, archive: Archive) -> bool
     return True
 
 
+def choose_workers(size: int, wanted: int | None) -> int:
+    """Return how many processes read so many bytes; `wanted`, if that is said."""
+    if wanted is not None:
+        return wanted
+    return min(os.cpu_count() or 1, _MAX_WORKERS) if size > _PARALLEL_BYTES else 1
+
+
 def read_files(tasks: Sequence[tuple[int, ReadTask]], workers: int | None = None) -> Iterator[Batch | FailedRead]:
     """Yield the batches of files, read by several processes if that pays; a task comes with the bytes to read."""
-    if workers is None:
-        is_worth_it = sum(size for size, _ in tasks) > _PARALLEL_BYTES
-        workers = min(os.cpu_count() or 1, _MAX_WORKERS) if is_worth_it else 1
+    workers = choose_workers(sum(size for size, _ in tasks), workers)
     if workers < 2 or len(tasks) < 2:
         for _, task in tasks:
             yield from read_or_fail(task)

@@ -173,9 +173,8 @@ def build_report(period: str, sums: Sequence[UsageSum], zone: tzinfo | None, ord
         for usage in sorted(sums, key=lambda usage: usage.time or 0):  # so that a day is looked up once
             groups.setdefault((calendar.name(usage.time),), []).append(usage)
     else:
-        key_of = _KEYS[period]
         for usage in sums:
-            groups.setdefault(key_of(usage), []).append(usage)
+            groups.setdefault(_key(period, usage), []).append(usage)
     rows = [UsageRow(_labels(period, key, group, zone), total_of_sums(group)) for key, group in groups.items()]
     return UsageReport(period, sort_rows(rows, period, order), total_of_rows(rows), unpriced_models(sums))
 
@@ -223,15 +222,6 @@ _CALENDAR: Mapping[str, Callable[[date], str]] = MappingProxyType(
         "monthly": lambda day: day.isoformat()[:7],
     }
 )
-_KEYS: Mapping[str, Callable[[UsageSum], Key]] = MappingProxyType(
-    {
-        "session": lambda usage: (usage.session or None,),
-        "model": lambda usage: (usage.model or None,),
-        "project": lambda usage: (usage.project or None,),
-        "branch": lambda usage: (usage.branch or None,),
-        "agent": lambda usage: (usage.agent, usage.session or None) if usage.agent else (MAIN, None),
-    }
-)
 
 
 class _Calendar:
@@ -260,6 +250,12 @@ class _Calendar:
 
     def _midnight(self, day: date) -> int:
         return int(datetime.combine(day, datetime.min.time(), self._zone).timestamp()) * 1000
+
+
+def _key(period: str, usage: UsageSum) -> Key:
+    if period == "agent":
+        return (usage.agent, usage.session or None) if usage.agent else (MAIN, None)
+    return (getattr(usage, period) or None,)
 
 
 def _labels(period: str, key: Key, sums: Sequence[UsageSum], zone: tzinfo | None) -> dict[str, Any]:
