@@ -18,19 +18,19 @@ import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import tzinfo
 from functools import lru_cache
-from operator import attrgetter, itemgetter
+from operator import attrgetter
 from pathlib import Path
 from threading import Lock
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 from msgspec.structs import replace
 
 from unspool.store.access import StoreAccess
 from unspool.store.catalog.facets import CatalogRow, FacetCounter, SessionFilters
-from unspool.store.catalog.session_list import count_agents, read_session_costs
+from unspool.store.catalog.session_list import count_agents, read_session_costs, select_listed
 from unspool.store.catalog.session_stats import ContextCurve, read_context_curves
-from unspool.store.database import IN_FOLDER, STORE, folder_parameters, open_store, translate_errors
+from unspool.store.database import STORE, open_store, translate_errors
 from unspool.store.preferences import Preferences
 from unspool.store.sync.changes import data_version
 from unspool.store.usage.ledger import Ledger
@@ -147,14 +147,8 @@ def _thread_ids(sessions: Iterable[CatalogRow]) -> dict[int, int]:
     return {id: root(id) for id in parent}
 
 
-class SelectedSessions(NamedTuple):
-    """The sessions that pass some filters, whatever their order."""
-
-    threads: list[SessionThread]
-    sessions: int
-    hidden: dict[str, int]
-    facets: dict[str, Any]
-    undigested: int
+SelectedSessions: TypeAlias = tuple[list[SessionThread], CatalogPage]
+"""The sessions that pass some filters, whatever their order, and what is on every page of them."""
 
 
 def select_sessions(
@@ -163,29 +157,24 @@ def select_sessions(
     """Return the sessions that filters let pass, in threads, and what was counted."""
     facets = FacetCounter(database, filters, every, zone)
     passing = [session for session in every if facets.take(session)]
-    return SelectedSessions(
-        threads=fold_threads(passing, every, filters.thread),
-        sessions=len(passing),
-        hidden=dict(sorted((reason, count) for reason, count in facets.hidden.items() if count)),
-        facets=facets.data(),
-        undigested=sum(session.files is None for session in every),
-    )
+    threads = fold_threads(passing, every, filters.thread)
+    hidden = dict(sorted((reason, count) for reason, count in facets.hidden.items() if count))
+    undigested = sum(session.files is None for session in every)
+    return threads, CatalogPage([], len(threads), len(passing), hidden, facets.data(), undigested)
 
 
 def cut_page(database: sqlite3.Connection, selected: SelectedSessions, request: CatalogRequest) -> CatalogPage:
     """Return a page of the selected sessions, sorted."""
-    threads = selected.threads
+    threads, page = selected
     if request.sort == "context":
         threads = _with_peaks(database, threads)
     threads = _sort(threads, request)
-    rows = _rows(database, threads[request.offset : request.offset + request.limit])
-    return CatalogPage(rows, len(threads), selected.sessions, selected.hidden, selected.facets, selected.undigested)
+    return page._replace(rows=_rows(database, threads[request.offset : request.offset + request.limit]))
 
 
-_SESSIONS: Final = f"""SELECT n.session_id, s.path, n.title, n.project, s.project, n.cwd, n.branch, n.started, n.last,
-    n.active_seconds, n.turns, n.messages, n.tool_calls, n.errors, n.images, n.compactions, n.models, n.pull_requests,
-    max(s.size, s.offset), s.gone IS NOT NULL AS gone, n.hidden, n.context_tokens, n.source_id, s.generation
-    FROM sessions n CROSS JOIN sources s ON s.id = n.source_id WHERE {IN_FOLDER}"""
+_COLUMNS: Final = """n.title, n.project, s.project, n.cwd, n.branch, n.started, n.last, n.active_seconds, n.turns,
+    n.messages, n.tool_calls, n.errors, n.images, n.compactions, n.models, n.pull_requests, max(s.size, s.offset),
+    n.hidden, n.context_tokens, n.source_id, s.generation"""
 _STATS: Final = "SELECT source_id, generation, beginning, forked_from FROM digests WHERE whole"
 _TOTALS: Final = "SELECT source_id, peak, files, added, removed, tools FROM tallies"
 
@@ -196,22 +185,17 @@ def read_sessions(database: sqlite3.Connection, root: Path, ledger: Ledger) -> l
     # The tables are read one by one: that is faster than to have them joined.
     stats = {row[:2]: row[2:] for row in database.execute(_STATS)}
     totals = {row[0]: row[1:] for row in database.execute(_TOTALS)}
-    rows = database.execute(_SESSIONS, folder_parameters(root)).fetchall()
-    rows.sort(key=itemgetter(19, 1))  # those that are there first, then by path
     sessions: list[CatalogRow] = []
-    listed: set[str] = set()
-    for *about, models, pull_requests, size, gone, hidden, context, source, generation in rows:
-        id, key = about[0], about[4]
-        if gone and id in listed:
-            continue
-        listed.add(id)
+    for id, path, gone, *row in select_listed(database, root, _COLUMNS):
+        *about, models, pull_requests, size, hidden, context, source, generation = row
+        key = about[2]
         known = stats.get((source, generation))
         peak, files, added, removed, tools = totals.get(source, _UNKNOWN) if known else _UNKNOWN
         calls = None if tools is None else _decode_counts(tools)
         values: tuple[Any, ...] = (
-            *about, agents.get((id, key), 0), _decode_names(models), _decode_names(pull_requests), costs.get(id, 0),
-            size, bool(gone), hidden, context, peak, _NO_CURVE, files, added, removed, calls, (), source,
-            *(known or (None, None)),
+            id, path, *about, agents.get((id, key), 0), _decode_names(models), _decode_names(pull_requests),
+            costs.get(id, 0), size, bool(gone), hidden, context, peak, _NO_CURVE, files, added, removed, calls, (),
+            source, *(known or (None, None)),
         )  # fmt: skip
         sessions.append(CatalogRow(*values))  # by name it takes three times as long
     return sessions

@@ -6,6 +6,8 @@ Kept apart from `catalog.py`, which loads nearly twice as many modules: `unspool
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Iterator
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -23,29 +25,36 @@ _COLUMNS = (
 
 
 def list_sessions(database: sqlite3.Connection, root: Path, ledger: Ledger) -> list[Json]:
-    """Return a row for each session, with the fields of `export.counts.row` and those that filters need.
-
-    One that has gone is left out where another file has it still.
-    """
+    """Return a row for each session, with the fields of `export.counts.row` and those that filters need."""
     import json
 
     costs, agents = read_session_costs(ledger), count_agents(database, root)
-    query = f"""SELECT sessions.session_id, path, sources.project, sessions.project, max(size, offset), gone,
-        {", ".join(f"sessions.{name}" for name in _COLUMNS)}
-        FROM sessions JOIN sources ON sources.id = sessions.source_id
-        WHERE {IN_FOLDER} ORDER BY gone IS NOT NULL, path"""
     rows: list[Json] = []
-    listed = set()
-    for id, path, key, project, size, gone, *cells in database.execute(query, folder_parameters(root)):
-        if gone is not None and id in listed:  # those that are there come first
-            continue
-        listed.add(id)
+    columns = f"s.project, n.project, max(s.size, s.offset), {', '.join(f'n.{name}' for name in _COLUMNS)}"
+    for id, path, gone, key, project, size, *cells in select_listed(database, root, columns):
         row = dict(zip(_COLUMNS, cells, strict=True))
         row |= {name: json.loads(row[name]) for name in _LISTS}
         row |= {"id": id, "path": path, "project_key": key, "project": project, "bytes": size}
-        row |= {"agents": agents.get((id, key), 0), "cost_micros": costs.get(id, 0), "gone": gone is not None}
+        row |= {"agents": agents.get((id, key), 0), "cost_micros": costs.get(id, 0), "gone": bool(gone)}
         rows.append(row)
     return rows
+
+
+def select_listed(database: sqlite3.Connection, root: Path, columns: str) -> Iterator[tuple[Any, ...]]:
+    """Yield id, path, whether it has gone, and some columns of each session (`n`) and its file (`s`).
+
+    One that has gone is left out where another file has it still.
+    """
+    query = f"""SELECT n.session_id, s.path, s.gone IS NOT NULL, {columns}
+        FROM sessions n CROSS JOIN sources s ON s.id = n.source_id WHERE {IN_FOLDER}"""
+    rows = database.execute(query, folder_parameters(root)).fetchall()
+    rows.sort(key=itemgetter(2, 1))  # those that are there first, then by path: faster than by SQLite
+    listed = set()
+    for row in rows:
+        id, _, gone = row[:3]
+        if not gone or id not in listed:
+            listed.add(id)
+            yield row
 
 
 def read_session_costs(ledger: Ledger) -> dict[str | None, int]:
