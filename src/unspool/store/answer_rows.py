@@ -91,6 +91,7 @@ def response_from_cells(cells: Mapping[str, Any]) -> Response:
     return Response(**{field: cells[column] for column, field in RESPONSE_COLUMNS.items()})
 
 
+# Of a name that comes twice the last counts: `counted_at` is stored in another form.
 _PLACES = {name: place for place, name in enumerate((*BILLED_COLUMNS, *AnswerPlace._fields, "counted_at", "marks"))}
 # By index, because this runs for every response of a folder: by name it takes twice as long.
 _select_answer: Callable[[Sequence[Any]], tuple[Any, ...]] = itemgetter(*(_PLACES[name] for name in ANSWER_COLUMNS))

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from unspool.store.columns.tables import part_tables
 from unspool.store.columns.values import epoch_days, epoch_micros, milliseconds_to_micros
-from unspool.store.sync.changes import SOURCE_COLUMNS, SourceRow
+from unspool.store.sync.changes import INDEXED_KINDS, SOURCE_COLUMNS, SourceRow
 
 if TYPE_CHECKING:
     from unspool.prices import Price
 
 Row = tuple[object, ...]
 
-LINE_KINDS: Final = ("session", "agent", "journal")
+LINE_KINDS: Final = INDEXED_KINDS
 """Kinds of files that consist of lines, which are derived one by one."""
 
 WHOLE_TABLES: Final[dict[str, tuple[str, ...]]] = {
