@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from unspool.errors import UsageError
 from unspool.prices import Bill
 from unspool.prices.from_entries import responses_of_entries
-from unspool.store.times import milliseconds, parse_zone, zone_offsets
+from unspool.store.times import milliseconds, milliseconds_of, parse_zone, zone_offsets
 from unspool.store.usage.ledger import ExplainedLine, UsageExplanation, UsageSum
 from unspool.store.usage.report import PERIODS, UsageFigures, UsageReport, build_report, explanation_data, total_of_sums
 from unspool.testing.build import assistant, session
@@ -128,7 +128,8 @@ def test_a_week_is_named_by_its_monday() -> None:
     sums = [made("2025-12-28T23:59:59Z"), made("2025-12-29T00:00:00Z"), made("2026-01-04T23:59:59Z")]
     found = build_report("weekly", sums, UTC)
     assert [(row.labels["week"], row.figures.responses) for row in found.rows] == [("2025-12-22", 1), ("2025-12-29", 2)]
-    assert keys(build_report("weekly", [made("0001-01-03T00:00:00Z")], UTC)) == ["0001-01-01"]
+    first = made()._replace(time=milliseconds_of(datetime(1, 1, 3, tzinfo=UTC)))  # no line says so, but a store may
+    assert keys(build_report("weekly", [first], UTC)) == ["0001-01-01"]
 
 
 def test_times_come_oldest_first_and_what_has_none_comes_last() -> None:
