@@ -21,7 +21,8 @@ import pytest
 from tests.claude.program import Place, Program, installed
 from tests.claude.scenarios import QUESTION
 from tests.claude.server import Json, Reply, Script, Server, calls, says
-from tests.claude.terminal import ENTER, ESCAPE, Interface, trust, until
+from tests.claude.terminal import Interface, trust
+from tests.pseudo_terminal import ENTER, ESCAPE, until
 from unspool.live.board import Board
 from unspool.live.hooks import add_hooks
 from unspool.live.state.events import LiveEvent
@@ -216,7 +217,8 @@ def _send_and_compact(stage: Stage, interface: Interface) -> None:
         ),
     )
     stage.report.touch()
-    until(lambda: _waits(stage.row()), lambda: f"the board says {stage.row()}")  # when, the screen does not show
+    # When, the screen does not show.
+    until(lambda: _waits(stage.row()), lambda: f"the board says {stage.row()}", interface.patience)
     if "compacting" in stage.way.states:
         interface.say("/compact", stage.has_asked("detailed summary"))
         stage.expect("compacting", lambda row: row.verdict.activity.kind is ActivityKind.COMPACTING)

@@ -6,8 +6,6 @@ import csv
 import io
 import json
 import os
-import pty
-import select
 import shutil
 import subprocess
 import sys
@@ -21,6 +19,7 @@ import pytest
 from inline_snapshot import snapshot
 
 from tests.cli.conftest import Ran, Run
+from tests.pseudo_terminal import PseudoTerminal
 from tests.real_files import corpus
 from tests.store import dirty
 from tests.store.dirty import ONE
@@ -494,11 +493,12 @@ hint: install it with: pip install 'unspool[sql]'
     )
 
 
-class Terminal:
+class Terminal(PseudoTerminal):
     """A terminal with `unspool sql` in it, and a person in front of it."""
 
+    tells_cursor = True
+
     def __init__(self, home: Path, *arguments: str | Path) -> None:
-        self._leader, follower = pty.openpty()
         environment = {
             "HOME": str(home),
             "PATH": os.environ["PATH"],
@@ -506,42 +506,7 @@ class Terminal:
             "TERM": "xterm",
             "PAGER": "cat",
         }
-        command = [sys.executable, "-m", "unspool", "sql", *map(str, arguments)]
-        self.process = subprocess.Popen(
-            command, env=environment, stdin=follower, stdout=follower, stderr=follower, start_new_session=True
-        )
-        os.close(follower)
-        self._screen = pyte.HistoryScreen(100, 40, history=500)
-        self._stream = pyte.ByteStream(self._screen)
-
-    def type(self, keys: str) -> None:
-        """Press keys."""
-        os.write(self._leader, keys.encode())
-
-    def see(self, words: str) -> str:
-        """Wait until something is to be seen; return all that is."""
-        while words not in self.screen:
-            ready, _, _ = select.select([self._leader], [], [], 30)
-            assert ready, f"{words!r} was never seen in:\n{self.screen}"
-            data = os.read(self._leader, 65536)
-            if b"\x1b[6n" in data:  # where is the cursor?
-                os.write(self._leader, b"\x1b[1;1R")
-            self._stream.feed(data)
-        return self.screen
-
-    @property
-    def screen(self) -> str:
-        """What is to be seen."""
-        return "\n".join(line.rstrip() for line in self._screen.display).strip()
-
-    def end(self) -> int:
-        """Wait for the end."""
-        try:
-            while os.read(self._leader, 65536):
-                pass
-        except OSError:
-            pass
-        return self.process.wait(timeout=30)
+        super().__init__([sys.executable, "-m", "unspool", "sql", *map(str, arguments)], environment)
 
 
 @pytest.fixture
@@ -549,28 +514,27 @@ def terminal(demo: Path, tmp_path: Path) -> Iterator[Terminal]:
     """A prompt over the made-up data."""
     home = tmp_path / "home"
     home.mkdir(exist_ok=True)
-    made = Terminal(home, "--config-dir", demo, "--timeout", "2")
-    yield made
-    made.process.kill()
+    with Terminal(home, "--config-dir", demo, "--timeout", "2") as made:
+        yield made
 
 
 def test_a_prompt_takes_one_question_after_the_other(terminal: Terminal, tmp_path: Path) -> None:
     terminal.see("sql>")
-    terminal.type("SELECT 40 + 2 AS\r")
+    terminal.press("SELECT 40 + 2 AS\r")
     terminal.see("...>")
-    terminal.type("answer;\r")
+    terminal.press("answer;\r")
     terminal.see("42")
-    terminal.type(".format json\r")
-    terminal.type("SELECT 1 AS one;\r")
+    terminal.press(".format json\r")
+    terminal.press("SELECT 1 AS one;\r")
     terminal.see('{"one":1}')
-    terminal.type("SELECT * FROM nowhere;\r")
+    terminal.press("SELECT * FROM nowhere;\r")
     terminal.see("Table with name nowhere does not exist")
-    terminal.type("SELECT count(*) FROM range(1000000) a, range(1000000) b WHERE a.range * b.range = 7;\r")
+    terminal.press("SELECT count(*) FROM range(1000000) a, range(1000000) b WHERE a.range * b.range = 7;\r")
     terminal.see("took longer than 2 seconds")
-    terminal.type("SELECT 'still' || ' here' AS x;\r")
+    terminal.press("SELECT 'still' || ' here' AS x;\r")
     terminal.see("still here")
-    terminal.type(".quit\r")
-    assert terminal.end() == 0
+    terminal.press(".quit\r")
+    assert terminal.process.wait(30) == 0
     history = tmp_path / "home" / ".local" / "share" / "unspool" / "sql_history"
     assert history.stat().st_mode & 0o777 == 0o600
     assert "nowhere" in history.read_text()
@@ -578,16 +542,16 @@ def test_a_prompt_takes_one_question_after_the_other(terminal: Terminal, tmp_pat
 
 def test_a_prompt_completes_and_tells_of_tables(terminal: Terminal) -> None:
     terminal.see("sql>")
-    terminal.type(".schema daily\r")
+    terminal.press(".schema daily\r")
     terminal.see("estimated_cost_micros BIGINT")
-    terminal.type("SELECT count(*) AS lines FROM claude_conv\t")
+    terminal.press("SELECT count(*) AS lines FROM claude_conv\t")
     terminal.see("FROM claude_conversations")
-    terminal.type(";\r")
+    terminal.press(";\r")
     terminal.see("lines\n")
-    terminal.type(".nonsense\r")
+    terminal.press(".nonsense\r")
     terminal.see("no such command")
-    terminal.type("\x04")
-    assert terminal.end() == 0
+    terminal.press("\x04")
+    assert terminal.process.wait(30) == 0
 
 
 def test_the_name_of_the_data_folder_does_no_harm(run: Run, demo: Path, tmp_path: Path) -> None:

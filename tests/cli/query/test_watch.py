@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import pty
 import shlex
 import signal
-import struct
 import subprocess
 import sys
-import termios
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +19,9 @@ import pytest
 
 from tests.cli.conftest import Run
 from tests.live.world import ID, OTHER, World
+from tests.pseudo_terminal import PATIENCE, PseudoTerminal, until
 from unspool.testing.build import assistant, tool_use, user
 
-PATIENCE = 20.0
 ALTERNATE_SCREEN = 1049 << 5  # as pyte keeps the private modes of a terminal; DECTCEM: the cursor is shown
 BASH = tool_use("Bash", id="t1", command="touch a")
 
@@ -33,13 +29,6 @@ BASH = tool_use("Bash", id="t1", command="touch a")
 @pytest.fixture
 def world(tmp_path: Path) -> World:
     return World(tmp_path)
-
-
-def until(holds: Callable[[], bool], words: Callable[[], object] = lambda: "") -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not holds():
-        assert time.monotonic() < deadline, words()
-        time.sleep(0.01)
 
 
 class Running:
@@ -180,74 +169,20 @@ def test_the_limit_of_watches_is_told_of(world: World) -> None:
         assert running.wait_for("prompt")["prompt"] == "found all the same"
 
 
-class Terminal:
+class Terminal(PseudoTerminal):
     """The board on a terminal of our own."""
 
     def __init__(self, world: World, *arguments: str, command: tuple[str, ...] = ("-m", "unspool")) -> None:
-        self.leader, follower = pty.openpty()
-        self.before = termios.tcgetattr(follower)
-        self._follower = follower
-        self._resize(24, 100)
-        self.process = subprocess.Popen(
-            [sys.executable, *command, "watch", "--config-dir", str(world.root), *arguments],
-            stdin=follower,
-            stdout=follower,
-            stderr=follower,
-            env={key: value for key, value in os.environ.items() if key not in ("COLUMNS", "LINES")}
-            | {"TERM": "xterm"},
-            start_new_session=True,
-        )
-        self.screen = pyte.Screen(100, 24)
-        self.stream = pyte.ByteStream(self.screen)
-        self.sent = b""
-        self._reader = threading.Thread(target=self._read)
-        self._reader.start()
-
-    def _read(self) -> None:
-        while True:
-            try:
-                data = os.read(self.leader, 65536)
-            except OSError:
-                return
-            self.sent += data
-            self.stream.feed(data)
-
-    def _resize(self, lines: int, columns: int) -> None:
-        fcntl.ioctl(self._follower, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
-
-    def resize(self, lines: int, columns: int) -> None:
-        self.screen.resize(lines, columns)
-        self._resize(lines, columns)
-        self.process.send_signal(signal.SIGWINCH)
-
-    @property
-    def text(self) -> str:
-        return "\n".join(self.screen.display)
-
-    def see(self, words: str) -> None:
-        until(lambda: words in self.text, lambda: self.text)
-
-    def press(self, keys: str) -> None:
-        os.write(self.leader, keys.encode())
-
-    def settings(self) -> list[Any]:
-        return termios.tcgetattr(self._follower)
-
-    def close(self) -> None:
-        if self.process.poll() is None:
-            self.process.kill()
-        self.process.wait(10)
-        os.close(self._follower)
-        self._reader.join()
-        os.close(self.leader)
+        environment = {key: value for key, value in os.environ.items() if key not in ("COLUMNS", "LINES")}
+        watch = [sys.executable, *command, "watch", "--config-dir", str(world.root), *arguments]
+        super().__init__(watch, {**environment, "TERM": "xterm"}, size=(100, 24))
 
 
 @pytest.fixture
 def terminal(world: World) -> Iterator[Terminal]:
     world.save(user("Fix it"), assistant("Done."))
-    made = Terminal(world)
-    yield made
-    made.close()
+    with Terminal(world) as made:
+        yield made
 
 
 def test_the_board_keeps_itself_up_to_date(world: World, terminal: Terminal) -> None:
@@ -256,7 +191,7 @@ def test_the_board_keeps_itself_up_to_date(world: World, terminal: Terminal) -> 
     assert "watching" in terminal.screen.display[0]
     world.save(user("Another"), assistant(tool_use("AskUserQuestion", questions=[{"question": "Why?"}])), id=OTHER)
     terminal.see("Needs you (1)")
-    assert terminal.text.index("Another") < terminal.text.index("Fix it")
+    assert terminal.seen.index("Another") < terminal.seen.index("Fix it")
 
 
 def test_text_from_a_transcript_does_not_reach_the_terminal_as_it_is(world: World, terminal: Terminal) -> None:
@@ -268,8 +203,8 @@ def test_text_from_a_transcript_does_not_reach_the_terminal_as_it_is(world: Worl
 
 def test_the_board_fits_when_the_terminal_is_made_smaller(terminal: Terminal) -> None:
     terminal.see("Fix it")
-    terminal.resize(10, 40)
-    until(lambda: "Fix it" in terminal.text and "branch" not in terminal.text, lambda: terminal.text)
+    terminal.resize(40, 10)
+    until(lambda: "Fix it" in terminal.seen and "branch" not in terminal.seen, lambda: terminal.seen)
 
 
 @pytest.mark.parametrize("leave", ["q", "\x03", "SIGINT", "SIGTERM", "SIGHUP"])
@@ -293,7 +228,7 @@ def test_the_board_can_be_scrolled(world: World, terminal: Terminal) -> None:
     for number in range(30):
         world.save(user(f"Session {number:02}"), id=f"00000000-0000-4000-8000-0000000001{number:02}")
     terminal.see("Working (30)")
-    assert "Fix it" not in terminal.text
+    assert "Fix it" not in terminal.seen
     terminal.press(" ")
     terminal.press("jjjjjjjjjjjjjjjjj")
     terminal.see("Fix it")
@@ -306,7 +241,7 @@ def test_every_key_counts_however_many_come_at_once(world: World, terminal: Term
         world.save(user(f"Session {number:02}"), id=f"00000000-0000-4000-8000-0000000001{number:02}")
     terminal.see("Working (30)")
     terminal.press("jjj\x1b[B\x1bOB\x1b[1;5Cjé")  # six lines down; an arrow to the right and a letter mean nothing
-    until(lambda: "Session 03" in terminal.screen.display[1], lambda: terminal.text)
+    until(lambda: "Session 03" in terminal.screen.display[1], lambda: terminal.seen)
     terminal.press(100 * "j" + "\x1b[5~")  # below the end there is nothing to go back from
     terminal.see("Working (30)")
     terminal.press("\x1b")
@@ -325,22 +260,19 @@ run_command_line()
 
 def test_without_the_extra_one_line_says_what_to_install(world: World) -> None:
     world.save(user("Fix it"), assistant("Done."))
-    terminal = Terminal(world, command=("-c", WITHOUT_THE_EXTRA))
-    assert terminal.process.wait(20) == 5
-    terminal.see("hint: install it with: pip install 'unspool[chat]'")
-    assert terminal.screen.display[0].rstrip() == "unspool: the board needs prompt_toolkit, which is not installed"
-    terminal.close()
+    with Terminal(world, command=("-c", WITHOUT_THE_EXTRA)) as terminal:
+        assert terminal.process.wait(20) == 5
+        terminal.see("hint: install it with: pip install 'unspool[chat]'")
+        assert terminal.screen.display[0].rstrip() == "unspool: the board needs prompt_toolkit, which is not installed"
 
 
 def test_once_and_json_do_not_need_the_extra(world: World) -> None:
     world.save(user("Fix it"), assistant("Done."))
-    terminal = Terminal(world, "--once", command=("-c", WITHOUT_THE_EXTRA))
-    terminal.see("Fix it")
-    assert terminal.process.wait(10) == 0
-    terminal.close()
-    terminal = Terminal(world, "--json", command=("-c", WITHOUT_THE_EXTRA))
-    terminal.see('"status":"waiting_for_input"')
-    terminal.close()
+    with Terminal(world, "--once", command=("-c", WITHOUT_THE_EXTRA)) as terminal:
+        terminal.see("Fix it")
+        assert terminal.process.wait(10) == 0
+    with Terminal(world, "--json", command=("-c", WITHOUT_THE_EXTRA)) as terminal:
+        terminal.see('"status":"waiting_for_input"')
 
 
 def test_a_terminal_that_has_gone_ends_the_board(world: World, tmp_path: Path) -> None:

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from tests.client.conftest import Place
-from tests.client.ui.rig import CTRL_C, ENTER, ESCAPE, SHIFT_TAB, UP, Typed, until
+from tests.client.ui.rig import Typed
+from tests.pseudo_terminal import CTRL_C, ENTER, ESCAPE, SHIFT_TAB, UP, until
 
 Open = Callable[..., AbstractContextManager[Typed]]
 EVIL = "x\x1b]0;owned\x07\x1b]52;c;aGFjaw==\x07\x1b[2J\x1b[31mred\x9b31m [bold]not bold[/bold] \u202etxt y"
