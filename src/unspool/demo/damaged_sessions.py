@@ -34,7 +34,7 @@ def doubled(tools: ToolSimulator) -> SimulatedProgram:
     run = SimulatedProgram("doubled", tools, "2026-10-28T07:15:02.940Z", _SCRIPT)
     run.prompt("Is there anything for today?")
     run.answer("Only the plants.")
-    run.state()
+    run.write_state()
     # The line end of the first document is missing: readers must take the line apart.
     last = run.writer.lines.pop().rstrip(b"\n")
     title = encode_json({"type": "ai-title", "aiTitle": "What to do today", "sessionId": run.id})

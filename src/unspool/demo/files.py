@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from unspool.demo.program import SimulatedProgram
+from unspool.demo.program import SimulatedAgent, SimulatedProgram
 from unspool.demo.session_builder import Json
 from unspool.demo.tool_calls import SimulatedCall, ToolSimulator
 from unspool.format import encode_json
@@ -46,8 +46,8 @@ def files(project: Project) -> Iterator[File]:
     """Yield the files of a project's sessions."""
     for run in project.sessions:
         yield File(f"{project.place}/{run.id}.jsonl", b"".join(run.writer.lines), last_time(run))
-        for worker in _all_agents(run):
-            yield from _agent_files(project, worker)
+        for agent in _all_agents(run):
+            yield from _agent_files(project, agent)
         yield from _session_side_files(project, run)
 
 
@@ -85,36 +85,34 @@ def keep_output(run: SimulatedProgram, name: str, call: SimulatedCall) -> Simula
     return msgspec.structs.replace(call, result=words, structured=kept)
 
 
-def _all_agents(run: SimulatedProgram) -> Iterator[SimulatedProgram]:
-    for worker in run.agents:
-        yield worker
-        yield from _all_agents(worker)
+def _all_agents(run: SimulatedProgram) -> Iterator[SimulatedAgent]:
+    for agent in run.agents:
+        yield agent
+        yield from _all_agents(agent)
 
 
-def _agent_files(project: Project, worker: SimulatedProgram) -> Iterator[File]:
-    assert worker.order is not None
+def _agent_files(project: Project, agent: SimulatedAgent) -> Iterator[File]:
     # Before 2.1.2 the files of agents were beside those of sessions.
-    is_beside = not worker.is_at_least(2, 1, 2)
-    folder = project.place if is_beside else f"{project.place}/{worker.id}/subagents"
-    place, time = f"{folder}/agent-{worker.order.agent}", last_time(worker)
-    yield File(f"{place}.jsonl", b"".join(worker.writer.lines), time)
+    is_beside = not agent.is_at_least(2, 1, 2)
+    folder = project.place if is_beside else f"{project.place}/{agent.id}/subagents"
+    place, time = f"{folder}/agent-{agent.task.agent}", last_time(agent)
+    yield File(f"{place}.jsonl", b"".join(agent.writer.lines), time)
     # Meta files exist since 2.1.70.
-    if worker.is_at_least(2, 1, 70):
-        yield File(f"{place}.meta.json", encode_json(_meta(worker)), time)
+    if agent.is_at_least(2, 1, 70):
+        yield File(f"{place}.meta.json", encode_json(_meta(agent)), time)
 
 
-def _meta(worker: SimulatedProgram) -> Json:
-    assert worker.order is not None
-    depth, spawner = 0, worker.spawner
-    while spawner is not None:
+def _meta(agent: SimulatedAgent) -> Json:
+    depth, spawner = 1, agent.spawner
+    while spawner.spawner is not None:
         depth, spawner = depth + 1, spawner.spawner
-    meta: Json = {"agentType": worker.order.kind}
-    if worker.is_at_least(2, 1, 290):
+    meta: Json = {"agentType": agent.task.kind}
+    if agent.is_at_least(2, 1, 290):
         meta |= {"isBuiltIn": True, "launchedWithDefaults": True}
-    meta |= {"description": worker.order.about, "toolUseId": worker.order.call, "spawnDepth": depth}
-    if worker.is_at_least(2, 1, 290):
+    meta |= {"description": agent.task.about, "toolUseId": agent.task.call, "spawnDepth": depth}
+    if agent.is_at_least(2, 1, 290):
         meta |= {"requestShape": "background", "requestNonInteractive": True}
-        meta |= {"pickedEffortModel": worker.setting.model, "finished": True}
+        meta |= {"pickedEffortModel": agent.setting.model, "finished": True}
     return meta
 
 

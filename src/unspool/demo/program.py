@@ -16,7 +16,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -35,7 +35,7 @@ from unspool.demo.session_builder import (
     tool_use,
     user,
 )
-from unspool.demo.tool_calls import AgentOrder, SimulatedCall, ToolSimulator
+from unspool.demo.tool_calls import AgentTask, SimulatedCall, ToolSimulator, agent_result
 from unspool.demo.usage import OPUS, SimulatedUsage, UsageSimulator
 from unspool.format import encode_json
 
@@ -75,32 +75,20 @@ _SKILLS = {"release-notes": "Write release notes from the commits.", "tide-check
 _NAMES = {"claude-opus-5-5": "Opus 5.5", "claude-sonnet-5-5": "Sonnet 5.5", "claude-haiku-5-5": "Haiku 5.5"}
 
 
-class DemoAttachment(NamedTuple):
-    """An attachment, its text for the model and the role in which it is sent."""
-
-    kind: str
-    data: Json
-    words: str | None = None
-    role: str = "system"
-
-
-def listings() -> list[DemoAttachment]:
-    """Return the listings of agents and skills, the only attachments that versions before 2.1.290 started with."""
+def attach_listings(run: SimulatedProgram) -> None:
+    """Write the listings of agents and skills, the only attachments that versions before 2.1.290 started with."""
     agents = [f"- {name}: {about}" for name, about in _AGENTS.items()]
     skills = "\n".join(f"- {name}: {about}" for name, about in _SKILLS.items())
-    listing = {"addedTypes": list(_AGENTS), "addedLines": agents, "removedTypes": [], "isInitial": True}
-    names = {"skillCount": len(_SKILLS), "isInitial": True, "names": list(_SKILLS)}
+    listing: Json = {"addedTypes": list(_AGENTS), "addedLines": agents, "removedTypes": [], "isInitial": True}
+    names: Json = {"skillCount": len(_SKILLS), "isInitial": True, "names": list(_SKILLS)}
     digests = [hashlib.sha256(about.encode()).hexdigest()[:16] for about in _SKILLS.values()]
-    return [
-        DemoAttachment("agent_listing_delta", listing, "Agents you can start:\n" + "\n".join(agents)),
-        DemoAttachment(
-            "skill_listing", {"content": skills, **names, "digests": digests}, f"Skills you can use:\n{skills}"
-        ),
-    ]
+    run.attach("agent_listing_delta", "Agents you can start:\n" + "\n".join(agents), **listing)
+    run.attach("skill_listing", f"Skills you can use:\n{skills}", content=skills, **names, digests=digests)
 
 
-def surroundings(cwd: str, branch: str, model: str, date: str) -> list[DemoAttachment]:
-    """Return the attachments that 2.1.325 starts a session with."""
+def attach_surroundings(run: SimulatedProgram) -> None:
+    """Write the attachments that 2.1.325 starts a session with."""
+    cwd, model, date = run.tools.cwd, run.setting.model, run.now[:10]
     name = _NAMES[model]
     place = {
         "workingDirectory": cwd,
@@ -111,46 +99,27 @@ def surroundings(cwd: str, branch: str, model: str, date: str) -> list[DemoAttac
         "shell": "bash",
         "osVersion": "Linux 6.12.0",
     }
+    run.attach("environment", f"You work in {cwd} on linux.", snapshot=place)
     powered = f"You are {name}, known as {model}."
     identity = {"modelId": model, "marketingName": name, "knowledgeCutoff": "June 2026"}
-    deferred = {
-        "addedNames": list(_DEFERRED),
-        "addedLines": list(_DEFERRED),
-        "removedNames": [],
-        "wireHiddenNames": [],
-        "readdedNames": [],
-        "pendingMcpServers": [],
-        "failedMcpServers": [],
-    }
-    git = f"Current branch: {branch}\n\nStatus:\n(clean)"
-    signed = {
-        "url": None,
-        "commit": f"Co-Authored-By: Claude {name} <noreply@example.com>",
-        "pr": "Made in a demo",
-    }
-    flags = {"sendUserFileHint": False, "managedCommit": False, "managedPr": False}
-    snapshot = {"systemPrompt": list(SYSTEM), "reminderFold": False, "contextRendering": "announced"}
-    return [
-        DemoAttachment("environment", {"snapshot": place}, f"You work in {cwd} on linux."),
-        DemoAttachment("model", {"identity": identity, "text": powered}, powered),
-        DemoAttachment("deferred_tools_delta", deferred, "More tools, to be searched for: " + ", ".join(_DEFERRED)),
-        *listings(),
-        DemoAttachment("session_context", {"context": {"gitStatus": git}}, git, "user"),
-        DemoAttachment("date", {"date": date}, f"Today is {date}."),
-        DemoAttachment("remote_session_change", {**signed, **flags}, "Sign commits as shown.", "user"),
-        DemoAttachment("prompt_snapshot", {**snapshot, "tools": TOOLS}),
-    ]
+    run.attach("model", powered, identity=identity, text=powered)
+    deferred: Json = {"addedNames": list(_DEFERRED), "addedLines": list(_DEFERRED)}
+    others = ("removedNames", "wireHiddenNames", "readdedNames", "pendingMcpServers", "failedMcpServers")
+    deferred |= {kind: [] for kind in others}
+    run.attach("deferred_tools_delta", "More tools, to be searched for: " + ", ".join(_DEFERRED), **deferred)
+    attach_listings(run)
+    git = f"Current branch: {run.setting.branch}\n\nStatus:\n(clean)"
+    run.attach("session_context", git, role="user", context={"gitStatus": git})
+    run.attach("date", f"Today is {date}.", date=date)
+    commit = f"Co-Authored-By: Claude {name} <noreply@example.com>"
+    signed: Json = {"url": None, "commit": commit, "pr": "Made in a demo"}
+    flags = dict.fromkeys(("sendUserFileHint", "managedCommit", "managedPr"), False)
+    run.attach("remote_session_change", "Sign commits as shown.", role="user", **signed, **flags)
+    snapshot: Json = {"systemPrompt": list(SYSTEM), "reminderFold": False, "contextRendering": "announced"}
+    run.attach("prompt_snapshot", **snapshot, tools=TOOLS)
 
 
 _BETAS = ["claude-code-20250219", "interleaved-thinking-2025-05-14", "context-management-2025-06-27"]
-
-
-class _UnsentMessage(NamedTuple):
-    """A message that no request has held yet."""
-
-    role: str
-    content: list[Json]
-    blob: bool
 
 
 class Requests:
@@ -161,30 +130,33 @@ class Requests:
         self._source = source
         self._base: str | None = None
         self._sent = 0
-        self._unsent: list[_UnsentMessage] = []
+        self._unsent: list[Json] = []
+        """Messages that no request has held yet."""
+        self._blobs: list[Json] = []
+        """Those of them that cannot be read from the conversation's own lines."""
         self._shape: str | None = None
 
     def add_message(self, role: str, content: list[Json], *, blob: bool = False) -> None:
         """Add a message to the next request."""
         # User messages that follow each other become one message of the request.
-        if self._unsent and self._unsent[-1].role == role == "user" and not blob:
-            self._unsent[-1].content.extend(content)
-        else:
-            self._unsent.append(_UnsentMessage(role, list(content), blob))
+        if self._unsent and self._unsent[-1]["role"] == role == "user" and not blob:
+            self._unsent[-1]["content"].extend(content)
+            return
+        self._unsent.append({"role": role, "content": list(content)})
+        if blob:
+            self._blobs.append(self._unsent[-1])
 
     def reset(self) -> None:
         """Start a new chain of requests, as after a compaction."""
-        self._base, self._sent, self._unsent, self._shape = None, 0, [], None
+        self._base, self._sent, self._unsent, self._blobs, self._shape = None, 0, [], [], None
 
     def send(self, model: str, effort: str) -> str:
         """Write the line of a request; return its id."""
         if self._shape is None:
             self._shape = self._note_shape()
-        messages = [{"role": unsent.role, "content": unsent.content} for unsent in self._unsent]
-        tail = [digest(message) for message in messages]
-        for unsent, message, name in zip(self._unsent, messages, tail, strict=True):
-            if unsent.blob:
-                self._note("api-request-blob", hash=name, message=message)
+        for message in self._blobs:
+            self._note("api-request-blob", hash=digest(message), message=message)
+        tail = list(map(digest, self._unsent))
         id = self._writer.ids.uuid()
         self._note(
             "api-request",
@@ -200,11 +172,11 @@ class Requests:
             cacheControl=[{"path": ["system", 0], "value": {"type": "ephemeral"}}],
             requestDigest=digest([id, *tail]),
         )
-        self._base, self._sent, self._unsent = id, self._sent + len(tail), []
+        self._base, self._sent, self._unsent, self._blobs = id, self._sent + len(tail), [], []
         return id
 
     def _note_shape(self) -> str:
-        shape = {"system": [{"type": "text", "text": text} for text in SYSTEM], "tools": TOOLS}
+        shape = {"system": list(map(text, SYSTEM)), "tools": TOOLS}
         name = digest(shape)
         version = self._writer.envelope["version"]
         self._note("api-request-shape", shapeHash=name, timestamp=self._writer.clock.now, version=version, shape=shape)
@@ -259,18 +231,18 @@ class SimulatedProgram:
         setting: ProgramSettings | None = None,
         *,
         spawner: SimulatedProgram | None = None,
-        order: AgentOrder | None = None,
+        task: AgentTask | None = None,
     ) -> None:
         self.setting = setting or ProgramSettings()
-        self.tools, self.spawner, self.order = tools, spawner, order
+        self.tools, self.spawner, self.task = tools, spawner, task
         self.id: str = spawner.id if spawner else new_id(name)
-        ids = Ids(f"{self.id}/{order.agent if order else ''}")
+        ids = Ids(f"{self.id}/{task.agent if task else ''}")
         self.writer = Writer(self._envelope(), ids, Clock(start, self.setting.pace))
         self.total_usage: SimulatedUsage = spawner.total_usage if spawner else SimulatedUsage()
         self.meter = UsageSimulator(cache=self.setting.cache, base=8_900 if spawner else 17_300)
-        self.requests = Requests(self.writer, order.source if order else "repl_main_thread")
+        self.requests = Requests(self.writer, task.source if task else "repl_main_thread")
         self.backups = Backups(self.writer, tools, enabled=spawner is None and self.setting.entrypoint == "cli")
-        self.agents: list[SimulatedProgram] = []
+        self.agents: list[SimulatedAgent] = []
         self.history: list[tuple[str, str]] = []
         """The typed prompts with their times."""
         self.outputs: dict[str, str] = {}
@@ -285,6 +257,8 @@ class SimulatedProgram:
         self.lines_changed = [0, 0]
         self.usage: Json = {}
         """Of the last response."""
+        if spawner is None and self.setting.entrypoint == "cli":
+            self.write_state(leaf=False)
 
     def is_at_least(self, *version: int) -> bool:
         """Return whether the simulated Claude Code has this version or a newer one."""
@@ -305,14 +279,10 @@ class SimulatedProgram:
         self.writer.clock.wait(seconds)
         self.meter.pause(seconds)
 
-    def open(self) -> None:
-        """Write the lines that a session starts with."""
-        self.state(leaf=False)
-
     def prompt(
         self, *content: str | Json, pause: float = 0.0, shown: str | None = None, human: bool = True, **fields: Any
-    ) -> str:
-        """Write a prompt; `human` is false for a command. Return the prompt's uuid."""
+    ) -> None:
+        """Write a prompt; `human` is false for a command."""
         self.wait(pause)
         uuid, first = self.writer.ids.uuid(), not self.writer.prompts
         self.turn += 1
@@ -324,9 +294,10 @@ class SimulatedProgram:
         self.send_to_model([block if isinstance(block, dict) else text(block) for block in content], blob=first)
         if self.setting.entrypoint == "cli" and not self.spawner:
             self.history.append((shown or self.last_prompt, self.now))
-        if first:
-            self._attach_surroundings()
-        return uuid
+        if first and self.is_at_least(2, 1, 290):
+            attach_surroundings(self)
+        elif first and self.is_at_least(2, 1, 200):
+            attach_listings(self)
 
     def answer(
         self,
@@ -411,8 +382,14 @@ class SimulatedProgram:
         """Write a line outside the conversation graph."""
         self.writer.note(kind, fields)
 
-    def end_turn(self, *, hook: str | None = None) -> None:
-        """Write the lines at the end of a turn, optionally those of a stop hook."""
+    def note_queue(self, operation: str, **fields: Any) -> None:
+        """Write a line about the queue of prompts."""
+        self.note("queue-operation", operation=operation, timestamp=self.now, **fields)
+
+    def end_turn(self, *, hook: str | None = None, title: str | None = None) -> None:
+        """Write the lines at the end of a turn, optionally those of a stop hook; the session may get a title."""
+        if title:
+            self.titles["ai-title"] = {"aiTitle": title}
         if hook:
             hooked: Json = {"hookCount": 1, "hookInfos": [{"command": hook, "durationMs": 38}], "hookErrors": []}
             went: Json = {"preventedContinuation": False, "stopReason": "", "hasOutput": False}
@@ -420,9 +397,9 @@ class SimulatedProgram:
             self.system("stop_hook_summary", **hooked, **went, level="suggestion", toolUseID=id)
         took = milliseconds(self.now) - milliseconds(self.prompted_at)
         self.system("turn_duration", durationMs=took, messageCount=len(self.writer.written), isMeta=False)
-        self.state()
+        self.write_state()
 
-    def state(self, *, leaf: bool = True) -> None:
+    def write_state(self, *, leaf: bool = True) -> None:
         """Write the titles and modes of the session again."""
         # Claude Code repeats these lines in a file; the last ones count.
         if leaf and self.is_at_least(2, 1, 77):
@@ -450,7 +427,7 @@ class SimulatedProgram:
 
     def close(self) -> None:
         """Write the lines at the end of a session, with its cost."""
-        self.state()
+        self.write_state()
         if self.is_at_least(2, 1, 290):
             added, removed = self.lines_changed
             changed = {"totalLinesAdded": added, "totalLinesRemoved": removed}
@@ -463,13 +440,27 @@ class SimulatedProgram:
         self.meter.add_input(blocks)
         self.requests.add_message("user", blocks, blob=blob)
 
-    def start_agent(self, order: AgentOrder, *, model: str | None = None) -> SimulatedProgram:
-        """Start an agent at the current time."""
+    def start_agent(self, task: AgentTask, *, model: str | None = None) -> SimulatedAgent:
+        """Start an agent at the current time and write its prompt."""
         setting = msgspec.structs.replace(self.setting, model=model or self.setting.model, cache="5m")
-        worker = SimulatedProgram("", self.tools, self.now, setting, spawner=self, order=order)
-        worker.prompt_id = self.prompt_id
-        self.agents.append(worker)
-        return worker
+        agent = SimulatedAgent("", self.tools, self.now, setting, spawner=self, task=task)
+        agent.prompt_id = self.prompt_id
+        self.agents.append(agent)
+        if task.call is not None:  # the program's own forks are not prompted
+            agent.prompt(task.prompt)
+        return agent
+
+    def run_agent(self, task: AgentTask, *answers: str | SimulatedCall, model: str | None = None) -> None:
+        """Start an agent, let it answer and write its last answer as the result of the call that started it."""
+        agent = self.start_agent(task, model=model)
+        for answer in answers:
+            agent.answer(answer)
+        self.finish_agent(agent, str(answers[-1]))
+
+    def finish_agent(self, agent: SimulatedAgent, words: str) -> None:
+        """Write the result of an agent that has finished."""
+        self.catch_up(agent)
+        self.result(agent_result(agent, words))
 
     def catch_up(self, other: SimulatedProgram) -> None:
         """Set the clock forward to that of another session or agent."""
@@ -484,8 +475,8 @@ class SimulatedProgram:
             who["entrypoint"] = setting.entrypoint
         who |= {"cwd": self.tools.cwd, "sessionId": self.id}
         who |= {"version": setting.version, "gitBranch": setting.branch}
-        if self.order:
-            who["agentId"] = self.order.agent
+        if self.task:
+            who["agentId"] = self.task.agent
         return {**who, "slug": setting.slug} if setting.slug else who
 
     def _prompt_fields(self, human: bool) -> Json:
@@ -508,14 +499,6 @@ class SimulatedProgram:
             fields |= {"turnOrigin": "human" if typed else "sdk", "turnPosition": count}
         return fields
 
-    def _attach_surroundings(self) -> None:
-        """Write the attachments that follow the first prompt."""
-        attachments: list[DemoAttachment] = listings() if self.is_at_least(2, 1, 200) else []
-        if self.is_at_least(2, 1, 290):
-            attachments = surroundings(self.tools.cwd, self.setting.branch, self.setting.model, self.now[:10])
-        for kind, data, words, role in attachments:
-            self.attach(kind, words, role=role, **data)
-
     def _request(self) -> Json:
         """Write the request line and return the fields of the answer that refer to it; none before 2.1.325."""
         if not self.is_at_least(2, 1, 325):
@@ -525,7 +508,7 @@ class SimulatedProgram:
         return {**fields, "effort": self.setting.effort, "perTurnEffort": self.setting.effort, "madeBy": "model"}
 
     def _attribution(self) -> Json:
-        return {"attributionAgent": self.order.kind} if self.order and self.is_at_least(2, 1, 290) else {}
+        return {"attributionAgent": self.task.kind} if self.task and self.is_at_least(2, 1, 290) else {}
 
     def _note_tools(self, blocks: Iterable[str | Json]) -> None:
         used = [block["name"] for block in blocks if isinstance(block, dict) and _is_tool_call(block)]
@@ -538,22 +521,29 @@ class SimulatedProgram:
     def _enqueue(self, prompt: str) -> tuple[str, Json]:
         """Write the queue line of a prompt that is typed while the model works."""
         self.history.append((prompt, self.now))
-        self.note("queue-operation", operation="enqueue", timestamp=self.now, content=prompt)
+        self.note_queue("enqueue", content=prompt)
         ids = {"source_uuid": self.writer.ids.uuid(), "delivery_id": self.writer.ids.uuid()}
         return prompt, {**ids, "timestamp": self.now}
 
     def _deliver_queued(self, prompt: str, data: Json) -> None:
         """Write the lines that deliver a queued prompt in mid-turn."""
-        removal: Json = {"operation": "remove", "timestamp": self.now}
+        removal: Json = {}
         if self.is_at_least(2, 1, 290):
             ids = {"commandUuid": data["source_uuid"], "deliveryId": data["delivery_id"]}
-            removal |= {"content": prompt, "reason": "absorbed_mid_turn", **ids}
-        self.note("queue-operation", **removal)
+            removal = {"content": prompt, "reason": "absorbed_mid_turn", **ids}
+        self.note_queue("remove", **removal)
         # Before 2.1.92 no line of the conversation has the prompt: only the queue knows it.
         if self.is_at_least(2, 1, 92):
             words = f"Meanwhile the user wrote:\n{prompt}"
             data |= {"commandMode": "prompt", "origin": {"kind": "human"}, "humanTurn": True}
             self.attach("queued_command", words, prompt=prompt, **data)
+
+
+class SimulatedAgent(SimulatedProgram):
+    """Simulates an agent of a session, or of another agent."""
+
+    spawner: SimulatedProgram
+    task: AgentTask
 
 
 def new_id(name: str) -> str:
@@ -647,7 +637,7 @@ def rename(run: SimulatedProgram, title: str) -> None:
     run.note("custom-title", customTitle=title)
     run.note("agent-name", agentName=title)
     slash(run, "rename", title, f"Session renamed to: {title}")
-    run.state()
+    run.write_state()
 
 
 def compact(run: SimulatedProgram, words: str, summary: str, *, keep: int = 0) -> None:

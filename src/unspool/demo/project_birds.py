@@ -32,7 +32,6 @@ def pictures(tools: ToolSimulator) -> SimulatedProgram:
     run = SimulatedProgram(
         "pictures", tools, "2026-11-05T18:31:09.777Z", ProgramSettings(branch="heute-seite", model=SONNET)
     )
-    run.open()
     run.prompt(
         image(_EMPTY),
         text("[Image #1] Die Liste auf der Seite „Heute“ ist leer. Siehst du, warum?"),
@@ -47,8 +46,7 @@ def pictures(tools: ToolSimulator) -> SimulatedProgram:
     )
     run.answer("Ein Blick auf die Seite.", _screenshot(), attributionMcpServer="browser")
     run.answer("`heute.html` bekommt jetzt `ARTEN`; die Liste ist nicht mehr leer.")
-    run.titles["ai-title"] = {"aiTitle": "Leere Artenliste auf „Heute“"}
-    run.end_turn()
+    run.end_turn(title="Leere Artenliste auf „Heute“")
     data = b64encode(_PDF).decode()
     run.prompt(text("Hier ist die Zählung vom Samstag. Übernimm die Zahlen."), document(data), pause=320)
     run.answer(_scan(tools, data), shell("ls -1 data", "", about="Look for the data folder"))
@@ -67,7 +65,6 @@ def release(tools: ToolSimulator) -> SimulatedProgram:
     """Return a session with commands: the user's own, a skill, built-in ones and shell lines."""
     setting = ProgramSettings(version="2.1.200", branch="main", model="claude-haiku-4-5-20251001", mode="acceptEdits")
     run = SimulatedProgram("release", tools, "2026-10-22T14:12:31.004Z", setting)
-    run.open()
     own_command(run, "count", "since v1.2", "Count the commits since v1.2 and group them by folder.", pause=0)
     log = shell("git log --oneline v1.2..", "9d0c1aa Heute-Seite\n51f2e07 Grünfink zählt", about="List the commits")
     run.answer("I'll look at the log.", log)
@@ -136,9 +133,9 @@ def _task_done(run: SimulatedProgram) -> None:
         f"<task-notification>\n<task-id>b3vogel9k</task-id>\n<tool-use-id>{run.last_call}</tool-use-id>\n"
         "<status>completed</status>\n<summary>Background command finished</summary>\n</task-notification>"
     )
-    run.note("queue-operation", operation="enqueue", timestamp=run.now, content=words)
+    run.note_queue("enqueue", content=words)
     ids = {"commandUuid": run.writer.ids.uuid(), "deliveryId": run.writer.ids.uuid()}
-    run.note("queue-operation", operation="remove", timestamp=run.now, content=words, reason="absorbed_mid_turn", **ids)
+    run.note_queue("remove", content=words, reason="absorbed_mid_turn", **ids)
     origin = {"kind": "task-notification", "producer": "session-task"}
     data: Json = {"prompt": words, "commandMode": "task-notification", "origin": origin, "timestamp": run.now}
     run.attach("queued_command", words, **data)

@@ -12,10 +12,10 @@ from typing import Any
 import msgspec
 
 from unspool.demo.files import HOME, Project, keep_output
-from unspool.demo.program import ProgramSettings, SimulatedProgram, slash
+from unspool.demo.program import ProgramSettings, SimulatedAgent, SimulatedProgram, slash
 from unspool.demo.session_builder import Json, text, thinking, tool_use
 from unspool.demo.texts import LEDGER_FILES, benchmark_log
-from unspool.demo.tool_calls import AgentOrder, SimulatedCall, ToolSimulator, order, report, shell, todos
+from unspool.demo.tool_calls import AgentTask, SimulatedCall, ToolSimulator, new_agent_task, shell, todos
 
 OPUS, SONNET, HAIKU = "claude-opus-4-5-20251101", "claude-sonnet-4-5-20250929", "claude-haiku-4-5-20251001"
 
@@ -44,8 +44,9 @@ def first_look(tools: ToolSimulator) -> SimulatedProgram:
     answer = "Double-entry books kept in plain text."
     run.answer("I'll have the readme read.", use)
     _aside(run, prompt, answer)
-    result = {"content": [text(answer)], "totalDurationMs": 6120, "totalTokens": 9841, "totalToolUseCount": 1}
-    run.result(SimulatedCall(use, [text(answer)], {**result, "usage": {}, "wasInterrupted": False}), _open(run))
+    totals = {"totalDurationMs": 6120, "totalTokens": 9841, "totalToolUseCount": 1}
+    structured = {"content": [text(answer)], **totals, "usage": {}, "wasInterrupted": False}
+    run.result(SimulatedCall(use, [text(answer)], structured), next(iter(run.writer.open_calls)))
     run.answer("It keeps double-entry books in plain text files.")
     run.prompt("Add a docstring to balances.", pause=41)
     line = "-> dict[str, Decimal]:\n"
@@ -64,14 +65,9 @@ def balances(tools: ToolSimulator) -> SimulatedProgram:
         "balances", tools, "2026-10-06T08:15:12.905Z", ProgramSettings(version="2.0.36", model=SONNET)
     )
     run.prompt("Can balances overflow?")
-    task = order(run, "general-purpose", "Check the types", "Which type holds the sums in ledger/balance.py?")
+    task = new_agent_task(run, "general-purpose", "Check the types", "Which type holds the sums in ledger/balance.py?")
     run.answer(thinking("Decimal does not overflow, but let me have it checked."), task.use)
-    worker = run.start_agent(task, model=HAIKU)
-    worker.prompt(task.prompt)
-    worker.answer(tools.read("ledger/balance.py"))
-    worker.answer("Decimal, from the standard library.")
-    run.catch_up(worker)
-    run.result(report(worker, "Decimal, from the standard library."))
+    run.run_agent(task, tools.read("ledger/balance.py"), "Decimal, from the standard library.", model=HAIKU)
     run.answer("No: the sums are `Decimal`, which grow as needed. Only the precision of the context is limited.")
     return run
 
@@ -82,7 +78,8 @@ def amounts(tools: ToolSimulator, *, titled: list[SimulatedProgram]) -> Simulate
     run = SimulatedProgram("amounts", tools, "2026-10-09T15:48:30.667Z", setting)
     for other, words in zip(titled, ("Plain-text ledger overview", "Overflow of balances"), strict=True):
         _title(run, words, other)
-    _warm_up(run)
+    # An agent whose request only fills the cache.
+    run.start_agent(AgentTask("a7c31d9", "Explore", "", "Warmup"), model=HAIKU).inject_user_line("Warmup")
     run.prompt("Amounts like 1,234.50 and 1.234,50 should both be read.")
     run.answer(
         "I'll read the parser and see who uses it.",
@@ -92,14 +89,9 @@ def amounts(tools: ToolSimulator, *, titled: list[SimulatedProgram]) -> Simulate
         ready=(1, 0, 2),
     )
     run.answer(todos([], [{**item, "status": "pending"} for item in TODOS]))
-    tests = order(run, "general-purpose", "Look for tests", "Are there tests for ledger/parse.py?")
+    tests = new_agent_task(run, "general-purpose", "Look for tests", "Are there tests for ledger/parse.py?")
     run.answer(tests.use)
-    worker = run.start_agent(tests, model=HAIKU)
-    worker.prompt(tests.prompt)
-    worker.answer(tools.glob("**/test_*.py"))
-    worker.answer("There are none.")
-    run.catch_up(worker)
-    run.result(report(worker, "There are none."))
+    run.run_agent(tests, tools.glob("**/test_*.py"), "There are none.", model=HAIKU)
     old, new = 'Decimal(text.replace(",", ""))', "Decimal(_plain(text))"
     run.answer(
         tools.edit("ledger/parse.py", old, new),
@@ -125,17 +117,15 @@ def rounding(tools: ToolSimulator) -> SimulatedProgram:
     run.prompt("Round to cents when printing, never before.")
     run.answer("Let me see where numbers are printed.", tools.grep("Decimal"), tools.read("ledger/balance.py"))
     _hook_ran(run, "Read")
-    audit = order(run, "Explore", "Find roundings", "List every call that rounds.")
+    audit = new_agent_task(run, "Explore", "Find roundings", "List every call that rounds.")
     run.answer(audit.use)
-    worker = run.start_agent(audit, model=HAIKU)
-    worker.prompt(audit.prompt)
-    _repeat_in_session(run, worker, {"role": "user", "content": [text(audit.prompt)]})
-    worker.answer(tools.grep("round|quantize"))
-    _hook_ran(worker, "Grep")
-    worker.answer("Nothing is rounded anywhere.")
-    _repeat_in_session(run, worker, {"role": "assistant", "content": [text("Nothing is rounded anywhere.")]})
-    run.catch_up(worker)
-    run.result(report(worker, "Nothing is rounded anywhere."))
+    agent = run.start_agent(audit, model=HAIKU)
+    _repeat_in_session(agent, "user", audit.prompt)
+    agent.answer(tools.grep("round|quantize"))
+    _hook_ran(agent, "Grep")
+    agent.answer("Nothing is rounded anywhere.")
+    _repeat_in_session(agent, "assistant", "Nothing is rounded anywhere.")
+    run.finish_agent(agent, "Nothing is rounded anywhere.")
     run.answer(
         tools.edit("ledger/balance.py", "return dict(totals)", "return {name: totals[name] for name in sorted(totals)}")
     )
@@ -149,7 +139,7 @@ def rounding(tools: ToolSimulator) -> SimulatedProgram:
     run.result(keep_output(run, f"{id}.txt", check))
     run.answer("Sums keep all their digits; only the printing rounds.")
     slash(run, "cost", "", "Total cost:            $0.1175\nTotal duration (API):  38s")
-    _suggest(run, "commit this")
+    _fork(run, "aprompt_suggestion-4be1c0", "[SUGGESTION MODE: guess what the user types next.]", "commit this")
     _title(run, "Round only when printing", run)
     return run
 
@@ -169,7 +159,7 @@ def import_bank(tools: ToolSimulator) -> SimulatedProgram:
     run.answer("The columns are there. Which date format does the bank use?")
     run.prompt("Day first.", pause=130)
     summary = "Statements of Example Bank are to be imported; `ledger/bank.py` has the columns. Dates are day first."
-    _summarise(run, summary)
+    _fork(run, "acompact-5d20ae", "Summarise this conversation so that it can go on without it.", summary)
     run.compact(summary)
     run.answer(tools.edit("ledger/bank.py", '"amount")\n', '"amount")\nDATE = "%d.%m.%Y"\n'))
     run.answer("Dates are read day first.")
@@ -187,11 +177,6 @@ def _aside(run: SimulatedProgram, prompt: str, answer: str) -> None:
     writer.parent, writer.envelope = parent, envelope
 
 
-def _open(run: SimulatedProgram) -> str:
-    """Return the id of the oldest call without a result."""
-    return next(iter(run.writer.open_calls))
-
-
 def _title(run: SimulatedProgram, words: str, described: SimulatedProgram, *, top: bool = False) -> None:
     """Write a `summary` line with the title of a session."""
     # It may be in another session's file: the leaf decides which session has the title.
@@ -203,27 +188,13 @@ def _title(run: SimulatedProgram, words: str, described: SimulatedProgram, *, to
 def _fork(run: SimulatedProgram, agent: str, prompt: str, answer: str) -> None:
     """Write an agent that Claude Code starts itself and that continues the session's conversation."""
     # Its first parent is a line of the session, so it is not in the agent's file.
-    worker = run.start_agent(AgentOrder(agent, "fork", "", prompt))
-    worker.writer.parent = run.writer.parent
-    worker.inject_user_line(prompt)
-    worker.answer(answer)
+    fork = run.start_agent(AgentTask(agent, "fork", "", prompt))
+    fork.writer.parent = run.writer.parent
+    fork.inject_user_line(prompt)
+    fork.answer(answer)
 
 
-def _suggest(run: SimulatedProgram, guess: str) -> None:
-    _fork(run, "aprompt_suggestion-4be1c0", "[SUGGESTION MODE: guess what the user types next.]", guess)
-
-
-def _summarise(run: SimulatedProgram, summary: str) -> None:
-    _fork(run, "acompact-5d20ae", "Summarise this conversation so that it can go on without it.", summary)
-
-
-def _warm_up(run: SimulatedProgram) -> None:
-    """Write the file of an agent whose request only fills the cache."""
-    worker = run.start_agent(AgentOrder("a7c31d9", "Explore", "", "Warmup"), model=HAIKU)
-    worker.inject_user_line("Warmup")
-
-
-def _progress(run: SimulatedProgram, kind: str, call: str, id: str, **data: Any) -> None:
+def _progress(run: SimulatedProgram, kind: str, call: str | None, id: str, **data: Any) -> None:
     line = {"data": {"type": kind, **data}, "toolUseID": id, "parentToolUseID": call}
     run.writer.node("progress", line)
 
@@ -233,11 +204,9 @@ def _hook_ran(run: SimulatedProgram, tool: str) -> None:
     _progress(run, "hook_progress", run.last_call, run.last_call, **data)
 
 
-def _repeat_in_session(run: SimulatedProgram, worker: SimulatedProgram, message: Json) -> None:
+def _repeat_in_session(agent: SimulatedAgent, role: str, words: str) -> None:
     """Write the progress line in which a session repeats a message of its agent."""
-    assert worker.order is not None
-    task = worker.order
-    assert task.call is not None
-    repeated = {"type": message["role"], "message": message, "uuid": worker.writer.parent, "timestamp": worker.now}
+    task, message = agent.task, {"role": role, "content": [text(words)]}
+    repeated = {"type": role, "message": message, "uuid": agent.writer.parent, "timestamp": agent.now}
     data = {"message": repeated, "normalizedMessages": [], "prompt": task.prompt, "agentId": task.agent}
-    _progress(run, "agent_progress", task.call, f"agent_msg_{task.agent}", **data)
+    _progress(agent.spawner, "agent_progress", task.call, f"agent_msg_{task.agent}", **data)

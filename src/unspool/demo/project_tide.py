@@ -12,20 +12,19 @@ from typing import Any
 import msgspec
 
 from unspool.demo.files import CONFIG, HOME, Project, keep_output
-from unspool.demo.program import ProgramSettings, SimulatedProgram, go_back, interrupt, rename, silent
+from unspool.demo.program import ProgramSettings, SimulatedAgent, SimulatedProgram, go_back, interrupt, rename, silent
 from unspool.demo.session_builder import Json, text, thinking, tool_use
 from unspool.demo.texts import CACHE, OFFLINE_PLAN, SUMMARY, TIDE_FILES, benchmark_log
 from unspool.demo.tool_calls import (
     SimulatedCall,
     ToolSimulator,
     failing_shell,
-    launched,
+    launched_agent,
+    new_agent_task,
     new_task,
-    notify,
-    order,
+    notify_of_agent,
     question,
     rejected,
-    report,
     search,
     shell,
     task_status,
@@ -35,7 +34,7 @@ from unspool.format import encode_json
 
 SLUG = "salty-humming-harbour"
 PLAN = f"{CONFIG}/plans/{SLUG}.md"
-TITLE = "Speed up the tide table"
+_CHECK = "uv run ruff check --quiet"
 
 _TASKS = (
     ("Read each station once", "Call load() outside the loop over days", "Moving load out of the loop"),
@@ -55,7 +54,6 @@ def tide_cache(tools: ToolSimulator) -> SimulatedProgram:
     """Return the session that makes the tide table faster."""
     setting = ProgramSettings(branch="tide-cache", mode="acceptEdits", cache="1h", slug=SLUG)
     run = SimulatedProgram("tide cache", tools, "2026-11-09T08:41:07.412Z", setting)
-    run.open()
     _hook(run, "hook_success", "SessionStart:startup", "up to date", **_ran("git fetch --quiet", "up to date"))
     _find_the_cause(run)
     _fix_it(run)
@@ -137,8 +135,7 @@ def _fix_it(run: SimulatedProgram) -> None:
         "- `cache.station` keeps the last 64 stations, so a second table is free.\n"
         "- The test that expected three reads now expects one."
     )
-    run.titles["ai-title"] = {"aiTitle": TITLE}
-    run.end_turn(hook="uv run ruff check --quiet")
+    run.end_turn(hook=_CHECK, title="Speed up the tide table")
 
 
 def _look_it_up(run: SimulatedProgram) -> None:
@@ -161,7 +158,7 @@ def _look_it_up(run: SimulatedProgram) -> None:
     run.answer("The moon, for the example in it.", _moon(), attributionMcpServer="almanac")
     run.attach("total_tokens_reminder", "Much is left.", text="<total_tokens>14200000 tokens left</total_tokens>")
     run.answer("README says so now. Two threads may read a station twice at first; the cache itself stays sound.")
-    run.end_turn(hook="uv run ruff check --quiet")
+    run.end_turn(hook=_CHECK)
 
 
 def _measure(run: SimulatedProgram) -> None:
@@ -211,7 +208,7 @@ def _publish(run: SimulatedProgram) -> None:
     link = {"prNumber": 17, "prUrl": url, "prRepository": "robin/tidewatch", "timestamp": run.now}
     run.note("pr-link", sessionId=run.id, **link)
     run.answer(f"Opened {url}.")
-    run.end_turn(hook="uv run ruff check --quiet")
+    run.end_turn(hook=_CHECK)
 
 
 def _next_day(run: SimulatedProgram) -> None:
@@ -241,7 +238,7 @@ def _next_day(run: SimulatedProgram) -> None:
         tools.edit(PLAN, "- [ ] Say how old", "- [x] Say how old"),
     )
     run.answer("The first phase is done: the date of the constants is known, and the plan is ticked off.")
-    run.end_turn(hook="uv run ruff check --quiet")
+    run.end_turn(hook=_CHECK)
 
 
 def _hook(run: SimulatedProgram, kind: str, name: str, words: str | None, **data: Any) -> None:
@@ -301,11 +298,11 @@ def time_zones(tools: ToolSimulator) -> SimulatedProgram:
     run = SimulatedProgram(
         "time zones", tools, "2026-11-12T13:05:22.018Z", ProgramSettings(branch="time-zones", effort="high")
     )
-    run.open()
     run.prompt("Where do we assume that local time is UTC? Use agents, I want to be sure nothing is missed.")
-    code = order(run, "Explore", "Search the code", "List every place in src/ that makes a datetime without a zone.")
-    tests = order(run, "general-purpose", "Search the tests", "Which tests would pass in one time zone only?")
-    docs = order(run, "Explore", "Search the documents", "What does README.md promise about times?")
+    prompt = "List every place in src/ that makes a datetime without a zone."
+    code = new_agent_task(run, "Explore", "Search the code", prompt)
+    tests = new_agent_task(run, "general-purpose", "Search the tests", "Which tests would pass in one time zone only?")
+    docs = new_agent_task(run, "Explore", "Search the documents", "What does README.md promise about times?")
     run.answer(
         thinking("Code, tests and documents do not depend on each other: three agents."),
         "I'll send three agents: code, tests, documents.",
@@ -314,22 +311,23 @@ def time_zones(tools: ToolSimulator) -> SimulatedProgram:
         docs.use,
     )
     reader = run.start_agent(docs, model=HAIKU)
-    run.result(launched(reader))
+    run.result(launched_agent(reader))
     seeker, tester = run.start_agent(code, model=HAIKU), run.start_agent(tests, model=SONNET)
-    _search_code(seeker)
+    seeker.answer(silent(), tools.grep("datetime"), tools.read("src/tidewatch/harmonics.py"))
+    seeker.answer(_IN_CODE)
     _search_tests(tester)
-    for worker, words in ((seeker, _IN_CODE), (tester, _IN_TESTS)):
-        run.catch_up(worker)
-        run.result(report(worker, words))
+    run.finish_agent(seeker, _IN_CODE)
+    run.finish_agent(tester, _IN_TESTS)
     run.answer("Code and tests are back; the documents are still being read.")
-    _search_documents(reader)
-    notify(run, reader, _IN_DOCS)
+    reader.answer(tools.glob("**/*.md"), tools.read("README.md"))
+    reader.wait(12)
+    reader.answer(_IN_DOCS)
+    notify_of_agent(reader, _IN_DOCS)
     run.answer(
         "Three places assume UTC:\n\n1. `table` combines a date with midnight, without a zone.\n"
         "2. `EPOCH` in `harmonics.py` has none either.\n3. README promises local times; nothing makes them local."
     )
-    run.titles["ai-title"] = {"aiTitle": "Find where local time is taken for UTC"}
-    run.end_turn()
+    run.end_turn(title="Find where local time is taken for UTC")
     _decide(run)
     run.close()
     return run
@@ -356,35 +354,15 @@ _IN_TESTS = "One test depends on the zone: the week of 2026-11-09 has 26 tides i
 _IN_DOCS = "README.md says: times are local."
 
 
-def _search_code(worker: SimulatedProgram) -> None:
-    assert worker.order is not None
-    worker.prompt(worker.order.prompt)
-    worker.answer(silent(), worker.tools.grep("datetime"), worker.tools.read("src/tidewatch/harmonics.py"))
-    worker.answer(_IN_CODE)
-
-
-def _search_tests(worker: SimulatedProgram) -> None:
+def _search_tests(agent: SimulatedAgent) -> None:
     """Write the lines of an agent that starts another one."""
-    assert worker.order is not None
-    worker.prompt(worker.order.prompt)
-    inner = order(worker, "Explore", "Count the tides", "How many tides does a week have, by zone? Only compute.")
-    worker.answer("I'll have the tides counted.", inner.use, worker.tools.read("tests/test_table.py"))
-    helper = worker.start_agent(inner, model=HAIKU)
-    helper.prompt(inner.prompt)
+    prompt = "How many tides does a week have, by zone? Only compute."
+    inner = new_agent_task(agent, "Explore", "Count the tides", prompt)
+    agent.answer("I'll have the tides counted.", inner.use, agent.tools.read("tests/test_table.py"))
     counted = "UTC 26\nUTC+1 27\nUTC-5 26"
-    helper.answer(shell("python count.py", counted, about="Count the tides by zone", seconds=6))
-    helper.answer(f"Counted:\n{counted}")
-    worker.catch_up(helper)
-    worker.result(report(helper, f"Counted:\n{counted}"))
-    worker.answer(_IN_TESTS)
-
-
-def _search_documents(worker: SimulatedProgram) -> None:
-    assert worker.order is not None
-    worker.prompt(worker.order.prompt)
-    worker.answer(worker.tools.glob("**/*.md"), worker.tools.read("README.md"))
-    worker.wait(12)
-    worker.answer(_IN_DOCS)
+    count = shell("python count.py", counted, about="Count the tides by zone", seconds=6)
+    agent.run_agent(inner, count, f"Counted:\n{counted}", model=HAIKU)
+    agent.answer(_IN_TESTS)
 
 
 def station_names(tools: ToolSimulator) -> SimulatedProgram:
@@ -392,7 +370,6 @@ def station_names(tools: ToolSimulator) -> SimulatedProgram:
     run = SimulatedProgram(
         "station names", tools, "2026-11-13T16:20:40.500Z", ProgramSettings(branch="station-names", model=SONNET)
     )
-    run.open()
     run.prompt("How does `load` behave if a station's name is misspelt?")
     run.answer(tools.grep("LookupError"))
     run.answer("It raises `LookupError`, naming the station that was asked for, and offers nothing instead.")
@@ -414,8 +391,7 @@ def station_names(tools: ToolSimulator) -> SimulatedProgram:
         ),
     )
     run.answer("`load` now suggests the nearest name, found with `difflib`.")
-    run.titles["ai-title"] = {"aiTitle": "Suggest the nearest station name"}
-    run.end_turn()
+    run.end_turn(title="Suggest the nearest station name")
     run.close()
     return run
 
@@ -423,7 +399,6 @@ def station_names(tools: ToolSimulator) -> SimulatedProgram:
 def forked(origin: SimulatedProgram) -> SimulatedProgram:
     """Return a session made with `--fork-session`: the current branch copied under a new id, then continued."""
     run = SimulatedProgram("station names, forked", origin.tools, "2026-11-13T17:02:11.250Z", origin.setting)
-    run.open()
     lines = [msgspec.json.decode(line, type=Json) for line in origin.writer.lines]
     parents = {line["uuid"]: line["parentUuid"] for line in lines if "uuid" in line}
     # Only the branch in use is copied: what was rewound stays in the first file. Uuids and times stay the same.
@@ -455,7 +430,7 @@ def nightly(tools: ToolSimulator) -> SimulatedProgram:
         run.wait(delay / 1000)
     run.answer(shell("python bench/gauges.py", "1600 tables, 0 off by more than 0.2 m", about="Compare", seconds=51))
     run.answer("All 1,600 tables are within 0.2 m of their gauges.")
-    run.state()
+    run.write_state()
     _queue(run)
     run.prompt(text("And for the whole next year?"), pause=61)
     failed = {"model": "<synthetic>", "stop_reason": "stop_sequence"}
@@ -482,8 +457,8 @@ _OVERLOADED: Json = {
 def _queue(run: SimulatedProgram) -> None:
     """Write the queue lines of a script's prompt."""
     # Prompts of scripts go through the queue; the text of blocks is not in it.
-    run.note("queue-operation", operation="enqueue", timestamp=run.now)
-    run.note("queue-operation", operation="dequeue", timestamp=run.now)
+    run.note_queue("enqueue")
+    run.note_queue("dequeue")
 
 
 def _error(run: SimulatedProgram, words: str, message: Json, flags: Json) -> None:

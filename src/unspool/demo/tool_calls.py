@@ -18,7 +18,10 @@ from unspool.demo.session_builder import Json, text, tool_use
 from unspool.paths import project_key
 
 if TYPE_CHECKING:
-    from unspool.demo.program import SimulatedProgram
+    from unspool.demo.program import SimulatedAgent, SimulatedProgram
+
+
+_UPDATED = "The file {} has been updated successfully."
 
 
 class SimulatedCall(msgspec.Struct, frozen=True):
@@ -88,9 +91,7 @@ class ToolSimulator:
             "replaceAll": False,
         }
         use = tool_use("Edit", replace_all=False, file_path=path, old_string=old, new_string=new)
-        return SimulatedCall(
-            use, f"The file {path} has been updated successfully.", structured, touches=name, before=before
-        )
+        return SimulatedCall(use, _UPDATED.format(path), structured, touches=name, before=before)
 
     def write(self, name: str, text: str) -> SimulatedCall:
         """Write a whole file."""
@@ -104,12 +105,9 @@ class ToolSimulator:
             "originalFile": before,
             "userModified": False,
         }
-        done = f"File created successfully at: {path}"
-        if before is not None:
-            done = f"The file {path} has been updated successfully."
-        return SimulatedCall(
-            tool_use("Write", file_path=path, content=text), done, structured, touches=name, before=before
-        )
+        done = f"File created successfully at: {path}" if before is None else _UPDATED.format(path)
+        use = tool_use("Write", file_path=path, content=text)
+        return SimulatedCall(use, done, structured, touches=name, before=before)
 
     def grep(self, pattern: str) -> SimulatedCall:
         """Search the files for lines."""
@@ -120,14 +118,8 @@ class ToolSimulator:
             if re.search(pattern, line) and not name.startswith("/")
         ]
         content = "\n".join(matches)
-        structured = {
-            "mode": "content",
-            "numFiles": 0,
-            "filenames": [],
-            "content": content,
-            "numLines": len(matches),
-        }
-        return SimulatedCall(tool_use("Grep", pattern=pattern, output_mode="content"), content, structured)
+        found = {"mode": "content", "numFiles": 0, "filenames": [], "content": content, "numLines": len(matches)}
+        return SimulatedCall(tool_use("Grep", pattern=pattern, output_mode="content"), content, found)
 
     def glob(self, pattern: str) -> SimulatedCall:
         """Search for files."""
@@ -203,10 +195,8 @@ def hunks(before: str, after: str) -> list[Json]:
     for group in difflib.SequenceMatcher(None, old, new, autojunk=False).get_grouped_opcodes(3):
         lines: list[str] = []
         for tag, a1, a2, b1, b2 in group:
-            if tag == "equal":
-                lines += [f" {line}" for line in old[a1:a2]]
-                continue
-            lines += [f"-{line}" for line in old[a1:a2]] + [f"+{line}" for line in new[b1:b2]]
+            lines += [f"{' ' if tag == 'equal' else '-'}{line}" for line in old[a1:a2]]
+            lines += [f"+{line}" for line in new[b1:b2] if tag != "equal"]
         first, last = group[0], group[-1]
         patches.append(
             {"oldStart": first[1] + 1, "oldLines": last[2] - first[1],
@@ -215,8 +205,8 @@ def hunks(before: str, after: str) -> list[Json]:
     return patches
 
 
-class AgentOrder(msgspec.Struct, frozen=True):
-    """The task of an agent and the call that starts it."""
+class AgentTask(msgspec.Struct, frozen=True):
+    """What an agent is to do, and the call that starts it."""
 
     agent: str
     kind: str
@@ -237,92 +227,78 @@ class AgentOrder(msgspec.Struct, frozen=True):
         return tool_use(self.tool, id=self.call, description=self.about, prompt=self.prompt, subagent_type=self.kind)
 
 
-def order(run: SimulatedProgram, kind: str, about: str, prompt: str) -> AgentOrder:
-    """Return the order for an agent; the length of its id depends on the version."""
+def new_agent_task(run: SimulatedProgram, kind: str, about: str, prompt: str) -> AgentTask:
+    """Return the task of an agent; the length of its id depends on the version."""
     call, number = run.writer.ids.tool(), run.writer.ids.uuid().replace("-", "")
     # Ids of agents: eight digits, from 2.0.60 `a` and six, from 2.1.70 `a` and sixteen.
     agent = f"a{number[:16]}" if run.is_at_least(2, 1, 70) else f"a{number[:6]}"
     if not run.is_at_least(2, 0, 60):
         agent = number[:8]
-    return AgentOrder(agent, kind, about, prompt, call, "Agent" if run.is_at_least(2, 1, 63) else "Task")
+    return AgentTask(agent, kind, about, prompt, call, "Agent" if run.is_at_least(2, 1, 63) else "Task")
 
 
-def report(worker: SimulatedProgram, words: str) -> SimulatedCall:
+def agent_result(agent: SimulatedAgent, words: str) -> SimulatedCall:
     """Return the result of an agent that has finished."""
-    assert worker.order is not None
-    order = worker.order
-    usage = worker.usage
+    task, usage = agent.task, agent.usage
     parts = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "output_tokens")
     structured = {
         "status": "completed",
-        "prompt": order.prompt,
-        "agentId": order.agent,
+        "prompt": task.prompt,
+        "agentId": task.agent,
         "content": [text(words)],
-        "totalDurationMs": worker.duration_ms,
+        "totalDurationMs": agent.duration_ms,
         "totalTokens": sum(usage[part] for part in parts),
-        "totalToolUseCount": len(worker.tool_calls),
+        "totalToolUseCount": len(agent.tool_calls),
         "usage": usage,
     }
-    if worker.is_at_least(2, 1, 98):
-        structured |= {
-            "agentType": order.kind,
-            "resolvedModel": worker.setting.model,
-            "toolStats": _stats(worker.tool_calls),
-        }
-    resume = f"agentId: {order.agent} (for resuming to continue this agent's work if needed)"
-    return SimulatedCall(order.use, [text(words), text(resume)], structured)
+    if agent.is_at_least(2, 1, 98):
+        stats = _tool_stats(agent.tool_calls)
+        structured |= {"agentType": task.kind, "resolvedModel": agent.setting.model, "toolStats": stats}
+    resume = f"agentId: {task.agent} (for resuming to continue this agent's work if needed)"
+    return SimulatedCall(task.use, [text(words), text(resume)], structured)
 
 
-def launched(worker: SimulatedProgram) -> SimulatedCall:
+def launched_agent(agent: SimulatedAgent) -> SimulatedCall:
     """Return the result of starting an agent in the background."""
-    assert worker.order is not None
-    order = worker.order
-    words = f"The agent was started in the background.\nagentId: {order.agent}"
+    task = agent.task
+    words = f"The agent was started in the background.\nagentId: {task.agent}"
     structured = {
         "isAsync": True,
         "status": "async_launched",
-        "agentId": order.agent,
-        "description": order.about,
-        "resolvedModel": worker.setting.model,
-        "prompt": order.prompt,
-        "outputFile": _output(worker),
+        "agentId": task.agent,
+        "description": task.about,
+        "resolvedModel": agent.setting.model,
+        "prompt": task.prompt,
+        "outputFile": _output_file(agent),
         "canReadOutputFile": True,
         "canContinueAgent": True,
     }
-    return SimulatedCall(order.use, [text(words)], structured, seconds=0.1)
+    return SimulatedCall(task.use, [text(words)], structured, seconds=0.1)
 
 
-def notify(run: SimulatedProgram, worker: SimulatedProgram, words: str) -> None:
+def notify_of_agent(agent: SimulatedAgent, words: str) -> None:
     """Write the notification of a finished background agent, which the model gets as a user line."""
-    assert worker.order is not None
-    order = worker.order
-    run.catch_up(worker)
+    run, task = agent.spawner, agent.task
+    run.catch_up(agent)
     content = (
-        f"<task-notification>\n<task-id>{order.agent}</task-id>\n<tool-use-id>{order.call}</tool-use-id>\n"
-        f"<output-file>{_output(worker)}</output-file>\n<status>completed</status>\n"
-        f'<summary>Agent "{order.about}" finished</summary>\n<result>{words}</result>\n'
-        f"<usage><total_tokens>{worker.meter.context}</total_tokens></usage>\n</task-notification>"
+        f"<task-notification>\n<task-id>{task.agent}</task-id>\n<tool-use-id>{task.call}</tool-use-id>\n"
+        f"<output-file>{_output_file(agent)}</output-file>\n<status>completed</status>\n"
+        f'<summary>Agent "{task.about}" finished</summary>\n<result>{words}</result>\n'
+        f"<usage><total_tokens>{agent.meter.context}</total_tokens></usage>\n</task-notification>"
     )
-    run.note("queue-operation", operation="enqueue", timestamp=run.now, content=content)
-    run.note("queue-operation", operation="dequeue", timestamp=run.now)
+    run.note_queue("enqueue", content=content)
+    run.note_queue("dequeue")
     run.prompt_id = run.writer.ids.uuid()
-    origin = {"kind": "task-notification", "producer": "session-task", "runId": f"0demo-{order.agent[-8:]}"}
+    origin = {"kind": "task-notification", "producer": "session-task", "runId": f"0demo-{task.agent[-8:]}"}
     marks = {"promptSource": "system", "turnOrigin": "task_notification", "queueSkipAttachments": True}
     run.inject_user_line(content, permissionMode=run.setting.mode, origin=origin, **marks)
 
 
-def _output(worker: SimulatedProgram) -> str:
-    assert worker.order is not None
-    return f"/tmp/claude-1000/{project_key(worker.tools.cwd)}/{worker.id}/tasks/{worker.order.agent}.output"
+def _output_file(agent: SimulatedAgent) -> str:
+    return f"/tmp/claude-1000/{project_key(agent.tools.cwd)}/{agent.id}/tasks/{agent.task.agent}.output"
 
 
-def _stats(called: list[str]) -> Json:
-    kinds = {
-        "readCount": {"Read"},
-        "searchCount": {"Grep", "Glob"},
-        "bashCount": {"Bash"},
-        "editFileCount": {"Edit"},
-    }
-    known = {"Read", "Grep", "Glob", "Bash", "Edit"}
-    counts = {name: sum(tool in tools for tool in called) for name, tools in kinds.items()}
-    return {**counts, "linesAdded": 0, "linesRemoved": 0, "otherToolCount": sum(t not in known for t in called)}
+def _tool_stats(called: list[str]) -> Json:
+    kinds = {"readCount": "Read", "searchCount": "Grep Glob", "bashCount": "Bash", "editFileCount": "Edit"}
+    counts = {name: sum(tool in tools.split() for tool in called) for name, tools in kinds.items()}
+    return {**counts, "linesAdded": 0, "linesRemoved": 0, "otherToolCount": len(called) - sum(counts.values())}
