@@ -14,9 +14,11 @@ Rules
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
+from uuid import UUID
 
 import msgspec
 
@@ -56,19 +58,14 @@ _TOOLS = {
     "WebSearch": ("Search the web.", ("query",)),
     "Write": ("Write a file.", ("file_path", "content")),
 }
-TOOLS: list[Json] = [
-    {
-        "name": name,
-        "description": about,
-        "input_schema": {
-            "type": "object",
-            "properties": {field: {"type": "string"} for field in fields},
-            "required": [fields[0]],
-        },
-    }
-    for name, (about, fields) in _TOOLS.items()
-]
 
+
+def _tool(name: str, about: str, fields: tuple[str, ...]) -> Json:
+    schema = {"type": "object", "properties": {field: {"type": "string"} for field in fields}, "required": [fields[0]]}
+    return {"name": name, "description": about, "input_schema": schema}
+
+
+TOOLS = [_tool(name, about, fields) for name, (about, fields) in _TOOLS.items()]
 _DEFERRED = ("EnterWorktree", "ExitWorktree", "Monitor", "NotebookEdit", "WebFetch")
 _AGENTS = {"Explore": "Looks around and changes nothing.", "general-purpose": "Does whatever is asked."}
 _SKILLS = {"release-notes": "Write release notes from the commits.", "tide-check": "Compare a table with a gauge."}
@@ -251,10 +248,10 @@ class SimulatedProgram:
         self.titles: Json = {}
         self.start, self.prompted_at, self.turn = start, start, 0
         self.prompt_id, self.last_prompt, self.last_call = "", "", ""
-        self.tools_used: list[str] = []
         self.tool_calls: list[str] = []
-        """The name of the tool of every call; `tools_used` has each name once."""
-        self.lines_changed = [0, 0]
+        """The name of the tool of every call."""
+        self.lines_changed: Counter[str] = Counter()
+        """Lines of all patches by their sign."""
         self.usage: Json = {}
         """Of the last response."""
         if spawner is None and self.setting.entrypoint == "cli":
@@ -309,10 +306,9 @@ class SimulatedProgram:
     ) -> None:
         """Write an answer of the model and the results of its calls, in the order in which they are `ready`."""
         blocks = [item.use if isinstance(item, SimulatedCall) else item for item in content]
-        thinking_tokens = sum(len(str(block)) // 5 for block in blocks if _is_thinking(block))
-        usage = self.meter.reply(
-            sum(len(str(block)) for block in blocks), thinking_tokens=thinking_tokens, searches=searches
-        )
+        thinking_tokens = sum(len(str(block)) // 5 for block in blocks if _is_block(block, "thinking"))
+        characters = sum(len(str(block)) for block in blocks)
+        usage = self.meter.reply(characters, thinking_tokens=thinking_tokens, searches=searches)
         seconds = usage["output_tokens"] / 75
         # Before the clock moves on: the request line has the time at which the request was sent.
         request = self._request()
@@ -323,9 +319,9 @@ class SimulatedProgram:
         fields = {"model": self.setting.model, **request, **self._attribution(), **fields}
         self.usage = usage if self.is_at_least(2, 1, 100) else _plain(usage)
         assistant(*blocks, usage=self.usage, **fields).write(self.writer)
-        self.requests.add_message("assistant", [{"type": "text", "text": str(block)} for block in blocks])
+        self.requests.add_message("assistant", [text(str(block)) for block in blocks])
         opened = [id for id in self.writer.open_calls if id not in before]
-        uses = [item for item in content if isinstance(item, SimulatedCall) or _is_tool_call(item)]
+        uses = [item for item in content if isinstance(item, SimulatedCall) or _is_block(item, "tool_use")]
         # Bare tool calls get their result later, from the caller: those of agents, for example.
         finished = [(item, id) for item, id in zip(uses, opened, strict=True) if isinstance(item, SimulatedCall)]
         queued_prompt = self._enqueue(queued) if queued else None
@@ -334,15 +330,14 @@ class SimulatedProgram:
         if queued_prompt:
             self._deliver_queued(*queued_prompt)
 
-    def result(self, call: SimulatedCall, id: str | None = None, **fields: Any) -> None:
+    def result(self, call: SimulatedCall, id: str | None = None) -> None:
         """Write the result of a tool call."""
         used = self.last_call = id or call.use["id"]
         if call.touches is not None:
             source, prompt = self.writer.open_calls[used], self.writer.prompts[-1][1]
             self.backups.before_change(call.touches, call.before, source, prompt)
-            lines = [line for hunk in call.structured["structuredPatch"] for line in hunk["lines"]]
-            self.lines_changed[0] += sum(line.startswith("+") for line in lines)
-            self.lines_changed[1] += sum(line.startswith("-") for line in lines)
+            patch = call.structured["structuredPatch"]
+            self.lines_changed.update(line[0] for hunk in patch for line in hunk["lines"])
         self.writer.clock.wait(call.seconds)
         decided = {"decision": "accept", "source": "config", "reasonType": "rule", "ruleSource": "projectSettings"}
         more: Json = {"promptId": self.prompt_id} if self.is_at_least(2, 1, 77) else {}
@@ -350,7 +345,7 @@ class SimulatedProgram:
             more["permissionDecision"] = decided
         # From 2.1 on the files of agents have no structured results, only what the model was sent.
         structured = None if self.spawner and self.is_at_least(2, 1) else call.structured
-        more |= {**call.fields, **fields}
+        more |= call.fields
         tool_result(call.result, id=used, error=call.error, structured=structured, **more).write(self.writer)
         self.send_to_model([{"type": "tool_result", "tool_use_id": used, "content": call.result}])
 
@@ -429,8 +424,7 @@ class SimulatedProgram:
         """Write the lines at the end of a session, with its cost."""
         self.write_state()
         if self.is_at_least(2, 1, 290):
-            added, removed = self.lines_changed
-            changed = {"totalLinesAdded": added, "totalLinesRemoved": removed}
+            changed = {"totalLinesAdded": self.lines_changed["+"], "totalLinesRemoved": self.lines_changed["-"]}
             times = {"totalToolDuration": self.duration_ms // 9, "totalDuration": self.duration_ms}
             times["startTime"] = milliseconds(self.start)
             self.note("cost-state", sessionId=self.id, **{**self.total_usage.state(), **changed, **times})
@@ -511,12 +505,11 @@ class SimulatedProgram:
         return {"attributionAgent": self.task.kind} if self.task and self.is_at_least(2, 1, 290) else {}
 
     def _note_tools(self, blocks: Iterable[str | Json]) -> None:
-        used = [block["name"] for block in blocks if isinstance(block, dict) and _is_tool_call(block)]
+        used = [block["name"] for block in blocks if isinstance(block, dict) and block["type"] == "tool_use"]
+        is_known = set(used).issubset(self.tool_calls)
         self.tool_calls += used
-        new = [name for name in dict.fromkeys(used) if name not in self.tools_used]
-        self.tools_used += new
-        if new and self.is_at_least(2, 1, 325) and not self.spawner:
-            self.note("tools-used", tools=list(self.tools_used))
+        if not is_known and self.is_at_least(2, 1, 325) and not self.spawner:
+            self.note("tools-used", tools=list(dict.fromkeys(self.tool_calls)))
 
     def _enqueue(self, prompt: str) -> tuple[str, Json]:
         """Write the queue line of a prompt that is typed while the model works."""
@@ -556,17 +549,13 @@ def milliseconds(time: str) -> int:
     return round(datetime.fromisoformat(time).timestamp() * 1000)
 
 
-def silent(signature: str = "c2lnbmVkIGJ1dCBub3Qgc2hvd24=") -> Json:
+def silent() -> Json:
     """Return a thinking block without its text: only the signature is written."""
-    return thinking("", signature)
+    return thinking("", "c2lnbmVkIGJ1dCBub3Qgc2hvd24=")
 
 
-def _is_thinking(block: str | Json) -> bool:
-    return isinstance(block, dict) and block["type"] == "thinking"
-
-
-def _is_tool_call(block: str | Json) -> bool:
-    return isinstance(block, dict) and block["type"] == "tool_use"
+def _is_block(item: object, kind: str) -> bool:
+    return isinstance(item, dict) and item["type"] == kind
 
 
 def _plain(usage: Json) -> Json:
@@ -576,12 +565,11 @@ def _plain(usage: Json) -> Json:
 
 
 _CAVEAT = "<local-command-caveat>The user ran the command below; nobody asked you anything.</local-command-caveat>"
-NOWHERE = "00000000-0000-0000-0000-000000000000"
 
 
-def slash(run: SimulatedProgram, name: str, args: str, output: str, *, pause: float = 20) -> None:
+def slash(run: SimulatedProgram, name: str, args: str, output: str) -> None:
     """Write a built-in command and its output: user lines until 2.1.99, system lines since."""
-    run.wait(pause)
+    run.wait(20)
     run.history.append((f"/{name} {args}".rstrip(), run.now))
     command, answer = command_line(name, args), f"<local-command-stdout>{output}</local-command-stdout>"
     if run.is_at_least(2, 1, 100):
@@ -601,9 +589,9 @@ def command_line(name: str, args: str) -> str:
     return space.join(f"<{tag}>{words}</{tag}>" for tag, words in tags.items())
 
 
-def shell_line(run: SimulatedProgram, command: str, output: str, *, pause: float = 30) -> None:
+def shell_line(run: SimulatedProgram, command: str, output: str) -> None:
     """Write a `!command` of the user with its output, which the model is sent."""
-    run.wait(pause)
+    run.wait(30)
     run.history.append((f"!{command}", run.now))
     uuid = run.writer.ids.uuid()
     run.backups.at_prompt(uuid)
@@ -613,11 +601,11 @@ def shell_line(run: SimulatedProgram, command: str, output: str, *, pause: float
     run.inject_user_line(f"<bash-stdout>{output}</bash-stdout><bash-stderr></bash-stderr>")
 
 
-def own_command(run: SimulatedProgram, name: str, args: str, expansion: str, *, pause: float = 40) -> None:
+def own_command(run: SimulatedProgram, name: str, args: str, expansion: str) -> None:
     """Write a command that the user has defined: the model is sent its text."""
     words = f"<command-message>{name}</command-message>\n<command-name>/{name}</command-name>"
     invocation = f"{words}\n<command-args>{args}</command-args>"
-    run.prompt(invocation, pause=pause, shown=f"/{name} {args}".rstrip(), human=False)
+    run.prompt(invocation, shown=f"/{name} {args}".rstrip(), human=False)
     run.inject_user_line([text(expansion)], isMeta=True)
     run.attach("command_permissions", allowedTools=["Bash(git log:*)"])
 
@@ -655,8 +643,8 @@ def interrupt(run: SimulatedProgram, *, tool: bool = False) -> None:
     run.inject_user_line([text(words)])
 
 
-def go_back(run: SimulatedProgram, prompts: int = 1) -> None:
-    """Rewind to before a prompt, as Esc Esc does; what follows is another branch."""
-    rewind(prompts).write(run.writer)
-    run.turn -= prompts
-    run.note("last-prompt", leafUuid=NOWHERE, explicit=True)
+def go_back(run: SimulatedProgram) -> None:
+    """Rewind to before the last prompt, as Esc Esc does; what follows is another branch."""
+    rewind().write(run.writer)
+    run.turn -= 1
+    run.note("last-prompt", leafUuid=str(UUID(int=0)), explicit=True)

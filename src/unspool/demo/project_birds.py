@@ -65,7 +65,7 @@ def release(tools: ToolSimulator) -> SimulatedProgram:
     """Return a session with commands: the user's own, a skill, built-in ones and shell lines."""
     setting = ProgramSettings(version="2.1.200", branch="main", model="claude-haiku-4-5-20251001", mode="acceptEdits")
     run = SimulatedProgram("release", tools, "2026-10-22T14:12:31.004Z", setting)
-    own_command(run, "count", "since v1.2", "Count the commits since v1.2 and group them by folder.", pause=0)
+    own_command(run, "count", "since v1.2", "Count the commits since v1.2 and group them by folder.")
     log = shell("git log --oneline v1.2..", "9d0c1aa Heute-Seite\n51f2e07 Grünfink zählt", about="List the commits")
     run.answer("I'll look at the log.", log)
     run.answer("Two commits since v1.2: one in `vogel/templates`, one in `vogel`.", attributionSkill="count")
@@ -117,14 +117,8 @@ def _scan(tools: ToolSimulator, data: str) -> SimulatedCall:
 
 def _background(command: str) -> SimulatedCall:
     use = tool_use("Bash", command=command, description="Import the counts", run_in_background=True)
-    structured = {
-        "stdout": "",
-        "stderr": "",
-        "interrupted": False,
-        "isImage": False,
-        "backgroundTaskId": "b3vogel9k",
-    }
-    return SimulatedCall(use, "Command running in background with ID: b3vogel9k.", structured)
+    ran = shell(command, "", about="", backgroundTaskId="b3vogel9k")
+    return SimulatedCall(use, "Command running in background with ID: b3vogel9k.", ran.structured)
 
 
 def _task_done(run: SimulatedProgram) -> None:

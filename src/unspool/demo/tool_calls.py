@@ -135,9 +135,9 @@ def shell(command: str, output: str, *, about: str, seconds: float = 1.2, **more
     return SimulatedCall(use, output or "(Bash completed with no output)", structured, seconds=seconds)
 
 
-def failing_shell(command: str, output: str, *, about: str, code: int = 1) -> SimulatedCall:
+def failing_shell(command: str, output: str, *, about: str) -> SimulatedCall:
     """Return a command that failed."""
-    words = f"Exit code {code}\n{output}"
+    words = f"Exit code 1\n{output}"
     use = tool_use("Bash", command=command, description=about)
     return SimulatedCall(use, words, f"Error: {words}", error=True, seconds=2.4)
 

@@ -7,8 +7,6 @@ Rules
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from unspool.demo.session_builder import Json
 
 OPUS, SONNET, HAIKU = "claude-opus-5-5", "claude-sonnet-5-5", "claude-haiku-5-5"
@@ -19,21 +17,15 @@ _CACHE_SECONDS = {"5m": 300, "1h": 3600}
 """Seconds after which an unused cache expires."""
 
 
-class Price(NamedTuple):
-    """Dollars for a million tokens."""
-
-    input: float
-    output: float
-    write_5m: float
-    write_1h: float
-    read: float
-
-
-PRICES = {
-    OPUS: Price(4, 20, 5, 8, 0.2),
-    SONNET: Price(2, 10, 2.5, 4, 0.1),
-    HAIKU: Price(0.1, 0.5, 0.125, 0.2, 0.01),
-}
+_BILLED = (
+    "inputTokens",
+    "outputTokens",
+    "cacheCreationEphemeral5mInputTokens",
+    "cacheCreationEphemeral1hInputTokens",
+    "cacheReadInputTokens",
+)
+PRICES = {OPUS: (4, 20, 5, 8, 0.2), SONNET: (2, 10, 2.5, 4, 0.1), HAIKU: (0.1, 0.5, 0.125, 0.2, 0.01)}
+"""Dollars for a million tokens of each kind in `_BILLED`."""
 _WEB_SEARCH_DOLLARS = 0.01
 
 
@@ -64,14 +56,8 @@ class SimulatedUsage:
 
     def cost(self, model: str) -> float:
         """Return the cost of a model in dollars."""
-        used, price = self.models[model], PRICES[model]
-        tokens = (
-            used["inputTokens"] * price.input
-            + used["outputTokens"] * price.output
-            + used["cacheCreationEphemeral5mInputTokens"] * price.write_5m
-            + used["cacheCreationEphemeral1hInputTokens"] * price.write_1h
-            + used["cacheReadInputTokens"] * price.read
-        )
+        used = self.models[model]
+        tokens = sum(used[kind] * price for kind, price in zip(_BILLED, PRICES[model], strict=True))
         return float(round(tokens / 1e6 + used["webSearchRequests"] * _WEB_SEARCH_DOLLARS, 6))
 
     def state(self) -> Json:
