@@ -59,7 +59,7 @@ def _print_all(folder: Path, as_json: bool) -> None:
     if not any(row["key"].startswith(preferences.PRICE_PREFIX) for row in rows):
         rows.append({"key": _ANY_PRICE, "value": None, "default": None, "meaning": preferences.MEANINGS[_ANY_PRICE]})
     cells = [[row["key"], _format_value(row["value"]), _format_value(row["default"]), row["meaning"]] for row in rows]
-    table.write_table(_COLUMNS, cells, output.terminal_width())
+    output.print_table(_COLUMNS, cells)
     output.print_line(f"in {path}" if path.exists() else f"nothing is set; {path} will hold what is")
     if unknown:
         output.print_line(f"not known to this version, and kept: {', '.join(unknown)}")

@@ -9,6 +9,7 @@ import msgspec
 
 from unspool.cli import output
 from unspool.demo import write_demo
+from unspool.display import units
 
 
 @click.command()
@@ -26,7 +27,7 @@ def demo(folder: str, as_json: bool) -> None:
         output.write_json({"folder": str(target), **msgspec.structs.asdict(summary)})
         return
     output.print_line(
-        f"wrote {output.amount(summary.sessions, 'session')} and {output.amount(summary.agents, 'sub-agent')} "
-        f"to {folder}: {output.amount(summary.files, 'file')}, {output.size(summary.bytes)}"
+        f"wrote {units.amount(summary.sessions, 'session')} and {units.amount(summary.agents, 'sub-agent')} "
+        f"to {folder}: {units.amount(summary.files, 'file')}, {units.size(summary.bytes)}"
     )
     output.print_line(f"try: unspool doctor {folder}")

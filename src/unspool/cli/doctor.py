@@ -12,6 +12,7 @@ import click
 import msgspec
 
 from unspool.cli import doctor_report, output, session_argument, store_access
+from unspool.display import units
 from unspool.edit.rules import RULES
 from unspool.edit.verify import violations
 from unspool.errors import UnspoolError
@@ -32,9 +33,7 @@ _CLASSES = {AgentClass.TASK: "unlinked", AgentClass.ORPHAN: "unlinked", AgentCla
 @click.option("--session", metavar="SESSION", help="Whether one session keeps the rules that resuming it rests on.")
 @store_access.store_options
 @output.output_options
-def doctor(
-    path: str | None, *, session: str | None, no_sync: bool, no_store: bool, as_json: bool, config_dir: str | None
-) -> None:
+def doctor(*, path: str | None, session: str | None, access: store_access.AccessOptions, as_json: bool) -> None:
     """Say what is in the data: what is known, unknown, damaged or missing.
 
     PATH is a config folder, one project of it, any tree, or one file; without it, the config folder is read. Then it
@@ -43,7 +42,7 @@ def doctor(
 
     With `--session` one session is looked at closely: every rule it breaks, with file and offset.
     """
-    access = store_access.AccessOptions(path or config_dir, no_sync, no_store)
+    access = access._replace(config_dir=path or access.config_dir)
     if session is not None:
         _report_session(session, access, as_json=as_json)
         return
@@ -113,13 +112,13 @@ def _print_report(report: Report, agents: dict[str, int]) -> None:
     coverage = "every byte accounted for"
     if report.accounted_bytes != report.bytes:
         coverage = f"{report.bytes - report.accounted_bytes:,} bytes not accounted for"
-    sessions = f"{output.amount(report.sessions, 'session')}, {output.amount(report.agent_files, 'sub-agent')}"
+    sessions = f"{units.amount(report.sessions, 'session')}, {units.amount(report.agent_files, 'sub-agent')}"
     output.print_pairs(
         [
             ("files", f"{report.files:,} ({sessions})"),
             ("lines", f"{report.lines:,}"),
-            ("bytes", f"{output.size(report.bytes)}, {coverage}"),
-            ("side files", f"{sum(report.side_files.values()):,} ({output.size(report.side_bytes)})"),
+            ("bytes", f"{units.size(report.bytes)}, {coverage}"),
+            ("side files", f"{sum(report.side_files.values()):,} ({units.size(report.side_bytes)})"),
             ("versions", _version_span(report)),
             *(
                 [("agents", ", ".join(f"{count:,} {name}" for name, count in agents.items()))]
@@ -169,7 +168,7 @@ def _extent(warnings: list[Finding], root: Path) -> str:
     place = _place(first.file, first.offset, root)
     if count == 1:
         return place
-    where = f" in {output.amount(len(warnings), 'file')}" if len(warnings) > 1 else ""
+    where = f" in {units.amount(len(warnings), 'file')}" if len(warnings) > 1 else ""
     return f"{count:,} times{where}, first {place}"
 
 

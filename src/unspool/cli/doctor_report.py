@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from unspool.cli import output, store_access
-from unspool.display import table
+from unspool.display import table, units
 from unspool.errors import Refused, Unreadable, UnspoolError
 from unspool.paths import config_folder, data_folder, resolve_existing
 from unspool.read import Tree
@@ -94,7 +94,7 @@ def print_store_report(report: StoreReport) -> None:
         f"Claude Code deletes these within {health.SOON.days} days",
         [(session.session, _deletion_time(session)) for session in report.deleted_soon],
     )
-    archived = [(row.session, f"{output.size(row.bytes)}  {row.title or ''}") for row in report.archive_only or []]
+    archived = [(row.session, f"{units.size(row.bytes)}  {row.title or ''}") for row in report.archive_only or []]
     print_findings("only in the archive, `unspool restore` brings them back", archived)
     if report.stats_difference:
         _print_difference(report.stats_difference)
@@ -109,16 +109,16 @@ def print_findings(title: str, findings: list[tuple[str, str]]) -> None:
 def _print_condition(state: StoreCondition, *, synced: bool) -> None:
     pairs = [("folder", state.folder)]
     if state.files is not None:
-        rewritten = output.amount(state.generations or 0, "older version")
+        rewritten = units.amount(state.generations or 0, "older version")
         pairs.append(("files", f"{state.files:,} ({state.gone_files:,} gone, {rewritten})"))
-    columns = f"; the columns for SQL {output.size(state.column_bytes)}" if state.column_bytes else ""
-    sizes = f"{output.size(state.store_bytes)}, and the archive {output.size(state.archive_bytes)}{columns}"
+    columns = f"; the columns for SQL {units.size(state.column_bytes)}" if state.column_bytes else ""
+    sizes = f"{units.size(state.store_bytes)}, and the archive {units.size(state.archive_bytes)}{columns}"
     pairs.append(("size", sizes))
-    kept = "" if state.raw_bytes is None else f", {output.size(state.raw_bytes)} kept"
+    kept = "" if state.raw_bytes is None else f", {units.size(state.raw_bytes)} kept"
     pairs.append(("archive", f"{'on' if state.archive else 'off'}{kept}"))
     if state.passages is not None:
-        waiting = f", {output.size(state.unindexed_bytes)} to go" if state.unindexed_bytes else ""
-        pairs.append(("index", f"{output.amount(state.passages, 'text')}{waiting}"))
+        waiting = f", {units.size(state.unindexed_bytes)} to go" if state.unindexed_bytes else ""
+        pairs.append(("index", f"{units.amount(state.passages, 'text')}{waiting}"))
     sound = "sound" if synced else "sound; this folder is not in it yet"
     pairs.append(("state", sound if state.sound else str(state.message)))
     if state.hint:
@@ -138,10 +138,10 @@ def _print_difference(stats: StatsDifference) -> None:
     output.print_heading(f"statistics up to {stats.last_computed_date or 'now'}: Claude Code's own, and the store's")
     rows = [("messages", stats.messages), ("sessions", stats.sessions), ("tool calls", stats.tool_calls)]
     rows += [(f"tokens of {model}", _sum_comparisons([*tokens.values()])) for model, tokens in stats.models.items()]
-    table.write_table(_COLUMNS, [[name, *_cells(compared)] for name, compared in rows], output.terminal_width())
+    output.print_table(_COLUMNS, [[name, *_cells(compared)] for name, compared in rows])
     days = sum(1 for day in stats.days if any(row.difference for row in (day.messages, day.sessions, day.tool_calls)))
     output.print_line(
-        f"{days:,} of the {output.amount(len(stats.days), 'day')} that both know differ; `--json` lists them"
+        f"{days:,} of the {units.amount(len(stats.days), 'day')} that both know differ; `--json` lists them"
     )
 
 

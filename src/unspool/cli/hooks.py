@@ -13,6 +13,7 @@ from pathlib import Path
 import click
 
 from unspool.cli import output
+from unspool.display import units
 from unspool.errors import NothingFound, Refused
 from unspool.files import FileSnapshot, atomic
 from unspool.live import SIGNALS_FOLDER, HookSignals, find_session_files, projects_folder
@@ -141,9 +142,7 @@ def _print_status(before: FileSnapshot, folder: Path, as_json: bool) -> None:
         f"hooks: {', '.join(sorted(events))}" if events else "hooks: none; `unspool hooks install` adds them"
     )
     output.print_line(f"settings: {before.path}")
-    received = (
-        f"{output.amount(len(signals), 'session')}, last {newest:%Y-%m-%d %H:%M:%S} UTC" if newest else "none yet"
-    )
+    received = f"{units.amount(len(signals), 'session')}, last {newest:%Y-%m-%d %H:%M:%S} UTC" if newest else "none yet"
     output.print_line(f"signals: {received}, in {folder}")
 
 

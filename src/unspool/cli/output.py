@@ -9,38 +9,36 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import IO, Any, TypeVar
+from typing import IO, Any, TypeAlias
 
 import click
 
-from unspool.display import clean_json, clean_line, units
+from unspool.display import clean_json, clean_line, table
 from unspool.errors import UsageError
 
-F = TypeVar("F", bound=Callable[..., Any])
-
-amount = units.amount
-size = units.size
+Command: TypeAlias = Callable[..., Any]
+"""A function that click decorators make a command of."""
 
 
-def output_options(command: F) -> F:
+def output_options(command: Command) -> Command:
     """Add the options of every reading command: `--json` and `--config-dir`."""
     return json_option(config_option(command))
 
 
-def json_option(command: F) -> F:
+def json_option(command: Command) -> Command:
     """Add `--json`."""
     return click.option("--json", "as_json", is_flag=True, help="Write JSON.")(command)
 
 
-def config_option(command: F) -> F:
+def config_option(command: Command) -> Command:
     """Add `--config-dir`, which may also stand before the command."""
     help_text = "What to read; may also stand before the command."
     return click.option("--config-dir", metavar="PATH", callback=_config_dir, help=help_text)(command)
 
 
-def folders_option(command: F) -> F:
+def folders_option(command: Command) -> Command:
     """Add `--config-dir` as `config_dirs`: once, several times, or before the command."""
     help_text = "What to read; several times for several folders. May also stand before the command."
     return click.option(
@@ -93,9 +91,35 @@ def json_line(value: Any, *, compact: bool = False) -> str:
     return clean_json(json.dumps(value, ensure_ascii=False, separators=(",", ":") if compact else None))
 
 
+def warn(message: str) -> None:
+    """Print a message to stderr, where it does not mix with the data."""
+    click.echo(f"unspool: {clean_line(message)}", err=True)
+
+
+def warn_left_out(path: object, reason: str) -> None:
+    """Print to stderr that a file is missing in the answer, and why."""
+    warn(f"left out `{path}`: {reason}")
+
+
+def show_pages(text: Iterable[str] | str) -> None:
+    """Show text in the user's pager."""
+    click.echo_via_pager(text, color=False if os.environ.get("NO_COLOR") else None)
+
+
+def warn_of_cleaning() -> None:
+    """Print to stderr that a terminal is not shown the exact bytes."""
+    click.echo("shown with escape sequences made harmless; redirect the output for the exact bytes", err=True)
+
+
 def print_line(text: str = "") -> None:
     """Write one line of text that may come from a transcript."""
     click.echo(clean_line(text))
+
+
+def print_table(columns: Sequence[table.TextColumn], rows: Sequence[Sequence[str]]) -> None:
+    """Write a table with a heading, as wide as the terminal."""
+    for line in table.format_table(columns, rows, terminal_width()):
+        click.echo(line)
 
 
 def print_pairs(pairs: Iterable[tuple[str, str]], indent: int = 2) -> None:

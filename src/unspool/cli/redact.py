@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from unspool.cli import output
-from unspool.display import clean
+from unspool.display import clean, units
 from unspool.errors import NotFound
 from unspool.files import MAX_SIDE_FILE, read_whole
 from unspool.paths import data_folder
@@ -119,4 +119,4 @@ def _report(redactor: Redactor, files: tuple[Path, ...], as_json: bool) -> None:
         where = f"{row['file']}:{row['line']}" if row["line"] else row["file"]
         output.print_line(f"{where}: {row['kind']} × {row['count']}{' in ' if row['path'] else ''}{row['path']}")
     summary = ", ".join(f"{kind} {number:,}" for kind, number in kinds.most_common()) or "nothing"
-    click.echo(f"{output.amount(lines, 'line')}: {summary} to redact (rules {redactor.version})", err=True)
+    click.echo(f"{units.amount(lines, 'line')}: {summary} to redact (rules {redactor.version})", err=True)

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from unspool.cli import output, store_access
+from unspool.display import units
 from unspool.errors import NothingFound, Refused
 from unspool.files import write_new
 from unspool.home import Session
@@ -47,7 +48,7 @@ def restore(session: str, dry_run: bool, as_json: bool, config_dir: str | None) 
         output.write_json({"session": restored.id, "files": written, "dry_run": dry_run})
         return
     verb = "would write" if dry_run else "wrote"
-    output.print_pairs(((f"{verb} {file['path']}", output.size(int(str(file["bytes"])))) for file in written), indent=0)
+    output.print_pairs(((f"{verb} {file['path']}", units.size(int(str(file["bytes"])))) for file in written), indent=0)
 
 
 def _archived_files(session: Session, opened: StoreAccess) -> list[Source]:

@@ -64,11 +64,11 @@ def serve(
         AllowedHosts(host, bound_port, host_names),
         token or None,
         # A link works once, so the next one is printed as soon as it was used.
-        lambda path: store_access.warn(f"opened; for another browser: {address}{path}"),
+        lambda path: output.warn(f"opened; for another browser: {address}{path}"),
     )
     link = f"{address}{guard.create_link()}"
     click.echo(link)
-    store_access.warn(f"showing `{root}`; Ctrl-C ends it")
+    output.warn(f"showing `{root}`; Ctrl-C ends it")
     if not no_browser:
         _open_browser(link)
     run_server(create_app(site, guard), listener)

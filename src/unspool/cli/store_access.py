@@ -15,14 +15,14 @@ import sqlite3
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import click
 
 from unspool.cli import output
 from unspool.cli.main import on_step
-from unspool.display import clean_line
 from unspool.errors import NotFound, Unwritable
 from unspool.paths import absolute_path, config_folder, data_folder, is_encodable, resolve_existing
 from unspool.store import StoreAccess, is_locked, locked, open_archive, open_store, preferences, translate_errors
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
 
 FreshTexts: TypeAlias = dict[str, tuple[int, bytes]]
 """Bytes that a sync has just read, by path, with the offset of the first."""
-F = TypeVar("F", bound=Callable[..., Any])
 
 LARGE_BYTES = 16 * 1024 * 1024
 """Work on more bytes than this shows a progress bar; a first sync of more runs in the background."""
@@ -59,11 +58,16 @@ class AccessOptions(NamedTuple):
     """Whether a large folder that was never read is synced first, however long that takes."""
 
 
-def store_options(command: F) -> F:
-    """Add `--no-sync` and `--no-store`."""
-    no_store = click.option("--no-store", is_flag=True, help="Answer from the files; leave the store alone.")
-    no_sync = click.option("--no-sync", is_flag=True, help="Answer from the store as it is.")
-    return no_sync(no_store(command))
+def store_options(command: output.Command) -> output.Command:
+    """Add `--no-sync` and `--no-store`; the command gets them, and `--config-dir` if it has it, as `access`."""
+
+    @click.option("--no-sync", is_flag=True, help="Answer from the store as it is.")
+    @click.option("--no-store", is_flag=True, help="Answer from the files; leave the store alone.")
+    @wraps(command)
+    def run(*, no_sync: bool, no_store: bool, config_dir: str | None = None, **options: Any) -> None:
+        command(access=AccessOptions(config_dir, no_sync, no_store), **options)
+
+    return run
 
 
 @contextmanager
@@ -80,7 +84,7 @@ def open_folder(access: AccessOptions) -> Iterator[StoreAccess]:
         if database is not None:
             cleanup.callback(database.close)
         if database is not None and not is_encodable(root):
-            warn(f"the name of `{root}` is not text, the store cannot keep it; answering from the files")
+            output.warn(f"the name of `{root}` is not text, the store cannot keep it; answering from the files")
             database = None
         if database is not None and not access.no_sync and not _refresh(database, root, folder, settings, cleanup):
             database = None
@@ -115,7 +119,7 @@ def _open_database(folder: Path) -> sqlite3.Connection | None:
     try:
         return open_store(folder)
     except Unwritable as error:
-        warn(f"{error.message}; answering from the files")
+        output.warn(f"{error.message}; answering from the files")
         return None
 
 
@@ -132,7 +136,7 @@ def _refresh(database: sqlite3.Connection, root: Path, folder: Path, settings: P
     try:
         sync_store(database, root, folder, settings, changes)
     except Unwritable as error:
-        warn(f"{error.message}; answering from the files")
+        output.warn(f"{error.message}; answering from the files")
         return False
     return True
 
@@ -152,11 +156,11 @@ def sync_store(
     from unspool.store.sync import update_store
 
     def warn_lost(lost: Skipped) -> None:
-        warn(f"not all of `{lost.path}` could be taken from the archive: {lost.reason}")
+        output.warn(f"not all of `{lost.path}` could be taken from the archive: {lost.reason}")
 
     with ExitStack() as stack, translate_errors(folder):
         if sys.stderr.isatty() and is_locked(folder):
-            warn("another unspool is bringing the store up to date; waiting for it")
+            output.warn("another unspool is bringing the store up to date; waiting for it")
         options = _sync_options(settings, stack, deep=deep)._replace(texts=fresh)
         return update_store(database, root, folder, options, changes, on_lost=warn_lost)
 
@@ -195,7 +199,7 @@ def update_text_index_if_quick(opened: StoreAccess) -> None:
         try:
             update_text_index(opened.database, opened.root, opened.folder)
         except Unwritable as error:
-            warn(f"{error.message}; searching without the index")
+            output.warn(f"{error.message}; searching without the index")
 
 
 def delayed_progress_bar(stack: ExitStack, label: str) -> tuple[Callable[[int], None], Callable[[int], None]]:
@@ -236,8 +240,3 @@ def _sync_in_background(root: Path, folder: Path) -> None:
     nowhere = subprocess.DEVNULL
     # In a session of its own it survives this command's terminal, and Ctrl-C does not reach it.
     subprocess.Popen(command, start_new_session=True, stdin=nowhere, stdout=nowhere, stderr=nowhere)
-
-
-def warn(message: str) -> None:
-    """Print a message to stderr, where it does not mix with the data."""
-    click.echo(f"unspool: {clean_line(message)}", err=True)

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from unspool.cli import output, store_access
+from unspool.display import units
 from unspool.errors import Refused, UsageError
 from unspool.paths import config_folder, data_folder, is_encodable, resolve_existing
 from unspool.store import STORE, locked, open_store, preferences, translate_errors
@@ -55,7 +56,7 @@ def sync(deep: bool, rebuild: bool, in_background: bool, as_json: bool, config_d
     output.print_pairs(
         [
             ("files", f"{report.files_seen:,} ({report.files_changed:,} changed, {report.gone:,} gone)"),
-            ("read", f"{output.size(report.bytes_read)}, {output.amount(report.lines_parsed, 'line')}"),
+            ("read", f"{units.size(report.bytes_read)}, {units.amount(report.lines_parsed, 'line')}"),
             ("rows", f"{report.rows_added:,}"),
             ("passages indexed", f"{passages:,}"),
             ("new generations", f"{report.generations:,}"),
@@ -64,7 +65,7 @@ def sync(deep: bool, rebuild: bool, in_background: bool, as_json: bool, config_d
         indent=0,
     )
     for failed in report.failed:
-        store_access.warn(f"left out `{failed.path}`: {failed.reason}")
+        output.warn_left_out(failed.path, failed.reason)
 
 
 def discard_store(folder: Path) -> None:
@@ -73,7 +74,7 @@ def discard_store(folder: Path) -> None:
         # First: the new store is filled from the archive.
         if not is_archive_sound(folder):
             saved, lost = salvage_archive(folder)
-            store_access.warn(f"the archive was damaged: {saved:,} files were saved whole, {lost:,} in part")
+            output.warn(f"the archive was damaged: {saved:,} files were saved whole, {lost:,} in part")
         moved = set_aside(folder, STORE)
     if moved:
         click.echo(f"the store that was there is now `{moved}`; delete it when all is well", err=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from unspool.cli import output
-from unspool.display import clean_line
+from unspool.display import clean_line, units
 from unspool.errors import ApiFailed
 
 
@@ -51,4 +51,4 @@ def serve(*, script: Path, port: int, log: Path | None, assignments: tuple[str, 
     for failure in api.failures:
         click.echo(clean_line(failure), err=True)
     if api.failures:
-        raise ApiFailed(f"{output.amount(len(api.failures), 'request')} of {len(api.requests)} failed")
+        raise ApiFailed(f"{units.amount(len(api.failures), 'request')} of {len(api.requests)} failed")

@@ -30,12 +30,6 @@ class TextColumn(NamedTuple):
     expendable: bool = False
 
 
-def write_table(columns: Sequence[TextColumn], rows: Sequence[Sequence[str]], width: int) -> None:
-    """Print a table with a heading."""
-    for line in format_table(columns, rows, width):
-        click.echo(line)
-
-
 def format_table(
     columns: Sequence[TextColumn], rows: Sequence[Sequence[str]], width: int, more: Iterable[Sequence[str]] = ()
 ) -> Iterator[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -16,8 +16,6 @@ from unspool.paths import data_folder
 
 if TYPE_CHECKING:
     from unspool.edit.planning import Operation
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 
 class _Group(click.Group):
@@ -43,7 +41,7 @@ def edit() -> None:
     """
 
 
-def _edit_options(command: F) -> F:
+def _edit_options(command: output.Command) -> output.Command:
     """Add the options of every edit."""
     claude = click.option(
         "--claude",
@@ -57,7 +55,7 @@ def _edit_options(command: F) -> F:
     return plan(exact(claude(output.output_options(command))))
 
 
-def _in_place_option(command: F) -> F:
+def _in_place_option(command: output.Command) -> output.Command:
     help_text = "Edit the session itself. Only while nobody works with it; a backup is kept."
     return click.option("--in-place", is_flag=True, help=help_text)(command)
 

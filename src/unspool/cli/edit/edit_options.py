@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from unspool.cli.store_access import warn
+from unspool.cli import output
 
 if TYPE_CHECKING:
     from unspool.edit import Planned
@@ -31,7 +31,7 @@ def with_exact_tokens(planned: Planned) -> Planned:
 
     prepared = count_exact_tokens(planned.prepared, os.environ)
     if not prepared.plan.exact_tokens:
-        warn("the API did not count the tokens; the numbers are estimates")
+        output.warn("the API did not count the tokens; the numbers are estimates")
     return msgspec.structs.replace(planned, prepared=prepared)
 
 
@@ -41,5 +41,5 @@ def check_with_claude_code(planned: Planned, command: str) -> bool:
 
     difference = compare_with_claude_code(planned.prepared, command)
     if difference is not None:
-        warn(f"Claude Code sends something else: {difference}")
+        output.warn(f"Claude Code sends something else: {difference}")
     return difference is None

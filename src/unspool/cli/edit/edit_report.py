@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from unspool.cli import output
-from unspool.display import table
+from unspool.display import table, units
 from unspool.edit import changes_as_json, edit_as_json
 from unspool.errors import NothingFound
 
@@ -74,7 +74,7 @@ def print_undone(journal: Journal, *, as_json: bool) -> None:
     # An edit that made a new session is undone by removing it.
     what = "removed again" if journal.session != journal.source else "as it was"
     output.print_line(
-        f"undid {journal.operation} {journal.id}: {journal.session} is {what}, {output.amount(len(files), 'file')}"
+        f"undid {journal.operation} {journal.id}: {journal.session} is {what}, {units.amount(len(files), 'file')}"
     )
 
 
@@ -100,7 +100,7 @@ def print_log(journals: Sequence[Journal], *, as_json: bool) -> None:
         (edit.id, edit.when, edit.operation, edit.session, edit.source, _tokens(edit), edit.state)
         for edit in reversed(journals)
     ]
-    table.write_table(columns, rows, output.terminal_width())
+    output.print_table(columns, rows)
 
 
 def _tokens(journal: Journal) -> str:
@@ -115,10 +115,10 @@ def _print_sizes(planned: Planned) -> None:
     label = "context tokens" if plan.exact_tokens else "context tokens, about"
     rows = [
         ("lines", f"{plan.lines.before:,}", f"{plan.lines.after:,}", _less(*plan.lines)),
-        ("file", output.size(plan.file_bytes.before), output.size(plan.file_bytes.after), _less(*plan.file_bytes)),
+        ("file", units.size(plan.file_bytes.before), units.size(plan.file_bytes.after), _less(*plan.file_bytes)),
         (label, f"{plan.context_tokens.before:,}", f"{plan.context_tokens.after:,}", _less(*plan.context_tokens)),
     ]
-    table.write_table(columns, rows, output.terminal_width())
+    output.print_table(columns, rows)
     if plan.removed:
         output.print_line()
         output.print_pairs(
@@ -139,7 +139,7 @@ def _describe_payback(payback: Payback) -> str:
     if payback.requests is None:
         return f"{once}; it does not pay for itself"
     each = f"${payback.saved_micros / 1e6:.4f}"
-    after = f"{output.amount(payback.requests, 'request')}, about {output.amount(payback.turns or 0, 'turn')}"
+    after = f"{units.amount(payback.requests, 'request')}, about {units.amount(payback.turns or 0, 'turn')}"
     return f"{once}, each request less by {each}: it pays after {after}"
 
 

@@ -13,7 +13,7 @@ import click
 from unspool.cli import output, store_access
 from unspool.cli.query import sql_access
 from unspool.cli.session_argument import is_path, open_folder_of_session, open_session
-from unspool.display import clean
+from unspool.display import clean, units
 from unspool.errors import NotFound, NothingFound, UsageError
 from unspool.export import DEPTH_NAMES, Depth, json_data, parse_depth, parse_turn_range, render_markdown
 from unspool.home import Reader, Session
@@ -41,8 +41,8 @@ from unspool.read import LINE_KINDS, Line, LineBuffer, LongLine, Source
 @store_access.store_options
 @output.folders_option
 def export(
-    session: str | None,
     *,
+    session: str | None,
     form: str | None,
     target: str | None,
     turns: str | None,
@@ -50,8 +50,7 @@ def export(
     parquet: str | None,
     duckdb: str | None,
     raw: bool,
-    no_sync: bool,
-    no_store: bool,
+    access: store_access.AccessOptions,
     config_dirs: tuple[str | None, ...],
 ) -> None:
     """Write a session out: byte for byte, as data, or to read; or all of them as tables.
@@ -70,7 +69,7 @@ def export(
             raise UsageError(
                 "`--parquet` and `--duckdb` write all sessions", hint="leave out SESSION and the other formats"
             )
-        _export_tables(config_dirs, store_access.AccessOptions(None, no_sync, no_store), parquet, duckdb, raw=raw)
+        _export_tables(config_dirs, access, parquet, duckdb, raw=raw)
         return
     if form is None or session is None:
         hint = "one of `--md`, `--html`, `--json`, `--messages`, `--jsonl`; or all with `--parquet`, `--duckdb`"
@@ -79,7 +78,7 @@ def export(
         raise UsageError("`--raw` and several folders go with `--parquet` and `--duckdb`", hint="leave them out")
     if (turns or depth) and form not in ("md", "html"):
         raise UsageError("`--turns` and `--depth` go with `--md` and `--html`", hint="leave them out")
-    access = store_access.AccessOptions(config_dirs[0], no_sync, no_store)
+    access = access._replace(config_dir=config_dirs[0])
     if form == "jsonl":
         _export_lines(session, access, target)
         return
@@ -125,7 +124,7 @@ def _parse_turns(session: Session, turns: str | None) -> range | None:
     if numbers is None:
         raise UsageError(f"not turns: `{turns}`", hint="as in `--turns 3`, `--turns -1` or `--turns 2..5`")
     if not numbers:
-        raise NothingFound(f"no such turns: `{turns}`", hint=f"the session has {output.amount(count, 'turn')}")
+        raise NothingFound(f"no such turns: `{turns}`", hint=f"the session has {units.amount(count, 'turn')}")
     return numbers
 
 
@@ -156,7 +155,7 @@ def _copy(pieces: Iterator[bytes], target: str | None) -> None:
         for piece in pieces:
             _print_lines(lines.feed(piece))
         _print_lines(lines.finish())
-        click.echo("shown with escape sequences made harmless; redirect the output for the exact bytes", err=True)
+        output.warn_of_cleaning()
     else:
         for piece in pieces:
             _write(sys.stdout.buffer.fileno(), piece)
@@ -203,9 +202,7 @@ def _export_tables(
         if raw:
             ids = {id for root in tables.roots for (id,) in tables.database.execute(query, folder_parameters(root))}
             sources = [source for source in store_rows.read_sources(tables.database) if source.id in ids]
-            lines = table_export.read_raw_lines(
-                sources, tables.folder, lambda path, reason: store_access.warn(f"left out `{path}`: {reason}")
-            )
+            lines = table_export.read_raw_lines(sources, tables.folder, output.warn_left_out)
         if parquet:
             table_export.export_parquet(tables.setup, Path(parquet), lines)
         else:

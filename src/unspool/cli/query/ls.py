@@ -61,10 +61,8 @@ def ls(
     has: str | None,
     limit: int | None,
     show_all: bool,
-    no_sync: bool,
-    no_store: bool,
+    access: store_access.AccessOptions,
     as_json: bool,
-    config_dir: str | None,
 ) -> None:
     """List the sessions, newest first.
 
@@ -77,7 +75,7 @@ def ls(
     required = _parse_has(has)
     hidden: Counter[str] = Counter()
     rows: list[Json] = []
-    with store_access.open_folder(store_access.AccessOptions(config_dir, no_sync, no_store)) as opened:
+    with store_access.open_folder(access) as opened:
         for row in _read_rows(opened):
             if not _is_of_project(row, project):
                 continue
@@ -94,7 +92,7 @@ def ls(
     if as_json:
         output.write_json([{name: row[name] for name in FIELDS} for row in rows[:limit]])
     else:
-        table.write_table(_COLUMNS, [_cells(row, now) for row in rows[:limit]], output.terminal_width())
+        output.print_table(_COLUMNS, [_cells(row, now) for row in rows[:limit]])
     if left_out:
         click.echo(left_out, err=as_json)
 

@@ -51,8 +51,8 @@ DEFAULT_HITS: Final = 20
 @output.json_option
 @output.folders_option
 def search(
-    words: tuple[str, ...],
     *,
+    words: tuple[str, ...],
     regex: str | None,
     kinds: str | None,
     tool: str | None,
@@ -64,8 +64,7 @@ def search(
     errors: bool,
     limit: int | None,
     indexed: bool,
-    no_sync: bool,
-    no_store: bool,
+    access: store_access.AccessOptions,
     as_json: bool,
     config_dirs: tuple[str | None, ...],
 ) -> None:
@@ -80,9 +79,9 @@ def search(
     request = SearchRequest(" ".join(words), regex, kinds, tool, target, project, session, since, until, errors)
     # Before a folder is opened: a wrong request is an error at once, not after a sync.
     terms = requests.parse_terms(request)
-    with store_access.open_folders(config_dirs, store_access.AccessOptions(None, no_sync, no_store)) as opened:
+    with store_access.open_folders(config_dirs, access) as opened:
         for folder in opened:
-            if folder.database is not None and not no_sync:
+            if folder.database is not None and not access.no_sync:
                 store_access.update_text_index_if_quick(folder)
         timezone = opened[0].preferences.timezone
         zone = parse_zone(timezone) if timezone else None

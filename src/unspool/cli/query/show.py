@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterator
 
@@ -45,9 +44,7 @@ def show(
     diff: bool,
     target: str | None,
     as_json: bool,
-    no_sync: bool,
-    no_store: bool,
-    config_dir: str | None,
+    access: store_access.AccessOptions,
 ) -> None:
     """Show a session: what was asked, what was done, what came of it.
 
@@ -62,7 +59,7 @@ def show(
             raise UsageError("`--file` shows a file, not turns", hint="leave out `--turn` and `--tree`")
     elif diff or target or as_json:
         raise UsageError("`--diff`, `-o` and `--json` go with `--file`", hint="`unspool export` writes a whole session")
-    with open_session(session, store_access.AccessOptions(config_dir, no_sync, no_store)) as opened:
+    with open_session(session, access) as opened:
         if file is not None:
             print_file_versions(opened, file, diff=diff, target=target, as_json=as_json)
         else:
@@ -77,7 +74,7 @@ def _print_session(session: Session, depth: Depth, turn: str | None, *, as_tree:
         pieces = _render_sections(transcript, _select_sections(session, turn), is_whole=turn is None)
     # The pager takes the pieces as they are made: the first turn of a long session is there at once.
     if sys.stdout.isatty():
-        click.echo_via_pager(pieces, color=False if os.environ.get("NO_COLOR") else None)
+        output.show_pages(pieces)
     else:
         for piece in pieces:
             click.echo(piece, nl=False)

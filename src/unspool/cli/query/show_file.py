@@ -8,7 +8,6 @@ Rules
 
 from __future__ import annotations
 
-import os
 import re
 import sys
 from typing import Any, NamedTuple, TypeAlias
@@ -150,9 +149,9 @@ def _write(data: bytes, target: str | None) -> None:
     else:
         text = data.decode(errors="replace")
         shown = clean(text)
-        click.echo_via_pager(shown, color=False if os.environ.get("NO_COLOR") else None)
+        output.show_pages(shown)
         if shown != text:
-            click.echo("shown with escape sequences made harmless; redirect the output for the exact bytes", err=True)
+            output.warn_of_cleaning()
 
 
 def _write_list(session: Session, files: History, *, as_json: bool) -> None:
@@ -160,7 +159,7 @@ def _write_list(session: Session, files: History, *, as_json: bool) -> None:
     if as_json:
         output.write_json(rows)
     else:
-        table.write_table(_COLUMNS, [_cells(row) for row in rows], output.terminal_width())
+        output.print_table(_COLUMNS, [_cells(row) for row in rows])
 
 
 def _cells(row: dict[str, Any]) -> list[str]:

@@ -21,13 +21,12 @@ from unspool.errors import UnspoolError, UsageError
 @click.pass_context
 def sql(
     ctx: click.Context,
-    query: str | None,
     *,
+    query: str | None,
     form: str,
     target: str | None,
     timeout: float,
-    no_sync: bool,
-    no_store: bool,
+    access: store_access.AccessOptions,
     as_json: bool,
     config_dirs: tuple[str | None, ...],
 ) -> None:
@@ -39,7 +38,7 @@ def sql(
     """
     from unspool.store.sql import EngineStopped, QueryLimits, SqlEngine
 
-    access, limits = store_access.AccessOptions(None, no_sync, no_store), QueryLimits(deadline=timeout or None)
+    limits = QueryLimits(deadline=timeout or None)
     if query is None and not (sys.stdin.isatty() and sys.stdout.isatty()):
         query = sys.stdin.read()
     for attempt in (1, 2):

@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from unspool.cli import store_access
+from unspool.cli import output, store_access
 from unspool.cli.main import on_step
 from unspool.store import open_store, preferences
 from unspool.store.columns import parquet
@@ -48,9 +48,9 @@ def open_sql_tables(
             )
             refreshed = refresh.refresh_columns(database, folder, options)
         if refreshed.lost:
-            store_access.warn("column files were damaged or missing, and were made again")
+            output.warn("column files were damaged or missing, and were made again")
         for path, reason in refreshed.failed:
-            store_access.warn(f"left out `{path}`: {reason}")
+            output.warn_left_out(path, reason)
         yield stack.enter_context(open_tables(database, folder, roots, settings))
 
 

@@ -8,12 +8,11 @@ Rules
 
 from __future__ import annotations
 
-import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from itertools import chain, islice
-from typing import IO, TYPE_CHECKING, Any, TypeVar
+from typing import IO, TYPE_CHECKING
 
 import click
 
@@ -25,8 +24,6 @@ from unspool.store.sql import ARROW, fetch_text_rows, format_csv, format_json, f
 if TYPE_CHECKING:
     from unspool.store.sql import SqlEngine
 
-F = TypeVar("F", bound=Callable[..., Any])
-
 FORMATS = ("table", "csv", "json", "ndjson", "parquet")
 _HELD = 8 * 1024 * 1024
 """Bytes that are held back, so that a query which fails early writes nothing."""
@@ -37,7 +34,7 @@ _MIN_WIDTH = 8
 _NUMBERS = ("INT", "DECIMAL", "DOUBLE", "FLOAT", "UHUGEINT")
 
 
-def format_options(command: F) -> F:
+def format_options(command: output.Command) -> output.Command:
     """Add `--format`, `--output` and `--timeout`."""
     help_text = "End a query that takes longer; 0: any time it takes."
     seconds = click.FloatRange(min=0)
@@ -57,7 +54,7 @@ def write_answer(engine: SqlEngine, query: str, form: str, target: str | None) -
     pieces = _format_rows(engine, query, form, for_terminal=for_terminal)
     if form == "table" and for_terminal:
         first = next(pieces, "")  # an error is printed before the pager starts
-        click.echo_via_pager(chain([first], pieces), color=False if os.environ.get("NO_COLOR") else None)
+        output.show_pages(chain([first], pieces))
         return
     with ExitStack() as stack:
         held: list[bytes] = []

@@ -8,7 +8,7 @@ import click
 
 from unspool.cli import output, store_access
 from unspool.cli.session_argument import open_session, sessions_newest_first
-from unspool.display import table
+from unspool.display import table, units
 from unspool.errors import NothingFound
 from unspool.export import counts
 from unspool.home import Session
@@ -26,13 +26,12 @@ _COLUMN_TITLES = {
 @click.argument("session", required=False)
 @store_access.store_options
 @output.output_options
-def stats(session: str | None, no_sync: bool, no_store: bool, as_json: bool, config_dir: str | None) -> None:
+def stats(*, session: str | None, access: store_access.AccessOptions, as_json: bool) -> None:
     """Count what is in a session, or in all of them.
 
     SESSION is a file, the beginning of a session's id, an agent's id or a title; its own file is counted, without those
     of its agents. Without it there are three tables of all sessions: an inventory, stop reasons, content blocks.
     """
-    access = store_access.AccessOptions(config_dir, no_sync, no_store)
     if session is not None:
         with open_session(session, access) as opened_session:
             counted = counts.count_session(opened_session)
@@ -56,7 +55,7 @@ def stats(session: str | None, no_sync: bool, no_store: bool, as_json: bool, con
 def _print_session(session: Session, counted: dict[str, Any]) -> None:
     output.print_heading(session.title or session.id)
     single = {name: value for name, value in counted.items() if not isinstance(value, dict | list)}
-    single["bytes"] = output.size(counted["bytes"])
+    single["bytes"] = units.size(counted["bytes"])
     single["models"] = ", ".join(counted["models"])
     output.print_pairs(
         (name.replace("_", " "), f"{value:,}" if isinstance(value, int) else value) for name, value in single.items()
@@ -73,7 +72,7 @@ def _print_tables(tables: dict[str, list[dict[str, Any]]]) -> None:
             output.print_line()
         output.print_heading(_TITLES[name])
         columns = [_column(key) for key in rows[0]]
-        table.write_table(columns, [[_cell(key, row[key]) for key in row] for row in rows], output.terminal_width())
+        output.print_table(columns, [[_cell(key, row[key]) for key in row] for row in rows])
 
 
 def _column(key: str) -> table.TextColumn:

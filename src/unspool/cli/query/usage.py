@@ -46,10 +46,8 @@ def usage(
     limit: int | None,
     as_csv: bool,
     explain: bool,
-    no_sync: bool,
-    no_store: bool,
+    access: store_access.AccessOptions,
     as_json: bool,
-    config_dir: str | None,
 ) -> None:
     """Add up tokens and cost: by day, session, model, 5-hour block and more.
 
@@ -65,7 +63,7 @@ def usage(
     zone = parse_zone(tz or preferences.read_preferences(data_folder(os.environ)).timezone or "local")
     request = report.parse_request(period, datetime.now(UTC), zone, since=since, until=until)
     request = request._replace(project=project, order=order)
-    with store_access.open_folder(store_access.AccessOptions(config_dir, no_sync, no_store)) as opened:
+    with store_access.open_folder(access) as opened:
         ledger = opened.ledger
         _HELD.append(ledger)
         if explain:

@@ -63,7 +63,7 @@ def print_report(report: UsageReport, left_out: int, zone: tzinfo | None, width:
         most = max(row.figures.cost_micros for row in report.rows)
         for line, row in zip_longest(lines, report.rows):
             line.append(draw_bar(row.figures.cost_micros, most) if row else "")
-    table.write_table(columns, lines, width)
+    output.print_table(columns, lines)
     for note in _notes(report, left_out, zone):
         output.print_line(note)
 
@@ -91,7 +91,7 @@ def print_explanation(lines: Mapping[str, list[dict[str, Any]]]) -> None:
     each = max(1, (shutil.get_terminal_size().lines - 3) // len(groups) - 1)
     output.print_line(f"in {folder}")
     for (outcome, why), members in groups.items():
-        output.print_heading(f"{outcome}: {output.amount(len(members), 'line')}, {why}")
+        output.print_heading(f"{outcome}: {units.amount(len(members), 'line')}, {why}")
         output.print_pairs((_place(line, folder), _describe_line(line, folder)) for line in members[:each])
     if left_out := sum(max(0, len(members) - each) for members in groups.values()):
         output.print_line(f"… and {left_out:,} more; --json lists all")
@@ -164,17 +164,17 @@ def _natural_width(columns: Sequence[table.TextColumn], lines: Iterable[Sequence
 def _notes(report: UsageReport, left_out: int, zone: tzinfo | None) -> Iterable[str]:
     totals = report.totals
     if left_out:
-        yield f"… and {output.amount(left_out, 'more row')}; the total is of all"
+        yield f"… and {units.amount(left_out, 'more row')}; the total is of all"
     for row in report.rows:
         if report.period == "blocks" and row.labels["is_active"]:
             yield _describe_active_block(row, zone)
     if count := totals.estimated_responses:
         has = "has only an early count of its output" if count == 1 else "have only an early count of their output"
         tokens, money = totals.estimated_output_tokens, units.dollars(totals.estimated_cost_micros)
-        yield f"{output.amount(count, 'response')} {has}; with an estimate it would be {tokens:,} tokens, {money}"
+        yield f"{units.amount(count, 'response')} {has}; with an estimate it would be {tokens:,} tokens, {money}"
     if totals.unpriced_tokens:
         names = ", ".join(name or _NONE for name in report.unpriced)
-        yield f"{output.amount(totals.unpriced_tokens, 'token')} of models without a price: {names}"
+        yield f"{units.amount(totals.unpriced_tokens, 'token')} of models without a price: {names}"
 
 
 def _describe_active_block(row: UsageRow, zone: tzinfo | None) -> str:
@@ -224,7 +224,7 @@ def _describe_line(line: Mapping[str, Any], folder: str) -> str:
         tokens = sum(line.get(f"{kind}_tokens", 0) for kind in ("input", "output", "cache_write", "cache_read"))
         parts += [
             short_model_name(line.get("model") or _NONE),
-            output.amount(tokens, "token"),
+            units.amount(tokens, "token"),
             units.dollars(line["cost_micros"]),
         ]
     elif counted := line.get("counted"):

@@ -17,6 +17,7 @@ from unspool.cli import output, store_access
 from unspool.cli.main import on_step
 from unspool.cli.team.collect_install import install_service, load_credentials, uninstall_service
 from unspool.collect import OPTIONAL, CollectCandidate, SelectionRules, find_candidates, is_refused
+from unspool.display import units
 from unspool.errors import ObjectStoreFailed, Refused, UsageError
 from unspool.paths import config_folder, data_folder, is_encodable, resolve_existing
 from unspool.read import Skipped
@@ -186,7 +187,7 @@ class _CollectedFolder:
         if not changes.is_fresh or not is_synced(self._database, root):
             report = store_access.sync_store(self._database, root, folder, self._preferences, changes)
             for skipped in sorted(set(report.failed) - self._reported):
-                store_access.warn(f"left out `{skipped.path}`: {skipped.reason}")
+                output.warn_left_out(skipped.path, skipped.reason)
             self._reported.update(report.failed)
         self.candidates = find_candidates(self._database, root, self._settings.choice)
         return self.candidates
@@ -253,7 +254,7 @@ def _follow(plan: CollectionPlan, collected: _CollectedFolder, settings: _Collec
             # A store that stays away is reported once, not at every attempt.
             if failure.message.partition(";")[0] != last_failure:
                 last_failure = failure.message.partition(";")[0]
-                store_access.warn(failure.message)
+                output.warn(failure.message)
             pause = min(max(settings.every, pause * 2), max(settings.every, _LONGEST))
         _warn(report)
         if report.segments:
@@ -288,18 +289,18 @@ def _print_report(plan: CollectionPlan, report: CollectionReport, as_json: bool,
         else:
             output.write_json(data)
         return
-    sent = f"{output.amount(report.segments, 'segment')}, {output.amount(report.lines, 'line')}"
+    sent = f"{units.amount(report.segments, 'segment')}, {units.amount(report.lines, 'line')}"
     redacted = ", ".join(f"{kind} {number:,}" for kind, number in report.counts.most_common())
-    click.echo(f"{sent}, {output.size(report.bytes)}; redacted: {redacted or 'nothing'}; waiting: {len(waiting):,}")
+    click.echo(f"{sent}, {units.size(report.bytes)}; redacted: {redacted or 'nothing'}; waiting: {len(waiting):,}")
     sys.stdout.flush()
 
 
 def _warn(report: CollectionReport) -> None:
     for path, reason in report.failed:
-        store_access.warn(f"left out `{path}`: {reason}")
+        output.warn_left_out(path, reason)
     if abs(report.ahead) > _MAX_CLOCK_SKEW:
         skew = f"{abs(report.ahead) / 3600:,.1f} hours {'ahead of' if report.ahead > 0 else 'behind'} the store's"
-        store_access.warn(f"this machine's clock is {skew}: segments say so too; lines keep the times they have")
+        output.warn(f"this machine's clock is {skew}: segments say so too; lines keep the times they have")
 
 
 def _status(folder: Path, as_json: bool) -> None:

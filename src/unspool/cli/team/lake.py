@@ -11,6 +11,7 @@ import click
 from unspool.cli import output
 from unspool.cli.main import step_hook
 from unspool.cli.query.sql_output import format_options, print_query_error, write_answer
+from unspool.display import units
 from unspool.errors import Unreadable, UsageError
 from unspool.paths import data_folder
 
@@ -100,7 +101,7 @@ def _print_report(report: IngestReport, as_json: bool) -> None:
         click.echo(output.json_line({**report._asdict(), "bad": bad}))
         return
     waiting = f", {report.waiting:,} streams wait behind a gap" if report.waiting else ""
-    ingested = f"{report.lines:,} lines of {report.segments:,} segments, {output.size(report.bytes)}"
+    ingested = f"{report.lines:,} lines of {report.segments:,} segments, {units.size(report.bytes)}"
     output.print_line(f"{ingested}, {report.seconds:.1f} s{waiting}")
     for segment in report.bad:
         click.echo(f"unspool: left out `{segment.name}`: {segment.reason}", err=True)
