@@ -31,7 +31,7 @@ _COMMANDS = {
     "watch": ("query.watch", "Show which session is doing what, and which one needs you."),
     "serve": ("serve", "Show everything in the browser: who needs you, sessions, search, usage, SQL."),
     "chat": ("chat", "Work with a model; Claude Code can go on with it, and the other way round."),
-    "edit": ("edit.edit", "Clone, fork, move, trim or compress a session, and take it back."),
+    "edit": ("edit", "Clone, fork, move, trim or compress a session, and take it back."),
     "export": ("query.export", "Write a session out: byte for byte, as data, or to read; or all of them as tables."),
     "restore": ("restore", "Put a session back in place, byte for byte, from the archive."),
     "collect": ("team.collect", "Send sessions to a team's object store: redacted, each line once."),

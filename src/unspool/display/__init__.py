@@ -10,16 +10,16 @@ from unspool.lazy_door import lazy_door
 if TYPE_CHECKING:
     from unspool.display import table, units
     from unspool.display.safe import clean, clean_json, clean_line
-    from unspool.display.table import truncate
+    from unspool.display.table import TextColumn, truncate
     from unspool.display.units import amount, dollars, duration, parse_time_expression, size, tokens
 
 __all__ = [
-    "amount", "clean", "clean_json", "clean_line", "dollars", "duration", "parse_time_expression",
+    "TextColumn", "amount", "clean", "clean_json", "clean_line", "dollars", "duration", "parse_time_expression",
     "size", "table", "tokens", "truncate", "units",
 ]
 
 __getattr__ = lazy_door(__name__, {
     "safe": "clean clean_json clean_line",
-    "table": "truncate",
+    "table": "TextColumn truncate",
     "units": "amount dollars duration parse_time_expression size tokens",
 })

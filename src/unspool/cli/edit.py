@@ -3,19 +3,43 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import click
+import msgspec
 
 from unspool.cli import output, session_argument, store_access
-from unspool.cli.edit import edit_options, edit_report
 from unspool.cli.main import on_step
-from unspool.errors import Refused, UsageError
+from unspool.display import TextColumn, units
+from unspool.edit import (
+    Edited,
+    Planned,
+    apply_edit,
+    changes_as_json,
+    edit_as_json,
+    edit_log,
+    plan_edit,
+    read_session_text,
+    undo_edit,
+)
+from unspool.edit.apply import Journal
+from unspool.edit.planning import Clone, Compress, Fork, Move, Operation, Payback, Trim, TrimTo
+from unspool.errors import NothingFound, Refused, UsageError
 from unspool.paths import data_folder
 
-if TYPE_CHECKING:
-    from unspool.edit.planning import Operation
+_MAX_ROWS = 12
+"""Rows of a list that are printed; `--json` has them all."""
+_LOG_COLUMNS = [
+    TextColumn("ID"),
+    TextColumn("WHEN", expendable=True),
+    TextColumn("EDIT"),
+    TextColumn("SESSION", least=8),
+    TextColumn("CAME OF", least=8),
+    TextColumn("TOKENS", right=True),
+    TextColumn("STATE"),
+]
 
 
 class _Group(click.Group):
@@ -72,8 +96,6 @@ def clone(session: str, **common: Any) -> None:
     unspool edit clone 945090a1
     claude --resume NEW-ID
     """
-    from unspool.edit.planning import Clone
-
     _run(session, Clone(), **common)
 
 
@@ -93,8 +115,6 @@ def fork(session: str, at: str, **common: Any) -> None:
     unspool edit fork 945090a1 --at 7
     unspool edit fork 945090a1 --at 5f1c22
     """
-    from unspool.edit.planning import Fork
-
     _run(session, Fork(at), **common)
 
 
@@ -112,8 +132,6 @@ def move(session: str, to: str, in_place: bool, **common: Any) -> None:
     \b
     unspool edit move 945090a1 --to ~/code/shop-v2
     """
-    from unspool.edit.planning import Move
-
     _run(session, Move(to), in_place=in_place, **common)
 
 
@@ -171,8 +189,6 @@ def compress(
     """
     if no_model == (model is not None):
         raise UsageError("who is to write the summary?", hint="either `--model MODEL` or `--no-model`")
-    from unspool.edit.planning import Compress
-
     _run(session, Compress(keep_last, keep_calls), model=model, **common)
 
 
@@ -186,18 +202,14 @@ def undo(id: str | None, as_json: bool) -> None:
     unspool edit undo
     unspool edit undo 3f2a91c0
     """
-    from unspool.edit import undo_edit
-
-    edit_report.print_undone(undo_edit(id, folder=data_folder(os.environ), at=on_step()), as_json=as_json)
+    _print_undone(undo_edit(id, folder=data_folder(os.environ), at=on_step()), as_json=as_json)
 
 
 @edit.command()
 @output.json_option
 def log(as_json: bool) -> None:
     """List the edits that were made, and which of them stand."""
-    from unspool.edit import edit_log
-
-    edit_report.print_log(edit_log(folder=data_folder(os.environ)), as_json=as_json)
+    _print_log(edit_log(folder=data_folder(os.environ)), as_json=as_json)
 
 
 def _run(
@@ -213,30 +225,29 @@ def _run(
     model: str | None = None,
 ) -> None:
     """Plan an edit, check it, apply it and print the result. The operation may depend on the number of turns."""
-    from unspool.edit import apply_edit, plan_edit
-
     # From the files: what is edited must be what is on disk, not what the store has read of it.
     with session_argument.open_session(name, store_access.AccessOptions(config_dir, no_store=True)) as session:
         operation = operation(len(session.turns)) if callable(operation) else operation
         if model is not None:
-            operation = edit_options.with_model_summary(session, operation, model)
+            from unspool.edit import write_model_summary  # start-up: most edits do not use the API
+
+            assert isinstance(operation, Compress)
+            operation = write_model_summary(read_session_text(session), operation, model, os.environ)
         planned = plan_edit(session, operation, in_place=in_place)
         if exact:
-            planned = edit_options.with_exact_tokens(planned)
-        is_confirmed = None if claude is None else edit_options.check_with_claude_code(planned, claude)
+            planned = _with_exact_tokens(planned)
+        is_confirmed = None if claude is None else _check_with_claude_code(planned, claude)
         if only_plan:
-            edit_report.print_plan(planned, is_confirmed, as_json=as_json)
+            _print_plan(planned, is_confirmed, as_json=as_json)
             return
         if is_confirmed is False:
             raise Refused("Claude Code would send something else than predicted", hint="nothing was written")
         edited = apply_edit(planned, folder=data_folder(os.environ), claude=is_confirmed, at=on_step())
-    edit_report.print_applied(edited, as_json=as_json)
+    _print_applied(edited, as_json=as_json)
 
 
 def _parse_trim(turn_count: int, **options: Any) -> Operation:
     """Return the operation that the options of `trim` describe, for a session with so many turns."""
-    from unspool.edit.planning import Trim
-
     if options["to"] is not None:
         return _parse_trim_to(options)
     if not options["results"] and (options["older_than"] is not None or options["larger_than"] is not None):
@@ -268,8 +279,6 @@ def _parse_trim(turn_count: int, **options: Any) -> Operation:
 
 
 def _parse_trim_to(options: dict[str, Any]) -> Operation:
-    from unspool.edit.planning import TrimTo
-
     others = [name for name, value in options.items() if name not in ("to", "outside") and value not in (None, False)]
     if others:
         raise UsageError("`--to` chooses what goes by itself", hint="name what is to go, or how much")
@@ -281,9 +290,8 @@ def _parse_trim_to(options: dict[str, Any]) -> Operation:
         value = -1.0
     if value <= 0 or (percent and value >= 100):
         raise UsageError(f"not a share or number of tokens: `{options['to']}`", hint="as in `--to 40%` or `--to 60000`")
-    if percent:
-        return TrimTo(percent=value, outside=options["outside"])
-    return TrimTo(tokens=int(value), outside=options["outside"])
+    limit = {"percent": value} if percent else {"tokens": int(value)}
+    return TrimTo(**limit, outside=options["outside"])
 
 
 def _parse_size(text: str) -> int:
@@ -297,3 +305,139 @@ def _parse_size(text: str) -> int:
     if value < 0:
         raise UsageError(f"not a size: `{text}`", hint="as in `--larger-than 4kB`")
     return int(value)
+
+
+def _with_exact_tokens(planned: Planned) -> Planned:
+    """Let the API count the tokens of a plan; a warning says if it did not."""
+    from unspool.edit import count_exact_tokens
+
+    prepared = count_exact_tokens(planned.prepared, os.environ)
+    if not prepared.plan.exact_tokens:
+        output.warn("the API did not count the tokens; the numbers are estimates")
+    return msgspec.structs.replace(planned, prepared=prepared)
+
+
+def _check_with_claude_code(planned: Planned, command: str) -> bool:
+    """Tell whether Claude Code, resuming the edited session, sends what was predicted; a warning says where not."""
+    from unspool.edit.verify import compare_with_claude_code
+
+    difference = compare_with_claude_code(planned.prepared, command)
+    if difference is not None:
+        output.warn(f"Claude Code sends something else: {difference}")
+    return difference is None
+
+
+def _print_plan(planned: Planned, claude: bool | None, *, as_json: bool) -> None:
+    """Print what an edit would do."""
+    if as_json:
+        faults = {"faults": list(planned.verified.faults)} if planned.verified.faults else {}
+        changes = changes_as_json(planned.plan)
+        output.write_json({**edit_as_json(planned, claude=claude), "undo_id": None, "changes": changes, **faults})
+        return
+    output.print_heading(f"{planned.plan.operation} {planned.plan.source}: nothing is written")
+    _print_sizes(planned)
+    reasons = Counter((change.kind, change.reason) for change in planned.plan.changes).most_common()
+    if reasons:
+        pairs = [(f"{count:,} × {kind}", reason) for (kind, reason), count in reasons]
+        output.print_section("what goes, and why", pairs, _MAX_ROWS)
+    _print_checks(planned, claude)
+
+
+def _print_applied(edited: Edited, *, as_json: bool) -> None:
+    """Print what an edit did and how to undo it."""
+    planned = edited.planned
+    if as_json:
+        output.write_json({**edit_as_json(planned, claude=edited.claude), "undo_id": edited.undo_id})
+        return
+    output.print_heading(f"{planned.plan.operation} {planned.plan.source}")
+    _print_sizes(planned)
+    _print_checks(planned, edited.claude)
+    output.print_line()
+    where = "in place" if planned.plan.in_place else str(edited.path)
+    output.print_pairs(
+        [
+            ("session", planned.plan.session),
+            ("written", where),
+            ("go on", f"claude --resume {planned.plan.session}"),
+            ("take it back", f"unspool edit undo {edited.undo_id}"),
+        ]
+    )
+
+
+def _print_undone(journal: Journal, *, as_json: bool) -> None:
+    """Print which edit was undone."""
+    files = [action.target or action.path for action in journal.actions]
+    if as_json:
+        output.write_json(
+            {"undo_id": journal.id, "operation": journal.operation, "source": journal.source,
+             "session": journal.session, "path": journal.path, "files": files}
+        )  # fmt: skip
+        return
+    # An edit that made a new session is undone by removing it.
+    what = "removed again" if journal.session != journal.source else "as it was"
+    output.print_line(
+        f"undid {journal.operation} {journal.id}: {journal.session} is {what}, {units.amount(len(files), 'file')}"
+    )
+
+
+def _print_log(journals: Sequence[Journal], *, as_json: bool) -> None:
+    """Print the edits; as a table newest first."""
+    if as_json:
+        output.write_json(
+            [{**edit.report, "undo_id": edit.id, "when": edit.when, "state": edit.state} for edit in journals]
+        )
+        return
+    if not journals:
+        raise NothingFound("no edits yet", hint="`unspool edit --help` tells what there is")
+    rows = []
+    for edit in reversed(journals):
+        before, after = edit.report.get("context_tokens") or (0, 0)
+        tokens = f"{before:,} → {after:,}"
+        rows.append((edit.id, edit.when, edit.operation, edit.session, edit.source, tokens, edit.state))
+    output.print_table(_LOG_COLUMNS, rows)
+
+
+def _print_sizes(planned: Planned) -> None:
+    plan = planned.plan
+    columns = [TextColumn(""), *(TextColumn(name, right=True) for name in ("BEFORE", "AFTER", "LESS"))]
+    # Estimates follow what the session itself was billed for; only the API counts exactly (`--exact`).
+    label = "context tokens" if plan.exact_tokens else "context tokens, about"
+    rows = [
+        ("lines", f"{plan.lines.before:,}", f"{plan.lines.after:,}", _less(*plan.lines)),
+        ("file", units.size(plan.file_bytes.before), units.size(plan.file_bytes.after), _less(*plan.file_bytes)),
+        (label, f"{plan.context_tokens.before:,}", f"{plan.context_tokens.after:,}", _less(*plan.context_tokens)),
+    ]
+    output.print_table(columns, rows)
+    if plan.removed:
+        output.print_line()
+        output.print_pairs(
+            (name, f"{count:,}") for name, count in sorted(plan.removed.items(), key=lambda removed: -removed[1])
+        )
+    if plan.payback is not None:
+        output.print_line(_describe_payback(plan.payback))
+
+
+def _less(before: int, after: int) -> str:
+    return f"{100 * (before - after) / before:.0f} %" if before else "–"
+
+
+def _describe_payback(payback: Payback) -> str:
+    # The API has cached the old context: the changed one is paid in full once before it saves anything.
+    cost = f"${payback.rewrite_micros / 1e6:.4f}"
+    once = f"reading the changed context anew costs about {cost} once ({payback.rewritten_tokens:,} tokens)"
+    if payback.requests is None:
+        return f"{once}; it does not pay for itself"
+    each = f"${payback.saved_micros / 1e6:.4f}"
+    after = f"{units.amount(payback.requests, 'request')}, about {units.amount(payback.turns or 0, 'turn')}"
+    return f"{once}, each request less by {each}: it pays after {after}"
+
+
+def _print_checks(planned: Planned, claude: bool | None) -> None:
+    verified = planned.verified
+    rules = "rules kept" if verified.invariants else "rules broken"
+    results = [rules, "API takes it" if verified.replay else "API refuses it"]
+    if claude is not None:
+        results.append("Claude Code sends it as predicted" if claude else "Claude Code sends something else")
+    output.print_line(f"checked: {', '.join(results)}")
+    for fault in verified.faults[:_MAX_ROWS]:
+        output.print_line(f"  {fault}")

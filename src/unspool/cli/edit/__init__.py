@@ -1,1 +1,0 @@
-"""The command `unspool edit`."""
