@@ -8,7 +8,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from unspool.cli import output, store_access
-from unspool.errors import NotFound
+from unspool.display import amount
+from unspool.errors import NotFound, NothingFound, UsageError
 from unspool.files import open_regular
 from unspool.home import Home, Session
 from unspool.paths import absolute_path, resolve_existing
@@ -49,6 +50,20 @@ def open_folder_of_session(name: str, access: store_access.AccessOptions) -> Ite
                 raise _no_such_file(name) from None
             raise
         yield opened
+
+
+def parse_turns(session: Session, text: str, option: str) -> range:
+    """Return the turns that an option names; `option` is `turn` or `turns`."""
+    from unspool.export import parse_turn_range  # start-up: most commands take no turns
+
+    count = len(session.turns)
+    numbers = parse_turn_range(text, count)
+    if numbers is None:
+        hint = f"as in `--{option} 3`, `--{option} -1` or `--{option} 2..5`"
+        raise UsageError(f"not {'a turn' if option == 'turn' else 'turns'}: `{text}`", hint=hint)
+    if not numbers:
+        raise NothingFound(f"no such {option}: `{text}`", hint=f"the session has {amount(count, 'turn')}")
+    return numbers
 
 
 def sessions_newest_first(home: Home) -> Iterator[Session]:

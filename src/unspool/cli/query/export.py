@@ -11,11 +11,10 @@ from pathlib import Path
 import click
 
 from unspool.cli import output, store_access
-from unspool.cli.query import sql_access
-from unspool.cli.session_argument import is_path, open_folder_of_session, open_session
-from unspool.display import clean, units
-from unspool.errors import NotFound, NothingFound, UsageError
-from unspool.export import DEPTH_NAMES, Depth, json_data, parse_depth, parse_turn_range, render_markdown
+from unspool.cli.session_argument import is_path, open_folder_of_session, open_session, parse_turns
+from unspool.display import clean
+from unspool.errors import NotFound, UsageError
+from unspool.export import DEPTH_NAMES, Depth, json_data, parse_depth, render_markdown
 from unspool.home import Reader, Session
 from unspool.paths import absolute_path, resolve_existing
 from unspool.read import LINE_KINDS, Line, LineBuffer, LongLine, Source
@@ -84,7 +83,8 @@ def export(
         return
     with open_session(session, access) as opened:
         if form in ("md", "html"):
-            _export_document(opened, form, parse_depth(depth), _parse_turns(opened, turns), target)
+            numbers = None if turns is None else parse_turns(opened, turns, "turns")
+            _export_document(opened, form, parse_depth(depth), numbers, target)
             return
         data = json_data.session_to_json(opened) if form == "json" else json_data.context_to_json(opened)
         text = output.json_text(data) + "\n"
@@ -113,19 +113,6 @@ def _export_document(session: Session, form: str, depth: Depth, turns: range | N
     else:
         for piece in chain([first], pieces):
             click.echo(piece, nl=False)
-
-
-def _parse_turns(session: Session, turns: str | None) -> range | None:
-    """Return the turns that `--turns` names."""
-    if turns is None:
-        return None
-    count = len(session.turns)
-    numbers = parse_turn_range(turns, count)
-    if numbers is None:
-        raise UsageError(f"not turns: `{turns}`", hint="as in `--turns 3`, `--turns -1` or `--turns 2..5`")
-    if not numbers:
-        raise NothingFound(f"no such turns: `{turns}`", hint=f"the session has {units.amount(count, 'turn')}")
-    return numbers
 
 
 def _export_lines(name: str, access: store_access.AccessOptions, target: str | None) -> None:
@@ -192,7 +179,9 @@ def _export_tables(
     """Write the tables of some folders to a new folder of Parquet files, or to a new database."""
     if parquet and duckdb:
         raise UsageError("`--parquet` does not go with `--duckdb`", hint="choose one")
-    with sql_access.open_sql_tables(config_dirs, access) as tables:
+    from unspool.cli.query.sql import open_sql_tables  # start-up: a single session needs no SQL
+
+    with open_sql_tables(config_dirs, access) as tables:
         # Here, when it is known that DuckDB and the rest are installed.
         from unspool.store import IN_FOLDER, folder_parameters
         from unspool.store.columns import store_rows

@@ -1,20 +1,53 @@
-"""`unspool show`: prints a session."""
+"""`unspool show`: prints a session.
+
+Rules
+  1. A line is a list of `StyledText`, and `render_line` cleans each: there is no other way to the terminal.
+  2. No meaning is carried by colour alone: `✓` done, `✗` failed, `…` no result, `>` prompt, `+` and `-` changed.
+  3. A turn is rendered when it is needed, so that the first lines of a long session are shown at once.
+"""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
+from itertools import chain
+from typing import NamedTuple
 
 import click
 
 from unspool.cli import output, store_access
 from unspool.cli.query.show_file import print_file_versions
-from unspool.cli.query.show_render import TranscriptRenderer
-from unspool.cli.session_argument import open_session
-from unspool.display import amount
+from unspool.cli.session_argument import open_session, parse_turns
+from unspool.display import clean_line, truncate, units
 from unspool.errors import NothingFound, UsageError
-from unspool.export import DEPTH_NAMES, Depth, Section, build_branch_tree, number_sections, parse_turn_range
+from unspool.export import (
+    DEPTH_NAMES,
+    AnswerStep,
+    Branch,
+    Depth,
+    EventKind,
+    EventStep,
+    PromptStep,
+    Section,
+    SidechainStep,
+    Step,
+    Story,
+    ThinkingStep,
+    ToolCallStep,
+    build_branch_tree,
+    describe_calls,
+    number_sections,
+    outline,
+)
+from unspool.format import Entry, parse_local_time
+from unspool.graph import Turn, first_line
 from unspool.home import Session
+
+_MAX_LINES = 8
+"""How many lines of a diff, an error or an output are shown without `--depth all`."""
+_COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 
 
 @click.command()
@@ -68,8 +101,9 @@ def show(
 
 def _print_session(session: Session, depth: Depth, turn: str | None, *, as_tree: bool) -> None:
     transcript = TranscriptRenderer(session, depth, output.terminal_width())
+    pieces: Iterable[str]
     if as_tree:
-        pieces = _render_tree(transcript, session)
+        pieces = chain([transcript.head(), "\n"], transcript.tree(build_branch_tree(session)))
     else:
         pieces = _render_sections(transcript, _select_sections(session, turn), is_whole=turn is None)
     # The pager takes the pieces as they are made: the first turn of a long session is there at once.
@@ -90,12 +124,6 @@ def _render_sections(transcript: TranscriptRenderer, selected: list[Section], *,
         yield transcript.foot()
 
 
-def _render_tree(transcript: TranscriptRenderer, session: Session) -> Iterator[str]:
-    yield transcript.head()
-    yield "\n"
-    yield from transcript.tree(build_branch_tree(session))
-
-
 def _select_sections(session: Session, turn: str | None) -> list[Section]:
     """Return the turns that `--turn` names; without it all, and what came before the first."""
     sections = number_sections(session)
@@ -103,11 +131,217 @@ def _select_sections(session: Session, turn: str | None) -> list[Section]:
         raise NothingFound(f"nothing in this session: `{session.id}`")
     if turn is None:
         return sections
-    count = len(session.turns)
-    numbers = parse_turn_range(turn, count)
-    if numbers is None:
-        raise UsageError(f"not a turn: `{turn}`", hint="as in `--turn 3`, `--turn -1` or `--turn 2..5`")
-    selected = [section for section in sections if section.number in numbers]
-    if not selected:
-        raise NothingFound(f"no such turn: `{turn}`", hint=f"the session has {amount(count, 'turn')}")
-    return selected
+    numbers = parse_turns(session, turn, "turn")
+    return [section for section in sections if section.number in numbers]
+
+
+class StyledText(NamedTuple):
+    """Text in one style."""
+
+    text: str
+    bold: bool = False
+    dim: bool = False
+    fg: str | None = None
+
+
+class TranscriptRenderer:
+    """Renders a session at one depth and width."""
+
+    def __init__(self, session: Session, depth: Depth, width: int) -> None:
+        self.session, self.depth, self.width = session, depth, width
+
+    @cached_property
+    def _story(self) -> Story:
+        return Story(self.session.entries)
+
+    @cached_property
+    def _agents(self) -> dict[str, list[outline.NestedAgent]]:
+        return outline.group_agents_by_call(self.session)
+
+    def head(self) -> str:
+        """Return the lines above the first turn: title, id, folder, models, counts."""
+        session, facts = self.session, self.session.facts
+        when = units.span(parse_local_time(facts.started), parse_local_time(facts.last))
+        numbers = [
+            units.amount(facts.turns, "turn"),
+            units.amount(facts.tool_calls, "tool call"),
+            units.amount(facts.errors, "error"),
+        ]
+        if session.agent_sources:
+            numbers.append(units.amount(len(session.agent_sources), "agent"))
+        facts_by_line = [
+            [session.id],
+            [session.cwd or session.project or "", facts.branch or "", when],
+            [", ".join(facts.models), ", ".join(facts.versions)],
+            [", ".join(numbers)],
+        ]
+        lines = [[StyledText(session.title or "(no title)", bold=True)]]
+        lines += [
+            [StyledText(" · ".join(part for part in parts if part), dim=True)] for parts in facts_by_line if any(parts)
+        ]
+        return "".join(map(render_line, lines))
+
+    def section(self, section: Section) -> str:
+        """Return the lines of a turn."""
+        steps = [*self._spaced(self._story, section.entries, "  ")]
+        if section.turn is None and not steps:
+            return ""
+        return "".join(render_line(line) for line in [*self._title(section), *steps])
+
+    def foot(self) -> str:
+        """Return the line below the last turn: the agents that no call started."""
+        kinds = Counter(agent.kind.value for agent in self.session.agents if agent.call is None)
+        if self.depth < Depth.STEPS or not kinds:
+            return ""
+        counts = ", ".join(f"{count:,} {kind}" for kind, count in kinds.most_common())
+        return render_line([]) + render_line(
+            [StyledText(f"{units.amount(kinds.total(), 'agent')} without a call: {counts}", dim=True)]
+        )
+
+    def tree(self, branches: Iterable[Branch], indent: str = "") -> Iterator[str]:
+        """Yield the turns one to a line, drawn as the tree of their branches."""
+        siblings = list(branches)
+        for place, branch in enumerate(siblings):
+            is_last = place == len(siblings) - 1
+            first, rest = ("└─ ", "   ") if is_last else ("├─ ", "│  ")
+            if not indent and len(siblings) == 1:
+                first = rest = ""
+            for number, section in enumerate(branch.sections):
+                yield render_line(self._tree_line(section, indent + (rest if number else first), branch))
+            yield from self.tree(branch.branches, indent + rest)
+
+    def _tree_line(self, section: Section, indent: str, branch: Branch) -> list[StyledText]:
+        assert section.turn is not None
+        time = parse_local_time(section.turn.prompt.record.timestamp)
+        head = f"{indent}{section.number}  {f'{time:%m-%d %H:%M}  ' if time else ''}"
+        marks = "  (left)" if section.left else ""
+        marks += "  (compacted)" if section.number in branch.compacted else ""
+        # Cleaned before it is cut: cleaning changes the width.
+        text = truncate(clean_line(first_line(section.turn.text)), max(20, self.width - len(head) - len(marks)))
+        return [StyledText(head, dim=section.left), StyledText(text, dim=section.left), StyledText(marks, fg="yellow")]
+
+    def _title(self, section: Section) -> Iterator[list[StyledText]]:
+        yield []
+        if section.turn is None:
+            return
+        marks = "  on a branch that was left" if section.left else "  a branch begins" if section.starts_branch else ""
+        time = self._time(section.turn)
+        head = [StyledText(f"{section.number}", bold=True), StyledText(f" · {time}" if time else "", dim=True)]
+        yield [*head, StyledText(marks, fg="yellow")]
+
+    def _time(self, turn: Turn) -> str:
+        """Return the time of a turn, with its day if the session began on another."""
+        first = parse_local_time(self.session.facts.started)
+        time = parse_local_time(turn.prompt.record.timestamp)
+        if time is None:
+            return ""
+        return f"{time:%H:%M}" if first and first.date() == time.date() else f"{time:%Y-%m-%d %H:%M}"
+
+    def _step(self, step: Step, indent: str) -> Iterator[list[StyledText]]:
+        match step:
+            case PromptStep():
+                yield from self._prompt(step, indent)
+            case EventStep():
+                yield from self._mark(step, indent)
+            case AnswerStep(text=text) if self.depth >= Depth.ANSWERS:
+                yield from _block(text.strip("\n"), indent)
+            case ThinkingStep(text=text) if self.depth >= Depth.STEPS:
+                count = f"{len(text):,} characters" if text.strip() else "withheld"
+                yield [StyledText(f"{indent}· thinking, {count}", dim=True)]
+                if self.depth is Depth.ALL and text.strip():
+                    yield from _block(text, f"{indent}    ", dim=True)
+            case ToolCallStep() if self.depth >= Depth.STEPS:
+                yield from self._call(step, indent)
+            case SidechainStep(entries=entries) if self.depth >= Depth.STEPS:
+                yield [StyledText(f"{indent}  └ an agent: {outline.summarize_calls(entries)}", dim=True)]
+                if self.depth is Depth.ALL:
+                    yield from self._spaced(Story(entries), entries, f"{indent}    ")
+            case _:
+                pass
+
+    def _prompt(self, prompt: PromptStep, indent: str) -> Iterator[list[StyledText]]:
+        if prompt.queued:
+            yield [StyledText(f"{indent}queued while the model worked:", dim=True)]
+        yield from _block(prompt.text.strip("\n"), f"{indent}> ", fg="cyan")
+
+    def _mark(self, mark: EventStep, indent: str) -> Iterator[list[StyledText]]:
+        if mark.kind is EventKind.COMPACTION:
+            yield [StyledText(f"{indent}── compacted{f': {mark.text}' if mark.text else ''} ──", fg="yellow")]
+        elif mark.kind is EventKind.INTERRUPT:
+            yield [StyledText(f"{indent}■ interrupted", fg="yellow"), StyledText(f"  {mark.text}", dim=True)]
+        elif mark.kind is EventKind.API_ERROR:
+            message = first_line(mark.text).removeprefix("API Error: ")
+            yield [StyledText(f"{indent}✗ API error: {message}", fg="red")]
+        elif self.depth >= Depth.STEPS:
+            yield [StyledText(f"{indent}· {mark.kind.value}: "), StyledText(first_line(mark.text), dim=True)]
+            if self.depth is Depth.ALL and len(mark.text.splitlines()) > 1:
+                yield from _block(mark.text, f"{indent}    ", dim=True)
+
+    def _call(self, step: ToolCallStep, indent: str) -> Iterator[list[StyledText]]:
+        call, whole = step.call, self.depth is Depth.ALL
+        patch, error = describe_calls.diff_lines(call), describe_calls.error_text(call)
+        yield self._call_line(step, patch, error, indent)
+        more = f"{indent}    "
+        if len(error.splitlines()) > 1:
+            yield from _first_lines(error.splitlines()[1:], more, whole)
+        yield from _first_lines(patch if whole else describe_calls.changed_lines_with_context(patch), more, whole)
+        if whole and not call.failed and not patch:
+            yield from _block(describe_calls.result_text(call).strip("\n"), more, dim=True)
+        for agent in self._agents.pop(call.id, []):  # taken out, so that no agent is rendered inside itself
+            entries = agent.entries
+            yield [StyledText(f"{indent}  └ {agent.label}: {outline.summarize_calls(entries)}", dim=True)]
+            if whole:
+                yield from self._spaced(Story(entries), entries, f"{indent}    ")
+
+    def _call_line(self, step: ToolCallStep, patch: list[str], error: str, indent: str) -> list[StyledText]:
+        call = step.call
+        sign, colour = ("…", "yellow") if call.result is None else ("✗", "red") if call.failed else ("✓", "green")
+        took = units.duration(call.duration) if call.duration is not None else ""
+        notes = [describe_calls.count_changes(patch), took, "no result" if call.result is None else ""]
+        suffix = "".join(f"  {note}" for note in notes if note)
+        width = max(24, self.width - len(f"{indent}{sign} {call.name} {suffix}"))
+        target = truncate(clean_line(describe_calls.describe_call_target(call, self.session.cwd)), width)
+        line = [
+            StyledText(f"{indent}{sign} ", fg=colour),
+            StyledText(call.name, bold=True),
+            StyledText(f" {target}" if target else ""),
+            StyledText(suffix, dim=True),
+        ]
+        first = error.splitlines()[0] if error else ""
+        return [*line, StyledText(f"  {first}", fg="red")] if first else line
+
+    def _spaced(self, story: Story, entries: Sequence[Entry], indent: str) -> Iterator[list[StyledText]]:
+        """Yield the lines of the steps of some entries, with blank lines between prompts, answers and tool calls."""
+        before: type[Step] | None = None
+        for step in story.steps(entries):
+            lines = [*self._step(step, indent)]
+            kind = type(step) if isinstance(step, PromptStep | AnswerStep) else ToolCallStep
+            if lines and before is not None and (before is not kind or kind is AnswerStep):
+                yield []
+            before = kind if lines else before
+            yield from lines
+
+
+def render_line(line: Iterable[StyledText]) -> str:
+    """Return a line with its styles, safe for a terminal, with a line end."""
+    styled = "".join(
+        click.style(clean_line(span.text), bold=span.bold or None, dim=span.dim or None, fg=span.fg)
+        for span in line
+        if span.text
+    )
+    return f"{styled}\n"
+
+
+def _block(text: str, indent: str, *, dim: bool = False, fg: str | None = None) -> Iterator[list[StyledText]]:
+    for line in text.splitlines():
+        yield [StyledText(f"{indent}{line}".rstrip(), dim=dim, fg=fg)]
+
+
+def _first_lines(lines: list[str], indent: str, whole: bool) -> Iterator[list[StyledText]]:
+    """Yield the lines of a diff or an error: all of them, or a few and how many more there are."""
+    # One less than fits, since the line that says how many more takes the place of one.
+    shown = lines if whole or len(lines) <= _MAX_LINES else lines[: _MAX_LINES - 1]
+    for line in shown:
+        yield [StyledText(f"{indent}{line}".rstrip(), fg=_COLOURS.get(line[:1]), dim=line[:1] not in _COLOURS)]
+    if len(lines) > len(shown):
+        yield [StyledText(f"{indent}… {units.amount(len(lines) - len(shown), 'more line')}", dim=True)]

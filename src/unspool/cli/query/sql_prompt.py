@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import click
 
 from unspool.cli import output
-from unspool.cli.query.sql_output import FORMATS, print_query_error, write_answer
+from unspool.cli.query.sql import FORMATS, print_query_error, write_answer
 from unspool.errors import Refused, UnspoolError, UsageError
 from unspool.store.columns import INSTALL_HINT, Table, public_tables
 

@@ -10,7 +10,7 @@ import click
 
 from unspool.cli import output
 from unspool.cli.main import step_hook
-from unspool.cli.query.sql_output import format_options, print_query_error, write_answer
+from unspool.cli.query.sql import format_options, print_query_error, write_answer
 from unspool.display import units
 from unspool.errors import Unreadable, UsageError
 from unspool.paths import data_folder
