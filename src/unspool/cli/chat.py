@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from unspool.cli import output
+from unspool.cli import options
 from unspool.cli.main import print_error
 from unspool.display import clean, clean_line
 from unspool.errors import UsageError
@@ -105,7 +105,7 @@ class Variadic(click.Command):
 @click.option("--trust", is_flag=True, help="Trust this folder: its settings, agents and commands may act.")
 @click.option("--probe", is_flag=True, help="Say what the endpoint can do, and leave.")
 @click.option("--explain", metavar="CALL", help="Say what becomes of a call and why: `Bash(git push)`; and leave.")
-@output.config_option
+@options.config_option
 def chat(**flags: Any) -> None:
     """Work with a model; Claude Code can go on with it, and the other way round.
 
@@ -131,20 +131,20 @@ async def _run(flags: dict[str, Any]) -> int:
     from unspool.client import ChatRuntime, start
     from unspool.client.ui import DEFAULT_MODEL, open_chat, resolve_model
 
-    values = output.parse_assignments(flags["assignments"])
-    options = _parse_options(flags)
-    environment = open_chat.load_environment(options.config, os.environ)
+    values = options.parse_assignments(flags["assignments"])
+    chat_options = _parse_options(flags)
+    environment = open_chat.load_environment(chat_options.config, os.environ)
     if flags["explain"]:  # before a model is opened: it needs neither a key nor a connection
-        context = open_chat.FolderContext(options.config, options.cwd, environment)
-        click.echo(clean(open_chat.explain_call(flags["explain"], options.settings, context)))
+        context = open_chat.FolderContext(chat_options.config, chat_options.cwd, environment)
+        click.echo(clean(open_chat.explain_call(flags["explain"], chat_options.settings, context)))
         return 0
     async with start.open_model(flags["model"] or "", environment, values) as model:
-        runtime = ChatRuntime(model, options.config, options.cwd, environment)
+        runtime = ChatRuntime(model, chat_options.config, chat_options.cwd, environment)
         if flags["probe"]:
-            return await _probe(model, resolve_model(options.settings.model or DEFAULT_MODEL))
+            return await _probe(model, resolve_model(chat_options.settings.model or DEFAULT_MODEL))
         if _is_headless(flags):
-            return await start.run_headless(options, runtime, print_error)
-        return await start.run_in_terminal(options, runtime)
+            return await start.run_headless(chat_options, runtime, print_error)
+        return await start.run_in_terminal(chat_options, runtime)
 
 
 async def _probe(model: Model, name: str) -> int:

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from unspool.cli import output
+from unspool.cli import options, output
 from unspool.display import table
 from unspool.errors import NothingFound, UsageError
 from unspool.paths import data_folder
@@ -29,7 +29,7 @@ _COLUMNS = [
 @click.argument("key", required=False)
 @click.argument("value", required=False)
 @click.option("--unset", metavar="KEY", help="Take a setting out: its default holds again.")
-@output.json_option
+@options.json_option
 def config(key: str | None, value: str | None, unset: str | None, as_json: bool) -> None:
     """Show the settings, or change one.
 

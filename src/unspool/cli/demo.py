@@ -7,14 +7,14 @@ from pathlib import Path
 import click
 import msgspec
 
-from unspool.cli import output
+from unspool.cli import options, output
 from unspool.demo import write_demo
 from unspool.display import units
 
 
 @click.command()
 @click.argument("folder", metavar="DIR")
-@output.json_option
+@options.json_option
 def demo(folder: str, as_json: bool) -> None:
     """Write a realistic config folder to try things with.
 

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 import click
 import msgspec
 
-from unspool.cli import output, session_argument, store_access
+from unspool.cli import options, output, session_argument, store_access
 from unspool.display import TextColumn, units
 from unspool.edit.rules import RULES
 from unspool.edit.verify import violations
@@ -51,9 +51,9 @@ _COLUMNS = [
 @click.command()
 @click.argument("path", required=False)
 @click.option("--session", metavar="SESSION", help="Whether one session keeps the rules that resuming it rests on.")
-@store_access.store_options
-@output.output_options
-def doctor(*, path: str | None, session: str | None, access: store_access.AccessOptions, as_json: bool) -> None:
+@options.store_options
+@options.output_options
+def doctor(*, path: str | None, session: str | None, access: options.AccessOptions, as_json: bool) -> None:
     """Say what is in the data: what is known, unknown, damaged or missing.
 
     PATH is a config folder, one project of it, any tree, or one file; without it, the config folder is read. Then it
@@ -197,7 +197,7 @@ def _place(path: Path, offset: int | None, root: Path) -> str:
     return short if offset is None else f"{short}:{offset}"
 
 
-def _report_session(name: str, access: store_access.AccessOptions, *, as_json: bool) -> None:
+def _report_session(name: str, access: options.AccessOptions, *, as_json: bool) -> None:
     """Print which rules a session breaks."""
     with session_argument.open_session(name, access) as session:
         broken = violations(session)
@@ -240,7 +240,7 @@ class _StoreReport(msgspec.Struct, frozen=True):
 
 
 @contextmanager
-def _open_for_doctor(access: store_access.AccessOptions) -> Iterator[tuple[StoreAccess, UnspoolError | None]]:
+def _open_for_doctor(access: options.AccessOptions) -> Iterator[tuple[StoreAccess, UnspoolError | None]]:
     """Open a folder with its store; if the store is damaged or newer, without it and with the error."""
     with ExitStack() as stack:
         try:
@@ -255,7 +255,7 @@ def _open_for_doctor(access: store_access.AccessOptions) -> Iterator[tuple[Store
 
 
 def _report_on_store(
-    opened: StoreAccess, tree: Tree, access: store_access.AccessOptions, problem: UnspoolError | None
+    opened: StoreAccess, tree: Tree, access: options.AccessOptions, problem: UnspoolError | None
 ) -> _StoreReport:
     """Check the store and the archive, and compare them with the files."""
     folder, database, now = opened.folder, opened.database, datetime.now().astimezone()

@@ -10,7 +10,7 @@ from typing import Any
 import click
 import msgspec
 
-from unspool.cli import output, session_argument, store_access
+from unspool.cli import options, output, session_argument
 from unspool.cli.main import on_step
 from unspool.display import TextColumn, units
 from unspool.edit import (
@@ -65,7 +65,7 @@ def edit() -> None:
     """
 
 
-def _edit_options(command: output.Command) -> output.Command:
+def _edit_options(command: options.Command) -> options.Command:
     """Add the options of every edit."""
     claude = click.option(
         "--claude",
@@ -76,10 +76,10 @@ def _edit_options(command: output.Command) -> output.Command:
     )
     plan = click.option("--plan", "only_plan", is_flag=True, help="Say what would be done, and write nothing.")
     exact = click.option("--exact", is_flag=True, help="Let the API count tokens: it is sent the conversation.")
-    return plan(exact(claude(output.output_options(command))))
+    return plan(exact(claude(options.output_options(command))))
 
 
-def _in_place_option(command: output.Command) -> output.Command:
+def _in_place_option(command: options.Command) -> options.Command:
     help_text = "Edit the session itself. Only while nobody works with it; a backup is kept."
     return click.option("--in-place", is_flag=True, help=help_text)(command)
 
@@ -194,7 +194,7 @@ def compress(
 
 @edit.command()
 @click.argument("id", required=False)
-@output.json_option
+@options.json_option
 def undo(id: str | None, as_json: bool) -> None:
     """Take an edit back, byte for byte: the last one, or the one with this ID.
 
@@ -206,7 +206,7 @@ def undo(id: str | None, as_json: bool) -> None:
 
 
 @edit.command()
-@output.json_option
+@options.json_option
 def log(as_json: bool) -> None:
     """List the edits that were made, and which of them stand."""
     _print_log(edit_log(folder=data_folder(os.environ)), as_json=as_json)
@@ -226,7 +226,7 @@ def _run(
 ) -> None:
     """Plan an edit, check it, apply it and print the result. The operation may depend on the number of turns."""
     # From the files: what is edited must be what is on disk, not what the store has read of it.
-    with session_argument.open_session(name, store_access.AccessOptions(config_dir, no_store=True)) as session:
+    with session_argument.open_session(name, options.AccessOptions(config_dir, no_store=True)) as session:
         operation = operation(len(session.turns)) if callable(operation) else operation
         if model is not None:
             from unspool.edit import write_model_summary  # start-up: most edits do not use the API

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import click
 
-from unspool.cli import output
+from unspool.cli import options, output
 from unspool.display import units
 from unspool.errors import NothingFound, Refused
 from unspool.files import FileSnapshot, atomic
@@ -29,7 +29,7 @@ _VERSION = re.compile(rb'"version":"([0-9]+(?:\.[0-9]+)+)"')
 @click.command()
 @click.argument("action", type=click.Choice(["status", "install", "remove"]), default="status")
 @click.option("--yes", is_flag=True, help="Change the settings without asking.")
-@output.output_options
+@options.output_options
 def hooks(action: str, yes: bool, as_json: bool, config_dir: str | None) -> None:
     """Let Claude Code tell unspool what it is doing.
 

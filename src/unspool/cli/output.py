@@ -11,50 +11,12 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import IO, Any, TypeAlias
+from typing import IO, Any
 
 import click
 
 from unspool.display import clean_json, clean_line, table
 from unspool.errors import UsageError
-
-Command: TypeAlias = Callable[..., Any]
-"""A function that click decorators make a command of."""
-
-
-def output_options(command: Command) -> Command:
-    """Add the options of every reading command: `--json` and `--config-dir`."""
-    return json_option(config_option(command))
-
-
-def json_option(command: Command) -> Command:
-    """Add `--json`."""
-    return click.option("--json", "as_json", is_flag=True, help="Write JSON.")(command)
-
-
-def config_option(command: Command) -> Command:
-    """Add `--config-dir`, which may also stand before the command."""
-    help_text = "What to read; may also stand before the command."
-    return click.option("--config-dir", metavar="PATH", callback=_config_dir, help=help_text)(command)
-
-
-def folders_option(command: Command) -> Command:
-    """Add `--config-dir` as `config_dirs`: once, several times, or before the command."""
-    help_text = "What to read; several times for several folders. May also stand before the command."
-    return click.option(
-        "--config-dir", "config_dirs", metavar="PATH", multiple=True, callback=_config_dirs, help=help_text
-    )(command)
-
-
-def parse_assignments(assignments: Iterable[str]) -> dict[str, str]:
-    """Return the values of `--set NAME=VALUE`, by name."""
-    values = {}
-    for assignment in assignments:
-        name, equals, value = assignment.partition("=")
-        if not equals or not name:
-            raise UsageError(f"`--set {assignment}` names no value", hint="`--set NAME=VALUE`")
-        values[name] = value
-    return values
 
 
 def write_json(value: Any) -> None:
@@ -172,11 +134,3 @@ def terminal_width() -> int:
     import shutil
 
     return shutil.get_terminal_size((100, 24)).columns
-
-
-def _config_dir(ctx: click.Context, _: click.Parameter, value: str | None) -> str | None:
-    return value or ctx.find_root().obj.config_dir
-
-
-def _config_dirs(ctx: click.Context, _: click.Parameter, values: tuple[str, ...]) -> tuple[str | None, ...]:
-    return values or (ctx.find_root().obj.config_dir,)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from unspool.cli import output
+from unspool.cli import options, output
 from unspool.display import clean, units
 from unspool.errors import NotFound
 from unspool.files import MAX_SIDE_FILE, read_whole
@@ -35,7 +35,7 @@ _LIMIT = 1024 * 1024
 @click.option(
     "--rules", metavar="FILE", type=click.Path(path_type=Path), help="Rules of your own. Default: redact.json."
 )
-@output.json_option
+@options.json_option
 def redact(
     *, files: tuple[Path, ...], check: bool, emails: bool, homes: bool, rules: Path | None, as_json: bool
 ) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from unspool.cli import output, store_access
+from unspool.cli import options, output, store_access
 from unspool.display import units
 from unspool.errors import NothingFound, Refused
 from unspool.files import write_new
@@ -19,7 +19,7 @@ from unspool.store import StoreAccess
 @click.command()
 @click.argument("session")
 @click.option("--dry-run", is_flag=True, help="Say what would be written, and write nothing.")
-@output.output_options
+@options.output_options
 def restore(session: str, dry_run: bool, as_json: bool, config_dir: str | None) -> None:
     """Put a session back in place, byte for byte, from the archive.
 
@@ -27,7 +27,7 @@ def restore(session: str, dry_run: bool, as_json: bool, config_dir: str | None) 
     Files that are there are left as they are. Claude Code can resume it then; to it the files are new, so that it keeps
     them for another `cleanupPeriodDays`.
     """
-    with store_access.open_folder(store_access.AccessOptions(config_dir)) as opened:
+    with store_access.open_folder(options.AccessOptions(config_dir)) as opened:
         if opened.database is None:
             raise Refused("there is no store to restore from", hint="`unspool sync` makes one")
         restored = opened.home.session(session)

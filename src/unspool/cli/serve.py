@@ -8,7 +8,7 @@ from datetime import datetime
 
 import click
 
-from unspool.cli import output, store_access
+from unspool.cli import options, output, store_access
 from unspool.errors import UsageError
 from unspool.store import parse_zone
 
@@ -30,7 +30,7 @@ _MIN_TOKEN_LENGTH = 32
 @click.option(
     "--allow-host", "host_names", multiple=True, metavar="NAME", help="Another name this machine is reached by."
 )
-@output.config_option
+@options.config_option
 def serve(
     *,
     host: str,
@@ -52,7 +52,7 @@ def serve(
     if token and len(token) < _MIN_TOKEN_LENGTH:
         raise UsageError(f"a token needs {_MIN_TOKEN_LENGTH} characters", hint="`--token` alone makes one")
     # Without a sync: the page is there at once, and the server refreshes the store in the background.
-    with store_access.open_folder(store_access.AccessOptions(config_dir, no_sync=True)) as opened:
+    with store_access.open_folder(options.AccessOptions(config_dir, no_sync=True)) as opened:
         root, folder, settings = opened.root, opened.folder, opened.preferences
     zone = parse_zone(settings.timezone or "local")
     site = Site(root, folder, settings, lambda: datetime.now().astimezone(), _make_refresh(config_dir), zone)
@@ -77,7 +77,7 @@ def serve(
 def _make_refresh(config_dir: str | None) -> Callable[[], None]:
     def refresh() -> None:
         # Opened anew each time: it runs in a thread, and a SQLite connection belongs to the thread that opened it.
-        with store_access.open_folder(store_access.AccessOptions(config_dir)) as opened:
+        with store_access.open_folder(options.AccessOptions(config_dir)) as opened:
             if opened.database is not None:
                 store_access.update_text_index_if_quick(opened)
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from unspool.cli import output, store_access
+from unspool.cli import options, output, store_access
 from unspool.display import amount
 from unspool.errors import NotFound, NothingFound, UsageError
 from unspool.files import open_regular
@@ -18,7 +18,7 @@ from unspool.store import StoreAccess
 
 
 @contextmanager
-def open_session(name: str, access: store_access.AccessOptions) -> Iterator[Session]:
+def open_session(name: str, access: options.AccessOptions) -> Iterator[Session]:
     """Find the session of a file, or the one in the config folder with this id, agent or title, deleted or not."""
     path = Path(name).expanduser()
     # A file goes first: it may lie outside of any config folder, and no store is needed to read it.
@@ -37,7 +37,7 @@ def open_session(name: str, access: store_access.AccessOptions) -> Iterator[Sess
 
 
 @contextmanager
-def open_folder_of_session(name: str, access: store_access.AccessOptions) -> Iterator[StoreAccess]:
+def open_folder_of_session(name: str, access: options.AccessOptions) -> Iterator[StoreAccess]:
     """Open the config folder to look for a session in.
 
     If there is no such folder and the argument is a path, the error names the path.

@@ -15,13 +15,10 @@ import sqlite3
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
-from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
-import click
-
-from unspool.cli import output
+from unspool.cli import options, output
 from unspool.cli.main import on_step
 from unspool.errors import NotFound, Unwritable
 from unspool.paths import absolute_path, config_folder, data_folder, is_encodable, resolve_existing
@@ -48,30 +45,8 @@ LARGE_BYTES = 16 * 1024 * 1024
 """Work on more bytes than this shows a progress bar; a first sync of more runs in the background."""
 
 
-class AccessOptions(NamedTuple):
-    """Which folder a command reads, and whether it may use and update the store."""
-
-    config_dir: str | None
-    no_sync: bool = False
-    no_store: bool = False
-    wait: bool = False
-    """Whether a large folder that was never read is synced first, however long that takes."""
-
-
-def store_options(command: output.Command) -> output.Command:
-    """Add `--no-sync` and `--no-store`; the command gets them, and `--config-dir` if it has it, as `access`."""
-
-    @click.option("--no-sync", is_flag=True, help="Answer from the store as it is.")
-    @click.option("--no-store", is_flag=True, help="Answer from the files; leave the store alone.")
-    @wraps(command)
-    def run(*, no_sync: bool, no_store: bool, config_dir: str | None = None, **options: Any) -> None:
-        command(access=AccessOptions(config_dir, no_sync, no_store), **options)
-
-    return run
-
-
 @contextmanager
-def open_folder(access: AccessOptions) -> Iterator[StoreAccess]:
+def open_folder(access: options.AccessOptions) -> Iterator[StoreAccess]:
     """Open the folder, with its store up to date if it may be used."""
     folder = data_folder(os.environ)
     settings = preferences.read_preferences(folder)
@@ -92,7 +67,7 @@ def open_folder(access: AccessOptions) -> Iterator[StoreAccess]:
 
 
 @contextmanager
-def open_folders(config_dirs: Iterable[str | None], access: AccessOptions) -> Iterator[list[StoreAccess]]:
+def open_folders(config_dirs: Iterable[str | None], access: options.AccessOptions) -> Iterator[list[StoreAccess]]:
     """Open several folders; one that is named twice, or lies inside another one, is yielded once."""
     with ExitStack() as stack:
         by_root: dict[Path, StoreAccess] = {}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from unspool.cli import output, store_access
+from unspool.cli import options, output, store_access
 from unspool.display import units
 from unspool.errors import Refused, UsageError
 from unspool.paths import config_folder, data_folder, is_encodable, resolve_existing
@@ -21,7 +21,7 @@ from unspool.store.sync import is_archive_sound, salvage_archive, set_aside
 )
 @click.option("--rebuild", is_flag=True, help="Make the store again from the archive and the files.")
 @click.option("--in-background", is_flag=True, hidden=True)
-@output.output_options
+@options.output_options
 def sync(deep: bool, rebuild: bool, in_background: bool, as_json: bool, config_dir: str | None) -> None:
     """Bring the store up to date with a config folder.
 

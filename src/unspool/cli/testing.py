@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from unspool.cli import output
+from unspool.cli import options
 from unspool.display import clean_line, units
 from unspool.errors import ApiFailed
 
@@ -40,7 +40,7 @@ def serve(*, script: Path, port: int, log: Path | None, assignments: tuple[str, 
     """
     from unspool.api.scripted import load_script, serve_script
 
-    loaded = load_script(script, output.parse_assignments(assignments))
+    loaded = load_script(script, options.parse_assignments(assignments))
     stopping = threading.Event()
     # Handled, so that the failures are printed and the exit code tells of them after either signal.
     for number in (signal.SIGINT, signal.SIGTERM):

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from unspool.cli import output, store_access
+from unspool.cli import options, output
 from unspool.cli.session_argument import is_path, open_folder_of_session, open_session, parse_turns
 from unspool.display import clean
 from unspool.errors import NotFound, UsageError
@@ -37,8 +37,8 @@ from unspool.read import LINE_KINDS, Line, LineBuffer, LongLine, Source
 @click.option("--parquet", metavar="DIR", help="All sessions: every table of `unspool sql`, in a new folder.")
 @click.option("--duckdb", metavar="FILE", help="The same as a new DuckDB database.")
 @click.option("--raw", is_flag=True, help="With these two: `entries` also has each line as it is written.")
-@store_access.store_options
-@output.folders_option
+@options.store_options
+@options.folders_option
 def export(
     *,
     session: str | None,
@@ -49,7 +49,7 @@ def export(
     parquet: str | None,
     duckdb: str | None,
     raw: bool,
-    access: store_access.AccessOptions,
+    access: options.AccessOptions,
     config_dirs: tuple[str | None, ...],
 ) -> None:
     """Write a session out: byte for byte, as data, or to read; or all of them as tables.
@@ -115,7 +115,7 @@ def _export_document(session: Session, form: str, depth: Depth, turns: range | N
             click.echo(piece, nl=False)
 
 
-def _export_lines(name: str, access: store_access.AccessOptions, target: str | None) -> None:
+def _export_lines(name: str, access: options.AccessOptions, target: str | None) -> None:
     """Write a session file byte for byte, from the disk or from the archive."""
     path = Path(name).expanduser()
     if os.path.lexists(path):
@@ -170,7 +170,7 @@ def _write(target: int, data: bytes) -> None:
 
 def _export_tables(
     config_dirs: Iterable[str | None],
-    access: store_access.AccessOptions,
+    access: options.AccessOptions,
     parquet: str | None,
     duckdb: str | None,
     *,

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import click
 
-from unspool.cli import output, store_access
+from unspool.cli import options, output, store_access
 from unspool.display import parse_time_expression, table, units
 from unspool.errors import NothingFound, UsageError
 from unspool.format import parse_local_time
@@ -49,8 +49,8 @@ _COLUMNS = [
 @click.option("--has", metavar="WHAT", help=f"Only with all of these, separated by commas: {', '.join(_HAS)}.")
 @click.option("--limit", metavar="N", type=click.IntRange(min=1), help="The newest N only.")
 @click.option("--all", "show_all", is_flag=True, help="Also empty files, warm-ups and forks the program made itself.")
-@store_access.store_options
-@output.output_options
+@options.store_options
+@options.output_options
 def ls(
     *,
     project: str | None,
@@ -61,7 +61,7 @@ def ls(
     has: str | None,
     limit: int | None,
     show_all: bool,
-    access: store_access.AccessOptions,
+    access: options.AccessOptions,
     as_json: bool,
 ) -> None:
     """List the sessions, newest first.

@@ -9,7 +9,7 @@ from typing import Final
 
 import click
 
-from unspool.cli import output, store_access
+from unspool.cli import options, output, store_access
 from unspool.display import clean_line
 from unspool.errors import NothingFound, UsageError
 from unspool.graph import PASSAGE_KINDS
@@ -47,9 +47,9 @@ DEFAULT_HITS: Final = 20
     help=f"The best N. Default: {DEFAULT_HITS}, with --json all; 0: all.",
 )
 @click.option("--indexed", is_flag=True, help="Only what the index knows: at once, without the middle of long results.")
-@store_access.store_options
-@output.json_option
-@output.folders_option
+@options.store_options
+@options.json_option
+@options.folders_option
 def search(
     *,
     words: tuple[str, ...],
@@ -64,7 +64,7 @@ def search(
     errors: bool,
     limit: int | None,
     indexed: bool,
-    access: store_access.AccessOptions,
+    access: options.AccessOptions,
     as_json: bool,
     config_dirs: tuple[str | None, ...],
 ) -> None:

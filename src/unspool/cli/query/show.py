@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import click
 
-from unspool.cli import output, store_access
+from unspool.cli import options, output
 from unspool.cli.query.show_file import print_file_versions
 from unspool.cli.session_argument import open_session, parse_turns
 from unspool.display import clean_line, truncate, units
@@ -65,8 +65,8 @@ _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 @click.option("--diff", is_flag=True, help="With --file: what changed from the version before.")
 @click.option("-o", "--output", "target", metavar="FILE", help="With --file: write a version or diff to a new file.")
 @click.option("--json", "as_json", is_flag=True, help="With --file: write the list of versions as JSON.")
-@store_access.store_options
-@output.config_option
+@options.store_options
+@options.config_option
 def show(
     session: str,
     *,
@@ -77,7 +77,7 @@ def show(
     diff: bool,
     target: str | None,
     as_json: bool,
-    access: store_access.AccessOptions,
+    access: options.AccessOptions,
 ) -> None:
     """Show a session: what was asked, what was done, what came of it.
 

@@ -17,7 +17,7 @@ from typing import IO, TYPE_CHECKING
 
 import click
 
-from unspool.cli import output, store_access
+from unspool.cli import options, output, store_access
 from unspool.cli.main import on_step
 from unspool.display import clean, clean_line, table
 from unspool.errors import UnspoolError, UsageError
@@ -50,7 +50,7 @@ _MIN_WIDTH = 8
 _NUMBERS = ("INT", "DECIMAL", "DOUBLE", "FLOAT", "UHUGEINT")
 
 
-def format_options(command: output.Command) -> output.Command:
+def format_options(command: options.Command) -> options.Command:
     """Add `--format`, `--output` and `--timeout`."""
     help_text = "End a query that takes longer; 0: any time it takes."
     seconds = click.FloatRange(min=0)
@@ -64,9 +64,9 @@ def format_options(command: output.Command) -> output.Command:
 @click.command()
 @click.argument("query", required=False)
 @format_options
-@store_access.store_options
-@output.json_option
-@output.folders_option
+@options.store_options
+@options.json_option
+@options.folders_option
 @click.pass_context
 def sql(
     ctx: click.Context,
@@ -75,7 +75,7 @@ def sql(
     form: str,
     target: str | None,
     timeout: float,
-    access: store_access.AccessOptions,
+    access: options.AccessOptions,
     as_json: bool,
     config_dirs: tuple[str | None, ...],
 ) -> None:
@@ -116,7 +116,7 @@ def _may_be_damaged(error: UnspoolError, folder: str) -> bool:
 
 @contextmanager
 def open_sql_tables(
-    config_dirs: Iterable[str | None], access: store_access.AccessOptions, *, deep: bool = False
+    config_dirs: Iterable[str | None], access: options.AccessOptions, *, deep: bool = False
 ) -> Iterator[SqlTables]:
     """Bring the column files of some folders up to date and open them. Without a store, a temporary one is made."""
     parquet.require_sql_libraries()

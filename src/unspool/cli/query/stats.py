@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from unspool.cli import output, store_access
+from unspool.cli import options, output, store_access
 from unspool.cli.session_argument import open_session, sessions_newest_first
 from unspool.display import table, units
 from unspool.errors import NothingFound
@@ -24,9 +24,9 @@ _COLUMN_TITLES = {
 
 @click.command()
 @click.argument("session", required=False)
-@store_access.store_options
-@output.output_options
-def stats(*, session: str | None, access: store_access.AccessOptions, as_json: bool) -> None:
+@options.store_options
+@options.output_options
+def stats(*, session: str | None, access: options.AccessOptions, as_json: bool) -> None:
     """Count what is in a session, or in all of them.
 
     SESSION is a file, the beginning of a session's id, an agent's id or a title; its own file is counted, without those

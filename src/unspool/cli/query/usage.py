@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from unspool.cli import output, store_access
+from unspool.cli import options, output, store_access
 from unspool.errors import NothingFound, UsageError
 from unspool.paths import data_folder
 from unspool.store import parse_zone, preferences
@@ -33,8 +33,8 @@ _HELD: list[Ledger] = []
 @click.option("--limit", metavar="N", type=click.IntRange(min=1), help="The first N rows only. Totals are of all.")
 @click.option("--csv", "as_csv", is_flag=True, help="Write CSV: a header and the rows, no totals.")
 @click.option("--explain", is_flag=True, help="Say which lines were counted, merged and dropped, and why.")
-@store_access.store_options
-@output.output_options
+@options.store_options
+@options.output_options
 def usage(
     *,
     period: str,
@@ -46,7 +46,7 @@ def usage(
     limit: int | None,
     as_csv: bool,
     explain: bool,
-    access: store_access.AccessOptions,
+    access: options.AccessOptions,
     as_json: bool,
 ) -> None:
     """Add up tokens and cost: by day, session, model, 5-hour block and more.

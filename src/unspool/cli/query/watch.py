@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from unspool.cli import output
+from unspool.cli import options, output
 from unspool.display import clean_line, parse_time_expression, table, truncate, units
 from unspool.errors import Refused, UsageError
 from unspool.live import DEFAULT_RECENT, Board, Watcher, hook_signals
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from prompt_toolkit import ANSI, Application
     from prompt_toolkit.key_binding import KeyBindings
 
-    from unspool.cli.notify import Notifier
+    from unspool.cli.query.notify import Notifier
 
 _COLOURS = {BoardGroup.NEEDS_YOU: "yellow", BoardGroup.WORKING: "green", BoardGroup.BACKGROUND: "green"}
 _MARKS = {
@@ -69,7 +69,7 @@ _COLUMNS = [
     "$UNSPOOL_TITLE, $UNSPOOL_DETAIL, $UNSPOOL_GROUP, … and as JSON on its input.",
 )
 @click.option("--since", metavar="TIME", help="Show what has changed since then: `7d`, `12h`, a date. Default: a day.")
-@output.output_options
+@options.output_options
 def watch(once: bool, notify: str | None, since: str | None, as_json: bool, config_dir: str | None) -> None:
     """Show which session is doing what, and which one needs you.
 
@@ -92,7 +92,7 @@ def watch(once: bool, notify: str | None, since: str | None, as_json: bool, conf
         return
     notifier = None
     if notify is not None:
-        from unspool.cli.notify import Notifier
+        from unspool.cli.query.notify import Notifier
 
         notifier = Notifier(notify)
     watcher = Watcher(board)

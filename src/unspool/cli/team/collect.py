@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from unspool.cli import output, store_access
+from unspool.cli import options, output, store_access
 from unspool.cli.main import on_step
 from unspool.cli.team.collect_install import install_service, load_credentials, uninstall_service
 from unspool.collect import OPTIONAL, CollectCandidate, SelectionRules, find_candidates, is_refused
@@ -81,7 +81,7 @@ class _CollectorSettings(NamedTuple):
 @click.option("--rules", metavar="FILE", type=click.Path(path_type=Path), help="Redact by rules of your own, too.")
 @click.option("--env-file", metavar="FILE", type=click.Path(path_type=Path), help="Credentials: a file of NAME=VALUE.")
 @click.option("--print", "only_print", is_flag=True, help="With install: print the unit, write nothing.")
-@output.output_options
+@options.output_options
 def collect(
     *, action: str, to: str | None, follow: bool, status: bool, dry_run: bool, as_json: bool, **rest: Any
 ) -> None:

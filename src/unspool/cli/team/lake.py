@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from unspool.cli import output
+from unspool.cli import options, output
 from unspool.cli.main import step_hook
 from unspool.cli.query.sql import format_options, print_query_error, write_answer
 from unspool.display import units
@@ -36,7 +36,7 @@ def lake() -> None:
 
 @lake.command()
 @click.argument("url", metavar="PATH|URL")
-@output.json_option
+@options.json_option
 def init(url: str, as_json: bool) -> None:
     """Make an empty lake, or the tables that are missing in one."""
     from unspool.collect.lake import create_lake, lake_tables
@@ -60,7 +60,7 @@ def init(url: str, as_json: bool) -> None:
     "--workers", type=click.IntRange(1, 4), default=1, show_default=True, help="Processes that do it together."
 )
 @click.option("--again", is_flag=True, help="Derive everything anew: with new prices, or after an upgrade.")
-@output.json_option
+@options.json_option
 @click.pass_context
 def ingest(
     ctx: click.Context,
@@ -113,7 +113,7 @@ def _print_report(report: IngestReport, as_json: bool) -> None:
     "--older-than", "days", metavar="DAYS", type=click.IntRange(min=0), default=1, show_default=True,
     help="Only partitions of days before: later ones still change.",
 )  # fmt: skip
-@output.json_option
+@options.json_option
 def compact(url: str, days: int, as_json: bool) -> None:
     """Make one file of many small ones. Nobody who reads or writes has to wait."""
     from unspool.collect.lake import maintenance, open_lake
@@ -133,7 +133,7 @@ def compact(url: str, days: int, as_json: bool) -> None:
     help="Keep files that were in use until so many hours ago: whoever reads or writes may still need them.",
 )  # fmt: skip
 @click.option("--yes", is_flag=True, help="Remove them; without, only count.")
-@output.json_option
+@options.json_option
 def vacuum(url: str, hours: int, yes: bool, as_json: bool) -> None:
     """Remove files that no table needs any more."""
     from unspool.collect.lake import maintenance, open_lake
@@ -148,7 +148,7 @@ def vacuum(url: str, hours: int, yes: bool, as_json: bool) -> None:
 @lake.command()
 @_LAKE
 @_FROM
-@output.json_option
+@options.json_option
 @click.pass_context
 def verify(ctx: click.Context, url: str, source: str, as_json: bool) -> None:
     """Compare manifests, segments and tables: is every line there, once?
@@ -175,7 +175,7 @@ def verify(ctx: click.Context, url: str, source: str, as_json: bool) -> None:
 @click.argument("query", required=False)
 @_LAKE
 @format_options
-@output.json_option
+@options.json_option
 @click.pass_context
 def sql(
     ctx: click.Context,
