@@ -51,11 +51,11 @@ class WorkspacePaths:
         plan: str = "",
     ) -> None:
         self.root, self.cwd = root, cwd or root
-        self.folders = (root, *added)
-        """The folders that the session works in."""
         self.environment = environment
         self.home = environment.get("HOME", "")
         """The home folder; empty if it is not known."""
+        self.folders = (root, *(folder for name in added if (folder := self.resolve(name, root)) is not None))
+        """The folders that the session works in."""
         self._config, self._results, self._plan = config, results, plan
         """The config folder, that of the session's own results, and the file that holds the plan; empty if unknown."""
 

@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 import pytest
 
+from unspool.files import SettingsFile
 from unspool.live.state.approval import ApprovalRules, may_need_approval
 from unspool.live.state.model import PendingCall
+from unspool.permissions import EffectiveSettings, add_settings
+
+
+def rules_of(**permissions: Any) -> ApprovalRules:
+    """The rules of a user's settings file with these permissions."""
+    data = json.dumps({"permissions": permissions}).encode()
+    return ApprovalRules(add_settings(EffectiveSettings(), SettingsFile("user", "", ""), data))
 
 
 def bash(command: str) -> PendingCall:
@@ -46,11 +57,11 @@ def test_a_command_that_only_looks_does_not_ask(command: str, asks: bool) -> Non
     ],
 )
 def test_a_rule_allows_a_command(rule: str, command: str, asks: bool) -> None:
-    assert may_need_approval(bash(command), None, ApprovalRules(allow=(rule,))) is asks
+    assert may_need_approval(bash(command), None, rules_of(allow=[rule])) is asks
 
 
 def test_what_must_be_asked_is_asked_whatever_else_allows_it() -> None:
-    assert may_need_approval(bash("make"), None, ApprovalRules(allow=("Bash",), ask=("Bash(make:*)",)))
+    assert may_need_approval(bash("make"), None, rules_of(allow=["Bash"], ask=["Bash(make:*)"]))
 
 
 @pytest.mark.parametrize(
@@ -69,7 +80,7 @@ def test_what_must_be_asked_is_asked_whatever_else_allows_it() -> None:
     ],
 )
 def test_rules_of_other_tools(name: str, value: dict[str, str], rule: str, asks: bool) -> None:
-    assert may_need_approval(PendingCall("t", name, "", value), "default", ApprovalRules(allow=(rule,))) is asks
+    assert may_need_approval(PendingCall("t", name, "", value), "default", rules_of(allow=[rule])) is asks
 
 
 def test_modes() -> None:
@@ -77,7 +88,7 @@ def test_modes() -> None:
     assert may_need_approval(edit, "default", ApprovalRules())
     assert not may_need_approval(edit, "acceptEdits", ApprovalRules())
     assert may_need_approval(bash("make"), "acceptEdits", ApprovalRules())
-    assert not may_need_approval(bash("make"), None, ApprovalRules(mode="bypassPermissions"))
-    assert may_need_approval(bash("make"), "default", ApprovalRules(mode="bypassPermissions"))
+    assert not may_need_approval(bash("make"), None, rules_of(defaultMode="bypassPermissions"))
+    assert may_need_approval(bash("make"), "default", rules_of(defaultMode="bypassPermissions"))
     for name in ("AskUserQuestion", "ExitPlanMode"):
         assert may_need_approval(PendingCall("t", name), "bypassPermissions", ApprovalRules())

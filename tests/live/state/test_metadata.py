@@ -163,7 +163,7 @@ def test_sub_agents_have_rows_of_their_own(tmp_path: Path) -> None:
     main = session(user("a"), assistant(tool_use("Agent", description="Look", prompt="Look around"))).save(tmp_path)
     path = main.with_suffix("") / "subagents" / "agent-a1b2c3d.jsonl"
     path.parent.mkdir(parents=True)
-    path.write_bytes(session(user("Look around"), assistant(tool_use("Read")), agent="a1b2c3d").data)
+    path.write_bytes(session(user("Look around"), assistant(tool_use("Read", file_path="a")), agent="a1b2c3d").data)
     agent, own = row(tmp_path, path), row(tmp_path, main)
     assert (agent.session_id, agent.agent_id, agent.goal) == (ID, "a1b2c3d", "Look around")
     assert row_to_json(agent, datetime.now(UTC))["isSubagent"] is True

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.live.state.test_approval import rules_of
 from unspool.live.state.approval import ApprovalRules
 from unspool.live.state.model import (
     Activity,
@@ -250,8 +251,7 @@ def test_an_open_call_asks_only_if_it_may_and_only_after_a_moment() -> None:
     for mode in ("auto", "bypassPermissions", "dontAsk"):
         assert lines(user("a", permissionMode=mode), assistant(BASH)).activity.kind is ActivityKind.RUNNING
     assert (
-        lines(user("a"), assistant(BASH), rules=ApprovalRules(allow=("Bash(touch:*)",))).activity.kind
-        is ActivityKind.RUNNING
+        lines(user("a"), assistant(BASH), rules=rules_of(allow=["Bash(touch:*)"])).activity.kind is ActivityKind.RUNNING
     )
     assert lines(user("a"), assistant(BASH), progress("bash_progress", tool="t1")).activity.kind is ActivityKind.RUNNING
 

@@ -29,7 +29,7 @@ class PathsOnDisk(WorkspacePaths):
         super().__init__(
             str(workspace.root.resolve()),
             str(context.cwd),
-            added=[str(folder.resolve()) for folder in workspace.added],
+            added=map(str, workspace.added),
             environment=context.environment,
             config=str(workspace.config.resolve()),
             results=str(workspace.side_folder.resolve()),

@@ -166,7 +166,7 @@ def _awaited(evidence: Evidence, process: SessionProcess) -> Activity:
     calls = (*evidence.state.open_calls, *evidence.agent_calls)
     question = next((call for call in calls if call.name in QUESTION_TOOLS), None)
     # The process says itself that something asks, so the permission mode is left out of the question.
-    asking = [call for call in calls if may_need_approval(call, None, replace(evidence.rules, mode=None))]
+    asking = [call for call in calls if may_need_approval(call, "default", evidence.rules)]
     # For a question 2.1.325 writes `input needed`; 2.1.200 writes `permission prompt`, as for every other call.
     if process.waiting_for == "input needed" or (question is not None and asking[:1] == [question]):
         return Activity(Kind.QUESTION, message=question.question if question else "")
