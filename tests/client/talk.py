@@ -30,6 +30,8 @@ from unspool.testing.strict import problems
 
 MODEL = "claude-opus-4-5-20251101"
 Json = dict[str, Any]
+Hear = Callable[[Any, Chat], object]
+"""Is told of every event."""
 
 
 class Echo:
@@ -149,7 +151,7 @@ class Session(NamedTuple):
     chat: Chat
     model: ScriptedModel
 
-    async def say(self, prompt: str | list[Json], at: Callable[[Any, Chat], None] | None = None) -> list[Any]:
+    async def say(self, prompt: str | list[Json], at: Hear | None = None) -> list[Any]:
         """Take a turn and return what happened; `at` is told of every event."""
         found: list[Any] = []
 
@@ -187,17 +189,32 @@ async def opened(
     return Session(await Chat.open(start or SessionStart(), asked, world, person, fittings or fitted()), model)
 
 
-def talk(there: Place, script: Any, *prompts: str, **more: Any) -> tuple[Session, list[Any]]:
-    """Have a conversation, and return it with all that happened."""
+def converse(
+    there: Place, script: Any, *steps: str | Callable[[Chat], object], at: Hear | None = None, **more: Any
+) -> tuple[Session, list[Any]]:
+    """Have a conversation, and return it with all that happened. A step is a prompt, or is done with the chat."""
 
     async def go() -> tuple[Session, list[Any]]:
         session = await opened(there, script, **more)
-        found = [event for prompt in prompts for event in await session.say(prompt)]
+        found: list[Any] = []
+        for step in steps:
+            if isinstance(step, str):
+                found += await session.say(step, at)
+            else:
+                step(session.chat)
         await session.chat.close()
         return session, found
 
-    session, found = asyncio.run(go())
-    sound(session)
+    return asyncio.run(go())
+
+
+def talk(
+    there: Place, script: Any, *steps: str | Callable[[Chat], object], at: Hear | None = None, **more: Any
+) -> tuple[Session, list[Any]]:
+    """Have a conversation as `converse` does, and check that it is sound and that the script was kept to."""
+    session, found = converse(there, script, *steps, at=at, **more)
+    sound(session.chat)
+    assert session.model.failures == []
     return session, found
 
 
@@ -205,9 +222,8 @@ def manuscript(path: Path) -> SessionText:
     return parse_session_text(path.stem, path.read_bytes())
 
 
-def sound(session: Session) -> None:
+def sound(chat: Chat) -> None:
     """Check what must be true of every session that was left: rules, times, and that disk and memory agree."""
-    chat = session.chat
     written = manuscript(chat.path)
     assert check.check_rules(written) == []
     assert len(written.items) == len(written.entries)

@@ -91,10 +91,10 @@ async def lead(folder: Path, story: list[Turn]) -> None:
     session = await begin(folder, story)
     for number, turn in enumerate(story):
         await take(session, turn, f"Prompt {number}.")
-        sound(session)
+        sound(session.chat)
         if turn.what == "rewind" and (points := session.chat.points()):
             session.chat.rewind(points[-1].uuid, conversation=True, files=True)
-            sound(session)
+            sound(session.chat)
         if turn.what == "reopen":
             await session.chat.close()
             again = await begin(folder, story, SessionStart(resume=session.chat.path))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import stat
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from tests.client.talk import (
     Place,
     Session,
     all_lines,
+    converse,
     ending,
     manuscript,
     of,
@@ -27,6 +29,7 @@ from tests.client.talk import (
     talk,
 )
 from unspool.client import events
+from unspool.client.chat import Chat
 from unspool.client.config import SessionStart
 from unspool.edit.rules import check
 from unspool.errors import NotFound, Refused, UsageError
@@ -66,13 +69,8 @@ def test_every_line_has_the_program_s_envelope(tmp_path: Path) -> None:
 
 
 def test_a_new_session_has_no_file_before_its_first_prompt(tmp_path: Path) -> None:
-    async def go() -> Path:
-        session = await opened(place(tmp_path), ["Hello."])
-        session.chat.local_command("cost", "", "nothing")
-        await session.chat.close()
-        return session.chat.path
-
-    assert not asyncio.run(go()).exists()
+    session, _ = converse(place(tmp_path), ["Hello."], lambda chat: chat.local_command("cost", "", "nothing"))
+    assert not session.chat.path.exists()
 
 
 def test_a_session_is_read_whole_by_the_library(tmp_path: Path) -> None:
@@ -90,7 +88,6 @@ def test_going_on_sends_what_was_said(tmp_path: Path) -> None:
     start = SessionStart(resume=first.chat.path)
     script = [{"content": "Still here.", "expect": {"anywhere": ["Write.", "Done.", "a.txt"], "text": "Well?"}}]
     second, found = talk(there, script, "Well?", start=start)
-    assert second.model.failures == []
     assert ending(found) == "end_turn"
     assert second.chat.session_id == first.chat.session_id
     sent = str(second.model.requests[0]["messages"][:-1]).replace(", 'cache_control': {'type': 'ephemeral'}", "")
@@ -117,8 +114,7 @@ def test_a_call_that_a_crash_left_open_is_answered_before_the_next_prompt(tmp_pa
     there = place(tmp_path)
     path = written(there, user("Go."), assistant(text("I run."), tool_use("Echo"), model=MODEL))
     script = [{"content": "I see.", "expect": {"anywhere": "Tool call interrupted"}}]
-    resumed, _ = talk(there, script, "Well?", start=SessionStart(resume=path))
-    assert resumed.model.failures == []
+    talk(there, script, "Well?", start=SessionStart(resume=path))
     results = [line for line in records(path, "user") if "sourceToolAssistantUUID" in line]
     assert [line["message"]["content"][0]["content"] for line in results] == [INTERRUPTED_CALL]
 
@@ -137,17 +133,10 @@ def test_a_torn_last_line_is_left_alone_and_nothing_is_added_to_it(tmp_path: Pat
     with first.chat.path.open("ab") as file:
         file.write(b'{"type":"assistant","mess')
     before = first.chat.path.read_bytes()
-    model, _ = asyncio.run(_gone_on(there, first.chat.path))
+    model, _ = converse(there, ["Still here."], "Well?", start=SessionStart(resume=first.chat.path))
     after = first.chat.path.read_bytes()
     assert after.startswith(before + b"\n{")
     assert model.model.failures == []
-
-
-async def _gone_on(there: Place, path: Path, **more: Any) -> tuple[Session, list[Any]]:
-    session = await opened(there, ["Still here."], SessionStart(resume=path, **more))
-    found = await session.say("Well?")
-    await session.chat.close()
-    return session, found
 
 
 def test_times_grow_also_if_the_clock_goes_back(tmp_path: Path) -> None:
@@ -165,7 +154,6 @@ def test_another_branch_can_be_gone_on_with(tmp_path: Path) -> None:
     points = first.chat.points()
     script = [{"content": "Other.", "expect": {"anywhere": "Second.", "absent": "Third."}}]
     second, _ = talk(there, script, "Instead.", start=SessionStart(resume=first.chat.path, leaf=points[2].parent))
-    assert second.model.failures == []
     assert [(branch.text, branch.is_active) for branch in second.chat.tree()] == [("Third.", False), ("Instead.", True)]
 
 
@@ -192,14 +180,12 @@ def test_who_works_with_a_session_says_so(tmp_path: Path) -> None:
     entry = there.config / "sessions" / f"{os.getpid()}.json"
     seen: list[str] = []
 
-    async def go() -> None:
-        session = await opened(there, ["Hello."])
-        await session.say("Hi.", lambda event, chat: seen.append(msgspec.json.decode(entry.read_bytes())["status"]))
-        assert msgspec.json.decode(entry.read_bytes())["status"] == "idle"
-        await session.chat.close()
+    def look(*_: object) -> None:
+        seen.append(msgspec.json.decode(entry.read_bytes())["status"])
 
-    asyncio.run(go())
-    assert set(seen) == {"busy"}
+    talk(there, ["Hello."], "Hi.", look, at=look)
+    assert {*seen[:-1]} == {"busy"}
+    assert seen[-1] == "idle"
     assert not entry.exists()
 
 
@@ -209,44 +195,26 @@ def test_a_fork_is_a_copy_that_goes_on_by_itself(tmp_path: Path) -> None:
     before = first.chat.path.read_bytes()
     script = [{"content": "Copied.", "expect": {"anywhere": ["Write.", "Done."]}}]
     second, _ = talk(there, script, "Well?", start=SessionStart(resume=first.chat.path, fork=True))
-    assert second.model.failures == []
     assert second.chat.session_id != first.chat.session_id
     assert first.chat.path.read_bytes() == before
+
+
+def go_back(to: int) -> Callable[[Chat], object]:
+    """Return what takes the conversation back to before a prompt."""
+    return lambda chat: chat.rewind(chat.points()[to].uuid, conversation=True, files=False)
 
 
 def test_going_back_leaves_a_branch_and_sends_nothing_of_it(tmp_path: Path) -> None:
     there = place(tmp_path)
     script = ["One.", "Two.", {"content": "Other.", "expect": {"anywhere": "First.", "absent": ["Second.", "Two."]}}]
 
-    async def go() -> Session:
-        session = await opened(there, script)
-        for prompt in ("First.", "Second."):
-            await session.say(prompt)
-        session.chat.rewind(session.chat.points()[1].uuid, conversation=True, files=False)
-        sound(session)
-        await session.say("Instead.")
-        await session.chat.close()
-        return session
-
-    session = asyncio.run(go())
-    sound(session)
-    assert session.model.failures == []
+    session, _ = talk(there, script, "First.", "Second.", go_back(1), sound, "Instead.")
     assert [point.text for point in session.chat.points()] == ["First.", "Instead."]
 
 
 def test_going_back_to_the_beginning_leaves_nothing_to_send(tmp_path: Path) -> None:
-    async def go() -> Session:
-        script = ["One.", {"content": "Other.", "expect": {"absent": ["First.", "One."]}}]
-        session = await opened(place(tmp_path), script)
-        await session.say("First.")
-        session.chat.rewind(session.chat.points()[0].uuid, conversation=True, files=False)
-        await session.say("Instead.")
-        await session.chat.close()
-        return session
-
-    session = asyncio.run(go())
-    sound(session)
-    assert session.model.failures == []
+    script = ["One.", {"content": "Other.", "expect": {"absent": ["First.", "One."]}}]
+    talk(place(tmp_path), script, "First.", go_back(0), "Instead.")
 
 
 def test_files_go_back_to_what_they_were_before_a_prompt(tmp_path: Path) -> None:
@@ -254,21 +222,16 @@ def test_files_go_back_to_what_they_were_before_a_prompt(tmp_path: Path) -> None
     (there.work / "old.txt").write_text("as it was")
     script = [put("old.txt", "changed"), "Done.", put("new.txt", "new"), put("old.txt", "again"), "Done."]
 
-    async def go() -> Session:
-        session = await opened(there, script)
-        await session.say("First.")
-        await session.say("Second.")
-        points = session.chat.points()
+    def restore(chat: Chat) -> None:
+        points = chat.points()
         assert [point.files for point in points] == [("new.txt", "old.txt"), ("new.txt", "old.txt")]
-        assert session.chat.rewind(points[1].uuid, conversation=False, files=True) == ["new.txt", "old.txt"]
+        assert chat.rewind(points[1].uuid, conversation=False, files=True) == ["new.txt", "old.txt"]
         assert (there.work / "old.txt").read_text() == "changed"
         assert not (there.work / "new.txt").exists()
-        assert session.chat.rewind(points[0].uuid, conversation=False, files=True) == ["old.txt"]
+        assert chat.rewind(points[0].uuid, conversation=False, files=True) == ["old.txt"]
         assert (there.work / "old.txt").read_text() == "as it was"
-        await session.chat.close()
-        return session
 
-    sound(asyncio.run(go()))
+    talk(there, script, "First.", "Second.", restore)
 
 
 def test_files_go_back_also_after_the_session_was_left(tmp_path: Path) -> None:
@@ -316,15 +279,7 @@ def test_another_model_is_not_sent_what_the_first_one_thought(tmp_path: Path) ->
         {"content": "Two.", "expect": {"absent": "Secretly.", "anywhere": "One."}},
     ]
 
-    async def go() -> Session:
-        session = await opened(there, script)
-        await session.say("First.")
-        session.chat.set_model("claude-sonnet-4-5")
-        await session.say("Second.")
-        await session.chat.close()
-        return session
-
-    session = asyncio.run(go())
+    session, _ = converse(there, script, "First.", lambda chat: chat.set_model("claude-sonnet-4-5"), "Second.")
     assert session.model.failures == []
     assert session.model.requests[1]["model"] == "claude-sonnet-4-5"
     assert check.check_rules(manuscript(session.chat.path)) == []
@@ -332,16 +287,7 @@ def test_another_model_is_not_sent_what_the_first_one_thought(tmp_path: Path) ->
 
 def test_a_title_is_found_by_the_library(tmp_path: Path) -> None:
     there = place(tmp_path)
-
-    async def go() -> Session:
-        session = await opened(there, ["One."])
-        await session.say("First.")
-        session.chat.rename("The first one")
-        await session.chat.close()
-        return session
-
-    session = asyncio.run(go())
-    sound(session)
+    session, _ = talk(there, ["One."], "First.", lambda chat: chat.rename("The first one"))
     assert unspool.open(there.config).session("The first one").id == session.chat.session_id
     again, _ = talk(there, ["Two."], "Second.", start=SessionStart(resume=session.chat.path))
     assert again.chat.title == "The first one"
@@ -370,7 +316,7 @@ def test_a_command_s_expansion_follows_its_line(tmp_path: Path) -> None:
         return session
 
     session = asyncio.run(go())
-    sound(session)
+    sound(session.chat)
     assert session.model.failures == []
     first, second = records(session.chat.path, "user")
     assert "permissionMode" not in first
@@ -378,16 +324,9 @@ def test_a_command_s_expansion_follows_its_line(tmp_path: Path) -> None:
 
 
 def test_local_commands_are_written_as_the_program_does(tmp_path: Path) -> None:
-    async def go() -> Session:
-        session = await opened(place(tmp_path), ["One.", "Two."])
-        await session.say("First.")
-        session.chat.local_command("cost", "", "$0.00")
-        await session.say("Second.")
-        await session.chat.close()
-        return session
-
-    session = asyncio.run(go())
-    sound(session)
+    session, _ = talk(
+        place(tmp_path), ["One.", "Two."], "First.", lambda chat: chat.local_command("cost", "", "$0.00"), "Second."
+    )
     said = [line["content"] for line in records(session.chat.path, "system") if line["subtype"] == "local_command"]
     assert said[0].startswith("<command-name>/cost</command-name>")
     assert said[1] == "<local-command-stdout>$0.00</local-command-stdout>"
@@ -397,14 +336,7 @@ def test_a_folder_that_cannot_be_written_ends_the_turn_with_words(tmp_path: Path
     there = place(tmp_path)
     there.config.mkdir()
     (there.config / "projects").write_text("in the way")
-
-    async def go() -> list[Any]:
-        session = await opened(there, ["Hello."])
-        found = await session.say("Hi.")
-        await session.chat.close()
-        return found
-
-    found = asyncio.run(go())
+    _, found = converse(there, ["Hello."], "Hi.")
     (failed,) = of(events.TurnFailed, found)
     assert failed.exit_code == 4
     assert ending(found) == "failed"
@@ -470,8 +402,7 @@ def test_a_branch_that_is_gone_on_with_stays_the_one_if_the_turn_is_cut_off(tmp_
 
     asyncio.run(go())
     script = [{"content": "Yes.", "expect": {"anywhere": "Instead.", "absent": "Second."}}]
-    again, _ = talk(there, script, "Well?", start=SessionStart(resume=first.chat.path))
-    assert again.model.failures == []
+    talk(there, script, "Well?", start=SessionStart(resume=first.chat.path))
 
 
 def test_what_is_no_text_is_written_as_near_as_can_be(tmp_path: Path) -> None:

@@ -66,7 +66,6 @@ def gone_on_with(folder: Path) -> Path | None:
         assert len(before.items) == len(before.entries)
         assert [one for one in check.check_rules(before) if one.rule != "A2"] == []
         again, _ = talk(there, SCRIPT, "Well?", start=SessionStart(resume=path), fittings=fitted([TaskTool()]))
-        assert again.model.failures == []
         assert PROMPT in str(again.model.requests[0])
     return path
 

@@ -14,6 +14,7 @@ from tests.client.talk import (
     Echo,
     Session,
     accepted,
+    converse,
     ending,
     fitted,
     manuscript,
@@ -24,6 +25,7 @@ from tests.client.talk import (
     talk,
 )
 from unspool.client import events
+from unspool.client.chat import Chat
 from unspool.client.compaction.token_window import TokenWindow
 from unspool.client.config import SessionStart
 from unspool.client.loop.agent import Services
@@ -175,7 +177,7 @@ def test_a_persons_own_compaction_has_their_hint(tmp_path: Path) -> None:
 def test_the_window_of_an_unknown_model_is_learnt_from_its_refusal(tmp_path: Path) -> None:
     script = {"cues": {SUMMING: [SUMMARIES["tells"]]}, "default": "word " * 300, "window": WINDOW}
     prompts = ["Hello.", "What is this? " * 4000, *(f"Tell me of {n}." for n in range(20))]
-    session, found = asyncio.run(_said(tmp_path, script, prompts, fittings=roomy(None), model="some-model"))
+    session, found = converse(place(tmp_path), script, *prompts, fittings=roomy(None), model="some-model")
     assert {event.ending for event in of(events.TurnEnded, found)} == {"end_turn"}
     assert session.chat.window_state[1] == WINDOW
     assert sum(1 for request in session.model.requests if count_tokens(request) > WINDOW) == 1
@@ -184,16 +186,9 @@ def test_the_window_of_an_unknown_model_is_learnt_from_its_refusal(tmp_path: Pat
 def test_the_window_of_an_unknown_model_is_learnt_from_an_answer_that_filled_it(tmp_path: Path) -> None:
     script = {"cues": {SUMMING: [SUMMARIES["tells"]]}, "default": "word " * 900, "window": WINDOW}
     prompts = [f"Tell me of {n}." for n in range(9)]
-    session, found = asyncio.run(_said(tmp_path, script, prompts, fittings=roomy(None), model="some-model"))
+    session, found = converse(place(tmp_path), script, *prompts, fittings=roomy(None), model="some-model")
     assert {event.ending for event in of(events.TurnEnded, found)} == {"end_turn"}
     assert all(count_tokens(request) <= WINDOW for request in session.model.requests)
-
-
-async def _said(folder: Path, script: Json, prompts: list[str], **settings: Any) -> tuple[Session, list[Any]]:
-    session = await opened(place(folder), script, **settings)
-    found = [event for one in prompts for event in await session.say(one)]
-    await session.chat.close()
-    return session, found
 
 
 def test_an_interrupt_while_a_summary_is_written_leaves_everything_as_it_was(tmp_path: Path) -> None:
@@ -232,22 +227,15 @@ def test_what_was_thinned_in_memory_is_whole_on_disk_and_thinned_again_when_resu
     there = place(tmp_path)
     prompts = [f"Look at {n}." for n in range(4)]
 
-    async def go() -> Session:
-        session = await opened(there, script, fittings=roomy())
-        found = [event for one in prompts for event in await session.say(one)]
-        assert {event.how for event in of(events.ContextCompacted, found)} == {"thinned", "cut"}
-        await session.chat.close()
-        resumed = await opened(
-            there, {"default": "Yes.", "window": WINDOW}, SessionStart(resume=session.chat.path), fittings=roomy()
-        )
-        assert str(resumed.chat.transcript.conversation.messages).count("water is wet, " * 1300) == 4
-        happened = await resumed.say("What did you see?")
-        assert ending(happened) == "end_turn"
-        assert of(events.ContextCompacted, happened)
-        await resumed.chat.close()
-        return resumed
+    def is_whole(chat: Chat) -> None:
+        assert str(chat.transcript.conversation.messages).count("water is wet, " * 1300) == 4
 
-    resumed = asyncio.run(go())
+    session, found = converse(there, script, *prompts, fittings=roomy())
+    assert {event.how for event in of(events.ContextCompacted, found)} == {"thinned", "cut"}
+    start, again = SessionStart(resume=session.chat.path), {"default": "Yes.", "window": WINDOW}
+    resumed, happened = converse(there, again, is_whole, "What did you see?", start=start, fittings=roomy())
+    assert ending(happened) == "end_turn"
+    assert of(events.ContextCompacted, happened)
     assert all(count_tokens(request) <= WINDOW for request in resumed.model.requests)
 
 

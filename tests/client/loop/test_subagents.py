@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,7 @@ import msgspec
 import pytest
 
 import unspool
-from tests.client.talk import Allow, Place, Session, all_lines, ending, fitted, of, opened, place, records, sound, talk
+from tests.client.talk import Allow, Place, Session, all_lines, ending, fitted, of, place, records, talk
 from unspool.client import events
 from unspool.client.chat import Chat
 from unspool.client.config import SessionStart
@@ -41,7 +40,6 @@ def send(there: Place, cues: dict[str, Any], *prompts: str, **more: Any) -> tupl
     for path in agents(session):
         written = parse_session_text(session.chat.session_id, path.read_bytes())
         assert [one for one in check.check_rules(written) if one.rule != "G3"] == []
-    assert session.model.failures == []
     return session, found
 
 
@@ -161,21 +159,12 @@ def test_an_agent_that_fails_is_an_error_the_turn_goes_on_with(tmp_path: Path) -
 def test_an_interrupt_ends_agents_too_and_leaves_their_files_sound(tmp_path: Path) -> None:
     cues = {"Go.": [{"content": [errand("Wait.")]}], "Wait.": [{"content": [echo("never")]}], "And now?": ["On."]}
 
-    async def go() -> Session:
-        session = await opened(place(tmp_path), {"cues": cues}, fittings=fitted([TaskTool()]))
+    def stop(event: Any, chat: Chat) -> None:
+        if isinstance(event, events.SubagentEvent) and isinstance(event.event, events.CallProgressed):
+            chat.interrupt()
 
-        def stop(event: Any, chat: Chat) -> None:
-            if isinstance(event, events.SubagentEvent) and isinstance(event.event, events.CallProgressed):
-                chat.interrupt()
-
-        found = await session.say("Go.", stop)
-        assert ending(found) == "interrupted"
-        await session.say("And now?")
-        await session.chat.close()
-        return session
-
-    session = asyncio.run(asyncio.wait_for(go(), 10))
-    sound(session)
+    session, found = talk(place(tmp_path), {"cues": cues}, "Go.", "And now?", at=stop, fittings=fitted([TaskTool()]))
+    assert [turn.ending for turn in of(events.TurnEnded, found)] == ["interrupted", "end_turn"]
     (path,) = agents(session)
     assert "[Request interrupted by user for tool use]" in path.read_text()
 
@@ -239,8 +228,7 @@ def test_a_session_whose_agent_was_cut_off_can_be_gone_on_with(tmp_path: Path) -
     at = next(number for number, line in enumerate(lines) if b'"progress"' in line)
     session.chat.path.write_bytes(b"".join(lines[: at + 1]))
     script = [{"content": "On.", "expect": {"anywhere": "Tool call interrupted"}}]
-    again, _ = talk(there, script, "And now?", start=SessionStart(resume=session.chat.path))
-    assert again.model.failures == []
+    talk(there, script, "And now?", start=SessionStart(resume=session.chat.path))
 
 
 def test_what_an_agent_may_not_do_is_told_of_who_sent_it(tmp_path: Path) -> None:

@@ -50,7 +50,7 @@ def test_a_todo_list_is_kept_and_told(tmp_path: Path) -> None:
 
 
 def test_another_mode_is_told(tmp_path: Path) -> None:
-    session, found = talk(place(tmp_path), does(mode="plan"), "Go.", "On.", fittings=fitted([Doing()]))
+    session, found = talk(place(tmp_path), [*does(mode="plan"), "Yes."], "Go.", "On.", fittings=fitted([Doing()]))
     assert [event.mode for event in of(events.ModeChanged, found)] == ["plan"]
     assert session.chat.mode == "plan"
 

@@ -73,7 +73,7 @@ def test_what_files_say_grants_nothing(there: Place, mode: str) -> None:
         return session, found
 
     session, found = asyncio.run(go())
-    sound(session)
+    sound(session.chat)
     first, *others = of(events.CallEnded, found)
     assert "granted permission" in str(first.content)
     assert [other.denied is not None for other in others] == [True] * len(WISHES)
