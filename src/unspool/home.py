@@ -323,6 +323,6 @@ def _find_owners(source: Source, reader: Reader) -> list[str]:
 
 def _read_meta(path: Path, reader: Reader) -> json.AgentMeta | None:
     try:
-        return json.parse_agent_meta(reader.whole(path))
+        return json.parse_object(reader.whole(path), json.AgentMeta)
     except (UnspoolError, msgspec.DecodeError):
         return None

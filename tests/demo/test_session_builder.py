@@ -13,7 +13,7 @@ from unspool.format.attachments import QueuedCommand
 from unspool.format.envelope import Record
 from unspool.format.meta_records import FileHistorySnapshot
 from unspool.format.records import Assistant, Attachment, System, User
-from unspool.format.side_files.json import parse_agent_meta
+from unspool.format.side_files.json import AgentMeta, parse_object
 from unspool.testing.build import (
     assistant,
     compaction,
@@ -146,7 +146,7 @@ def test_an_agent_is_saved_inside_its_session_with_its_meta_file(tmp_path: Path)
     path = made.save_agent(tmp_path, agentType="Explore", toolUseId="toolu_1")
     assert path == tmp_path / "projects" / "-home-me-project" / made.id / "subagents" / "agent-a0123456789abcdef.jsonl"
     assert path.read_bytes() == made.data
-    assert parse_agent_meta(path.with_suffix(".meta.json").read_bytes()).agent_type == "Explore"
+    assert parse_object(path.with_suffix(".meta.json").read_bytes(), AgentMeta).agent_type == "Explore"
 
 
 def test_time_passes_where_it_is_said_to() -> None:

@@ -211,22 +211,23 @@ def test_what_is_wrong_is_wrong_on_purpose(tree: Tree) -> None:
 
 def test_the_side_files_can_be_read(folder: Path, tree: Tree) -> None:
     (index,) = tree.of(Kind.INDEX)
-    indexed = json.parse_sessions_index(index.path.read_bytes()).entries
+    indexed = json.parse_object(index.path.read_bytes(), json.SessionsIndex).entries
     beside = {source.session_id: source for source in tree.of(Kind.SESSION) if source.project == index.project}
     assert {entry.session_id for entry in indexed} - set(beside), "one is gone"
     assert {id for id, source in beside.items() if source.size} - {entry.session_id for entry in indexed}
     stale = [e for e in indexed if e.session_id in beside and not is_fresh(e, beside[e.session_id])]
     assert len(stale) == 1
     (stats,) = tree.of(Kind.STATS)
-    assert json.parse_stats(stats.path.read_bytes()).version == 2
+    assert json.parse_object(stats.path.read_bytes(), json.StatsCache).version == 2
     (plan,) = tree.of(Kind.PLAN)
     parsed = markdown.parse_plan(plan.path.read_text())
     assert (len(parsed.phases), [task.done for task in parsed.tasks].count(True)) == (3, 3)
     assert plan.path.stem in {record.slug for source in tree.of(Kind.SESSION) for record in records(source)}
     (process,) = tree.of(Kind.REGISTRY)
-    assert json.parse_process(process.path.read_bytes()).status == "idle"
+    assert json.parse_object(process.path.read_bytes(), json.ProcessEntry).status == "idle"
     assert any(json.parse_todos(source.path.read_bytes()) for source in tree.of(Kind.TODOS))
-    typed = [json.parse_history(line) for line in (folder / "history.jsonl").read_bytes().splitlines()]
+    lines = (folder / "history.jsonl").read_bytes().splitlines()
+    typed = [json.parse_object(line, json.HistoryEntry) for line in lines]
     assert typed == sorted(typed, key=lambda entry: entry.timestamp or 0)
 
 
@@ -327,7 +328,7 @@ def test_an_agent_is_named_by_the_call_that_started_it(tree: Tree) -> None:
                 calls |= {block.id: source for block in record.message.blocks if isinstance(block, ToolUse)}
     depths: list[int | None] = []
     for source in tree.of(Kind.AGENT_META):
-        meta = json.parse_agent_meta(source.path.read_bytes())
+        meta = json.parse_object(source.path.read_bytes(), json.AgentMeta)
         assert meta.tool_use_id is not None
         assert calls[meta.tool_use_id].kind is (Kind.SESSION if meta.spawn_depth == 1 else Kind.AGENT)
         depths.append(meta.spawn_depth)

@@ -28,12 +28,11 @@ from unspool.edit.apply.transaction import FileChange
 from unspool.edit.planning import ids
 from unspool.edit.planning.ids import IdMap
 from unspool.edit.planning.planner import PreparedEdit
-from unspool.edit.planning.session_view import tool_use_ids
 from unspool.edit.session_text import SessionText, parse_session_text
 from unspool.errors import UnspoolError
 from unspool.files import read_pieces
 from unspool.format import encode_json
-from unspool.format.side_files import AgentMeta, parse_agent_meta
+from unspool.format.side_files import AgentMeta, parse_object
 from unspool.graph import AgentFile, link_agents
 from unspool.home import Session
 from unspool.paths import join_names
@@ -268,10 +267,10 @@ def _find_removed_agents(prepared: PreparedEdit, files: SessionFiles) -> set[Pat
 def _read_meta(path: Path) -> AgentMeta | None:
     """Read the meta file beside an agent's file."""
     try:
-        return parse_agent_meta(read_file(path.with_suffix(".meta.json")))
+        return parse_object(read_file(path.with_suffix(".meta.json")), AgentMeta)
     except (UnspoolError, msgspec.DecodeError):
         return None
 
 
 def _call_ids(text: SessionText) -> set[str]:
-    return {id for entry in text.entries for id in tool_use_ids(entry)}
+    return {id for entry in text.entries for id in entry.call_ids}

@@ -16,7 +16,7 @@ from msgspec import field
 from unspool.format import meta_records as _meta_records  # noqa: F401 # defines most types of records
 from unspool.format.attachments import AnyAttachment
 from unspool.format.base import ABSENT, Buffer, CamelShape, join_tagged_types
-from unspool.format.blocks import AnyBlock, Message, Other
+from unspool.format.blocks import AnyBlock, Message, Other, ToolResult, ToolUse
 from unspool.format.envelope import Record, Unknown
 
 
@@ -389,6 +389,18 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
         if isinstance(record, User | Assistant) and not isinstance(record.message.content, str):
             return record.message.content
         return ()
+
+    @property
+    def call_ids(self) -> list[str]:
+        """The ids of the tool calls in a line of the model."""
+        is_answer = isinstance(self.record, Assistant)
+        return [block.id for block in self.content_blocks if isinstance(block, ToolUse)] if is_answer else []
+
+    @property
+    def answered_ids(self) -> list[str]:
+        """The ids of the tool calls whose results are in a user line."""
+        is_user = isinstance(self.record, User)
+        return [block.tool_use_id for block in self.content_blocks if isinstance(block, ToolResult)] if is_user else []
 
 
 class BadLine(msgspec.Struct, frozen=True, gc=False):

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from unspool.format import Assistant, Attachment, Entry, LastPrompt, QueuedCommand, System, ToolResult, User
+from unspool.format import Assistant, Attachment, Entry, LastPrompt, QueuedCommand, System, User
 from unspool.graph.branch_tree import BranchLayout, BranchTree, cut_cycles
 
 # The flags and the two numbers below are written to the page's index cache: changing one makes old caches wrong.
@@ -79,7 +79,7 @@ class BranchIndex:
         record, number = entry.record, len(self._offsets)
         flags = _SIDECHAIN if record.is_sidechain else 0
         if type(record) is User:
-            flags |= _MESSAGE if _has_result(record) else _MESSAGE | _PROMPT
+            flags |= _MESSAGE if entry.answered_ids else _MESSAGE | _PROMPT
         elif type(record) is Assistant:
             flags |= _MESSAGE
             self._message_ids[number] = record.message.id
@@ -176,8 +176,3 @@ class _NumberTree(BranchTree):
 
     def message_id(self, number: int) -> str | None:
         return self._message_ids.get(self._numbers[number])
-
-
-def _has_result(record: User) -> bool:
-    content = record.message.content
-    return not isinstance(content, str) and any(isinstance(block, ToolResult) for block in content)

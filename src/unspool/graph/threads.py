@@ -22,7 +22,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from unspool.format import Assistant, CompactMetadata, Entry, LastPrompt, System, ToolResult, ToolUse, User
+from unspool.format import Assistant, CompactMetadata, Entry, LastPrompt, System, User
 from unspool.graph.branch_tree import BranchLayout, BranchTree, cut_cycles
 
 
@@ -49,7 +49,8 @@ class SessionGraph(BranchTree):
 
     def is_prompt(self, number: int) -> bool:
         """Tell whether a line is a user line without a tool result."""
-        return isinstance(self.nodes[number].entry.record, User) and not _result_ids(self, number)
+        entry = self.nodes[number].entry
+        return isinstance(entry.record, User) and not entry.answered_ids
 
     def is_answer(self, number: int) -> bool:
         """Tell whether a line is of the model."""
@@ -208,17 +209,11 @@ def _with_siblings(graph: SessionGraph, path: list[int]) -> list[int]:
     beside = [number for number in range(first, len(graph.nodes)) if number not in on_path]
     message_ids = {id for number in path if (id := graph.message_id(number))}
     blocks = [number for number in beside if graph.is_answer(number) and graph.message_id(number) in message_ids]
-    calls = {
-        block.id
-        for record in (graph.nodes[number].entry.record for number in (*path, *blocks))
-        if isinstance(record, Assistant)
-        for block in record.message.blocks
-        if isinstance(block, ToolUse)
-    }
-    answered = {result for number in path for result in _result_ids(graph, number)}
+    calls = {id for number in (*path, *blocks) for id in graph.nodes[number].entry.call_ids}
+    answered = {id for number in path for id in graph.nodes[number].entry.answered_ids}
     selected = [*path, *blocks]
     for number in beside:
-        results = _result_ids(graph, number)
+        results = set(graph.nodes[number].entry.answered_ids)
         # The first result of a call counts (`tool_calls.py`, rule 2).
         if results and results <= calls and not results & answered:
             selected.append(number)
@@ -235,10 +230,3 @@ def _with_preserved(graph: SessionGraph, numbers: list[int], metadata: CompactMe
     anchor = graph.numbers.get(kept.anchor_uuid or "")
     index = numbers.index(anchor) + 1 if anchor in numbers else len(numbers)
     return [*numbers[:index], *(n for n in preserved if n not in numbers), *numbers[index:]]
-
-
-def _result_ids(graph: SessionGraph, number: int) -> set[str]:
-    record = graph.nodes[number].entry.record
-    if not isinstance(record, User):
-        return set()
-    return {block.tool_use_id for block in record.message.blocks if isinstance(block, ToolResult)}

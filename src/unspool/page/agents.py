@@ -21,7 +21,7 @@ from msgspec.structs import replace
 
 from unspool.errors import UnspoolError
 from unspool.format import Assistant, Entry, Text, User
-from unspool.format.side_files import AgentMeta, parse_agent_meta
+from unspool.format.side_files import AgentMeta, parse_object
 from unspool.format.tools import AgentInput, parse_input
 from unspool.graph import Speaker, classify_user_record, first_line, is_special_fork, join_text
 from unspool.page.index import SessionIndex, prompt_digest
@@ -128,7 +128,7 @@ class AgentReader:
             meta = home.metas.get(source.path)
             if meta is not None:
                 with suppress(UnspoolError, msgspec.DecodeError):
-                    metas[_agent_id(source)] = parse_agent_meta(home.reader.whole(meta.path))
+                    metas[_agent_id(source)] = parse_object(home.reader.whole(meta.path), AgentMeta)
         return metas
 
     def read_tree(self) -> AgentTree:

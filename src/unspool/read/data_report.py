@@ -37,8 +37,9 @@ from unspool.format import (
     Unknown,
     User,
 )
+from unspool.format.side_files import ClaudeCodeSettings
 from unspool.format.side_files import json as json_files
-from unspool.format.side_files import parse_settings
+from unspool.format.tools import plans
 from unspool.read.source_tree import LINE_KINDS, Kind, Source, Tree
 from unspool.read.tail import pieces
 
@@ -243,24 +244,27 @@ _INDEX_TOLERANCE = 1.0
 """Milliseconds by which a time in the index may differ: Claude Code rounds."""
 
 
-_PARSERS: dict[Kind, Callable[[bytes], object]] = {
-    Kind.INDEX: json_files.parse_sessions_index,
-    Kind.STATS: json_files.parse_stats,
-    Kind.SETTINGS: parse_settings,
-    Kind.TODOS: json_files.parse_todos,
-    Kind.TASK: json_files.parse_task,
-    Kind.REGISTRY: json_files.parse_process,
-    Kind.AGENT_META: json_files.parse_agent_meta,
-    Kind.TITLE: json_files.parse_custom_title,
-    Kind.WORKFLOW: json_files.parse_workflow,
+_SIDE_FILE_TYPES: dict[Kind, type[msgspec.Struct]] = {
+    Kind.INDEX: json_files.SessionsIndex,
+    Kind.STATS: json_files.StatsCache,
+    Kind.SETTINGS: ClaudeCodeSettings,
+    Kind.TASK: plans.TaskItem,
+    Kind.REGISTRY: json_files.ProcessEntry,
+    Kind.AGENT_META: json_files.AgentMeta,
+    Kind.TITLE: json_files.CustomTitleFile,
+    Kind.WORKFLOW: json_files.Workflow,
 }
 
 
 def _check_side_files(tree: Tree) -> Iterator[Finding]:
     """Yield the side files of a tree that cannot be read, and what is stale in an index."""
-    for source in tree.of(*_PARSERS):
+    for source in tree.of(*_SIDE_FILE_TYPES, Kind.TODOS):
         try:
-            parsed = _PARSERS[source.kind](read_whole(source.path, MAX_SIDE_FILE))
+            data = read_whole(source.path, MAX_SIDE_FILE)
+            if source.kind is Kind.TODOS:
+                json_files.parse_todos(data)
+                continue
+            parsed = json_files.parse_object(data, _SIDE_FILE_TYPES[source.kind])
         except (UnspoolError, msgspec.DecodeError) as error:
             yield Finding("unreadable", source.path, str(error))
             continue

@@ -19,7 +19,7 @@ import msgspec
 
 from unspool.errors import UnspoolError
 from unspool.files import read_whole
-from unspool.format.side_files import ProcessEntry, parse_process
+from unspool.format.side_files import ProcessEntry, parse_object
 from unspool.processes import is_registered_process
 from unspool.read.source_tree import Stamp, stamp_of
 
@@ -82,7 +82,7 @@ def is_running(entry: ProcessEntry) -> bool | None:
 
 def _parse_entry(path: Path, name: re.Match[str], _: Stamp) -> ProcessEntry | None:
     try:
-        process = parse_process(read_whole(path, MAX_REGISTRY_FILE))
+        process = parse_object(read_whole(path, MAX_REGISTRY_FILE), ProcessEntry)
     except (UnspoolError, msgspec.MsgspecError, OSError):
         return None  # being written, or not readable for us; the next read may succeed
     return process if process.pid == int(name[1]) else None

@@ -1,6 +1,7 @@
 import json
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -9,6 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.real_files import corpus
+from unspool.format import Entry, decode
+from unspool.format.meta_records import StepResult
 from unspool.format.side_files import json as sidecars
 from unspool.format.side_files import markdown, settings
 from unspool.format.side_files.json import HistoryEntry, IndexEntry, Pasted, TodoOwner
@@ -16,18 +19,6 @@ from unspool.format.side_files.markdown import Heading, Link, PlanTask
 from unspool.format.side_files.settings import MASK
 from unspool.format.tools.plans import TaskItem, Todo
 
-OBJECTS: list[Callable[[bytes | str], object]] = [
-    sidecars.parse_sessions_index,
-    sidecars.parse_history,
-    sidecars.parse_task,
-    sidecars.parse_agent_meta,
-    sidecars.parse_process,
-    sidecars.parse_custom_title,
-    sidecars.parse_stats,
-    sidecars.parse_workflow,
-    sidecars.parse_journal,
-    settings.parse_settings,
-]
 SHAPES: list[type[msgspec.Struct]] = [
     sidecars.SessionsIndex,
     sidecars.HistoryEntry,
@@ -35,8 +26,17 @@ SHAPES: list[type[msgspec.Struct]] = [
     sidecars.ProcessEntry,
     sidecars.StatsCache,
     sidecars.Workflow,
+    sidecars.CustomTitleFile,
+    TaskItem,
     settings.ClaudeCodeSettings,
 ]
+
+
+def parser(shape: type[msgspec.Struct]) -> Callable[[bytes | str], object]:
+    return partial(sidecars.parse_object, struct=shape)
+
+
+OBJECTS = [*map(parser, SHAPES), sidecars.parse_custom_title, settings.parse_settings]
 
 json_values = st.recursive(
     st.none()
@@ -54,7 +54,9 @@ json_values = st.recursive(
 
 def test_an_index_lists_sessions() -> None:
     entry = {"sessionId": "s", "fileMtime": 1794793892963, "messageCount": 6, "customTitle": "t"}
-    index = sidecars.parse_sessions_index(json.dumps({"version": 1, "originalPath": "/w", "entries": [entry]}))
+    index = sidecars.parse_object(
+        json.dumps({"version": 1, "originalPath": "/w", "entries": [entry]}), sidecars.SessionsIndex
+    )
     assert (index.version, index.original_path) == (1, "/w")
     assert index.entries == (IndexEntry(session_id="s", file_mtime=1794793892963, message_count=6, custom_title="t"),)
 
@@ -64,7 +66,7 @@ def test_history_has_what_was_pasted_or_its_hash(key: str) -> None:
     pasted = {"1": {"id": 1, "type": "text", key: "x"}}
     line = {"display": "[Pasted text #1]", "pastedContents": pasted, "timestamp": 1760110675230, "project": "/w"}
     held = Pasted(id=1, type="text", content="x") if key == "content" else Pasted(id=1, type="text", content_hash="x")
-    assert sidecars.parse_history(json.dumps(line)) == HistoryEntry(
+    assert sidecars.parse_object(json.dumps(line), sidecars.HistoryEntry) == HistoryEntry(
         display="[Pasted text #1]", pasted_contents={"1": held}, timestamp=1760110675230, project="/w"
     )
 
@@ -94,13 +96,15 @@ def test_the_name_of_a_todo_file_says_whose_it_is(name: str, owner: TodoOwner | 
 
 def test_a_task_is_a_file() -> None:
     document = b'{"id":"1","subject":"s","activeForm":"doing s","status":"completed","blocks":[],"blockedBy":["2"]}'
-    assert sidecars.parse_task(document) == TaskItem(
+    assert sidecars.parse_object(document, TaskItem) == TaskItem(
         id="1", subject="s", active_form="doing s", status="completed", blocked_by=("2",)
     )
 
 
 def test_an_agent_names_the_call_that_started_it() -> None:
-    meta = sidecars.parse_agent_meta(b'{"agentType":"Explore","toolUseId":"toolu_1","spawnDepth":1,"isBuiltIn":true}')
+    meta = sidecars.parse_object(
+        b'{"agentType":"Explore","toolUseId":"toolu_1","spawnDepth":1,"isBuiltIn":true}', sidecars.AgentMeta
+    )
     assert (meta.agent_type, meta.tool_use_id, meta.spawn_depth, meta.is_built_in) == (
         "Explore",
         "toolu_1",
@@ -110,8 +114,9 @@ def test_an_agent_names_the_call_that_started_it() -> None:
 
 
 def test_a_process_says_what_it_waits_for() -> None:
-    process = sidecars.parse_process(
-        b'{"pid":7,"procStart":"570957","status":"waiting","waitingFor":"permission prompt","peerFeatures":["x"]}'
+    process = sidecars.parse_object(
+        b'{"pid":7,"procStart":"570957","status":"waiting","waitingFor":"permission prompt","peerFeatures":["x"]}',
+        sidecars.ProcessEntry,
     )
     assert (process.pid, process.proc_start, process.peer_features) == (7, "570957", ("x",))
     assert (process.status, process.waiting_for) == ("waiting", "permission prompt")
@@ -124,7 +129,7 @@ def test_a_title_is_a_string() -> None:
 
 def test_statistics_of_version_1_are_days_only() -> None:
     day = {"date": "2026-01-01", "messageCount": 217, "sessionCount": 2, "toolCallCount": 136}
-    stats = sidecars.parse_stats(json.dumps({"version": 1, "dailyActivity": [day]}))
+    stats = sidecars.parse_object(json.dumps({"version": 1, "dailyActivity": [day]}), sidecars.StatsCache)
     assert [(day.date, day.message_count, day.tool_call_count) for day in stats.daily_activity] == [
         ("2026-01-01", 217, 136)
     ]
@@ -140,7 +145,7 @@ def test_statistics_of_version_2_have_models() -> None:
         "hourCounts": {"9": 4},
         "totalSpeculationTimeSavedMs": 0,
     }
-    stats = sidecars.parse_stats(json.dumps(document))
+    stats = sidecars.parse_object(json.dumps(document), sidecars.StatsCache)
     assert stats.model_usage["opus"].cost_usd == 0.5
     assert stats.daily_model_tokens[0].tokens_by_model == {"opus": 3}
     assert stats.longest_session is not None
@@ -151,20 +156,22 @@ def test_statistics_of_version_2_have_models() -> None:
 def test_a_workflow_tells_its_course() -> None:
     agent = {"type": "workflow_agent", "phaseIndex": 1, "agentId": "a1", "resultPreview": "…"}
     document = {"runId": "wf_1", "phases": [{"title": "Map"}], "workflowProgress": [agent], "result": {"any": 1}}
-    workflow = sidecars.parse_workflow(json.dumps(document))
+    workflow = sidecars.parse_object(json.dumps(document), sidecars.Workflow)
     assert [phase.title for phase in workflow.phases] == ["Map"]
     assert [step.agent_id for step in workflow.workflow_progress] == ["a1"]
     assert workflow.result == {"any": 1}
 
 
 def test_a_journal_has_what_agents_gave() -> None:
-    entry = sidecars.parse_journal(b'{"type":"result","key":"v2:0","agentId":"a1","result":"done"}')
-    assert (entry.type, entry.key, entry.agent_id, entry.result) == ("result", "v2:0", "a1", "done")
+    (entry,) = decode(b'{"type":"result","key":"v2:0","agentId":"a1","result":"done"}')
+    assert isinstance(entry, Entry)
+    assert isinstance(entry.record, StepResult)
+    assert (entry.record.key, entry.record.agent_id, entry.record.result) == ("v2:0", "a1", "done")
 
 
 def test_what_does_not_fit_costs_only_itself() -> None:
     entries: list[Any] = [{"sessionId": "a"}, {"sessionId": "b", "messageCount": "many"}, 5]
-    index = sidecars.parse_sessions_index(json.dumps({"version": "one", "entries": entries}))
+    index = sidecars.parse_object(json.dumps({"version": "one", "entries": entries}), sidecars.SessionsIndex)
     assert index.version is None
     assert index.entries == (IndexEntry(session_id="a"), IndexEntry(session_id="b"))
 
@@ -345,10 +352,10 @@ def test_front_matter_without_an_end_is_text() -> None:
 @pytest.mark.parametrize(
     ("pattern", "parse"),
     [
-        ("**/*.meta.json", sidecars.parse_agent_meta),
+        ("**/*.meta.json", parser(sidecars.AgentMeta)),
         ("**/todos/*.json", sidecars.parse_todos),
-        ("**/stats-cache.json", sidecars.parse_stats),
-        ("**/workflows/wf_*.json", sidecars.parse_workflow),
+        ("**/stats-cache.json", parser(sidecars.StatsCache)),
+        ("**/workflows/wf_*.json", parser(sidecars.Workflow)),
     ],
 )
 def test_real_side_files_are_read_whole(pattern: str, parse: Callable[[bytes], object]) -> None:

@@ -178,7 +178,6 @@ ELSEWHERE = {
     sidecars.HistoryEntry,
     sidecars.Pasted,
     sidecars.WorkflowPhase,
-    sidecars.JournalEntry,  # lines of a session's agents, not a side file
 }
 
 

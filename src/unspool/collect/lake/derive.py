@@ -25,7 +25,7 @@ import msgspec
 from unspool.collect.lake.streams import ReadSegment
 from unspool.collect.lake.tables import TIMES, device_bucket, lake_tables, partition_columns
 from unspool.collect.segments import Segment, SegmentHeader, SegmentLine
-from unspool.format.side_files import parse_agent_meta
+from unspool.format.side_files import AgentMeta, parse_object
 from unspool.graph import FactsCollector
 from unspool.prices import DIGEST, Response, file_stem
 from unspool.read import Kind, Line, LongLine, Source, decode_lines
@@ -128,7 +128,7 @@ def side_file_table_rows(segments: list[Segment]) -> Iterator[Row]:
 
 def _whole_file_rows(header: SegmentHeader, kind: Kind, data: bytes) -> Iterator[Row]:
     if kind is Kind.AGENT_META:
-        meta = parse_agent_meta(data)
+        meta = parse_object(data, AgentMeta)
         path = header.source.removesuffix(".meta.json") + ".jsonl"
         yield "agent_meta", (path, meta.agent_type, meta.description, meta.tool_use_id)
         return

@@ -29,7 +29,6 @@ from typing import NamedTuple, TypeAlias
 
 from unspool.edit.planning.ids import IdMap, overwrite_ids, rewrite_inserted_line, rewrite_line
 from unspool.edit.planning.plan import PlannedChange
-from unspool.edit.planning.session_view import tool_use_ids
 from unspool.edit.session_text import SessionText, parse_session_text
 from unspool.errors import Refused
 from unspool.format import (
@@ -112,7 +111,7 @@ class EditDraft:
             return
         self.removed_lines[entry.offset] = entry
         self._record(entry, None, kind, reason, counted=counted)
-        self.removed_calls.update(tool_use_ids(entry))
+        self.removed_calls.update(entry.call_ids)
 
     def remove_block(self, entry: Entry, index: int, kind: str, reason: str) -> None:
         """Record that a block of a line is removed; with the last block the line is."""

@@ -9,9 +9,8 @@ Rules
 from __future__ import annotations
 
 from unspool.edit.planning.draft import EditDraft
-from unspool.edit.planning.session_view import tool_use_ids
 from unspool.errors import NotFound, Refused
-from unspool.format import AiTitle, Assistant, CustomTitle, Entry, Tag, ToolResult, User
+from unspool.format import AiTitle, Assistant, CustomTitle, Entry, Tag, User
 from unspool.graph import SessionGraph, build_main_graph, find_path_with_siblings, is_boundary, is_message, split_turns
 
 
@@ -68,9 +67,9 @@ def _find_tip(graph: SessionGraph, number: int) -> int:
     for node in graph.nodes:
         record = node.entry.record
         if isinstance(record, Assistant) and record.message.id:
-            calls_of.setdefault(record.message.id, set()).update(tool_use_ids(node.entry))
+            calls_of.setdefault(record.message.id, set()).update(node.entry.call_ids)
     message_id = entry.record.message.id if isinstance(entry.record, Assistant) else None
-    if results := _result_ids(entry):
+    if results := set(entry.answered_ids):
         message_id = next((id for id, calls in calls_of.items() if calls & results), None)
     if message_id is None:
         return number
@@ -78,15 +77,11 @@ def _find_tip(graph: SessionGraph, number: int) -> int:
     last = number
     for other, node in enumerate(graph.nodes):
         record = node.entry.record
-        if (isinstance(record, Assistant) and record.message.id == message_id) or _result_ids(node.entry) & calls:
+        if (isinstance(record, Assistant) and record.message.id == message_id) or calls.intersection(
+            node.entry.answered_ids
+        ):
             last = max(last, other)
     return last
-
-
-def _result_ids(entry: Entry) -> set[str]:
-    if not isinstance(entry.record, User):
-        return set()
-    return {block.tool_use_id for block in entry.content_blocks if isinstance(block, ToolResult)}
 
 
 def _is_summary(graph: SessionGraph, number: int) -> bool:

@@ -101,13 +101,6 @@ def has_succeeded(call: ToolCall) -> bool:
     return call.result is not None and not call.failed
 
 
-def tool_use_ids(entry: Entry) -> list[str]:
-    """Return the ids of the tool calls on a line."""
-    if not isinstance(entry.record, Assistant):
-        return []
-    return [block.id for block in entry.content_blocks if isinstance(block, ToolUse)]
-
-
 def is_queued_prompt(entry: Entry) -> bool:
     """Return whether an attachment is a prompt that was typed while the model worked."""
     record = entry.record

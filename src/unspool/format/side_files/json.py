@@ -16,7 +16,7 @@ from msgspec import field
 
 from unspool.format.base import CamelShape
 from unspool.format.recover import convert_struct
-from unspool.format.tools.plans import TaskItem, Todo
+from unspool.format.tools.plans import Todo
 
 S = TypeVar("S", bound=msgspec.Struct)
 T = TypeVar("T")
@@ -49,11 +49,6 @@ class SessionsIndex(CamelShape, frozen=True):
     entries: tuple[IndexEntry, ...] = ()
 
 
-def parse_sessions_index(document: bytes | str) -> SessionsIndex:
-    """Return the index of a project's sessions."""
-    return parse_object(document, SessionsIndex)
-
-
 class Pasted(CamelShape, frozen=True):
     """Something pasted into a prompt: its text, or in newer versions the hash its text is kept under."""
 
@@ -76,11 +71,6 @@ class HistoryEntry(CamelShape, frozen=True):
     session_id: str | None = None
 
 
-def parse_history(line: bytes | str) -> HistoryEntry:
-    """Return a line of `history.jsonl`."""
-    return parse_object(line, HistoryEntry)
-
-
 class TodoOwner(NamedTuple):
     """The owner of a todo list; the same id twice for the session itself."""
 
@@ -100,11 +90,6 @@ def parse_todos(document: bytes | str) -> tuple[Todo, ...]:
     return tuple(convert_struct(item, Todo)[0] for item in items if isinstance(item, dict))
 
 
-def parse_task(document: bytes | str) -> TaskItem:
-    """Return `tasks/<session>/<n>.json` (seen from 2.1.150 on)."""
-    return parse_object(document, TaskItem)
-
-
 # The surest link from an agent to its call, where it is there; older agents are linked by results and prompts.
 class AgentMeta(CamelShape, frozen=True):
     """`agent-<id>.meta.json` beside an agent's own file (from 2.1.70 on). All but the type may be missing."""
@@ -121,11 +106,6 @@ class AgentMeta(CamelShape, frozen=True):
     request_non_interactive: bool | None = None
     picked_effort_model: str | None = None
     finished: bool | None = None
-
-
-def parse_agent_meta(document: bytes | str) -> AgentMeta:
-    """Return the metadata of an agent."""
-    return parse_object(document, AgentMeta)
 
 
 # `sessions/<pid>.<hash>.key` beside it holds a token of Claude Code. There is no struct for it, on purpose.
@@ -153,11 +133,6 @@ class ProcessEntry(CamelShape, frozen=True):
     peer_features: tuple[str, ...] = ()
     pid_domain: str | None = None
     messaging_socket_path: str | None = None
-
-
-def parse_process(document: bytes | str) -> ProcessEntry:
-    """Return an entry of the process registry."""
-    return parse_object(document, ProcessEntry)
 
 
 class CustomTitleFile(CamelShape, frozen=True):
@@ -225,11 +200,6 @@ class StatsCache(CamelShape, frozen=True):
     total_speculation_time_saved_ms: int | float | None = None
 
 
-def parse_stats(document: bytes | str) -> StatsCache:
-    """Return Claude Code's own statistics."""
-    return parse_object(document, StatsCache)
-
-
 class WorkflowPhase(CamelShape, frozen=True):
     """A phase of a workflow."""
 
@@ -273,25 +243,6 @@ class Workflow(CamelShape, frozen=True):
     phases: tuple[WorkflowPhase, ...] = ()
     workflow_progress: tuple[WorkflowStep, ...] = ()
     result: Any = None
-
-
-def parse_workflow(document: bytes | str) -> Workflow:
-    """Return the progress and result of a workflow."""
-    return parse_object(document, Workflow)
-
-
-class JournalEntry(CamelShape, frozen=True):
-    """A line of a workflow's `journal.jsonl`: an agent has `started`, or gave its `result`."""
-
-    type: str | None = None
-    key: str | None = None
-    agent_id: str | None = None
-    result: Any = None
-
-
-def parse_journal(line: bytes | str) -> JournalEntry:
-    """Return a line of a workflow's journal."""
-    return parse_object(line, JournalEntry)
 
 
 def parse_object(document: bytes | str, struct: type[S]) -> S:

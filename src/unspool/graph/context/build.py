@@ -29,8 +29,6 @@ from unspool.format import (
     System,
     Text,
     Thinking,
-    ToolResult,
-    ToolUse,
     User,
     as_blocks,
 )
@@ -95,10 +93,9 @@ def _without_open_calls(lines: list[Entry]) -> list[Entry]:
         record = line.record
         if isinstance(record, Assistant):
             last = record
-            if ids := [block.id for block in line.content_blocks if isinstance(block, ToolUse)]:
+            if ids := line.call_ids:
                 calls[index] = record, ids
-        elif isinstance(record, User):
-            answered.update(block.tool_use_id for block in line.content_blocks if isinstance(block, ToolResult))
+        answered.update(line.answered_ids)
     is_open = {
         index
         for index, (record, ids) in calls.items()
@@ -156,15 +153,11 @@ def _move_reminders_up(lines: Sequence[Entry], system_turns: bool) -> list[Entry
         ):
             waiting.append(line)
             continue
-        if waiting and (isinstance(line.record, Assistant) or _has_result(line)):
+        if waiting and (isinstance(line.record, Assistant) or line.answered_ids):
             ordered += waiting
             waiting = []
         ordered.append(line)
     return [*reversed(ordered + waiting)]
-
-
-def _has_result(line: Entry) -> bool:
-    return isinstance(line.record, User) and any(isinstance(block, ToolResult) for block in line.content_blocks)
 
 
 def _add_line(drafts: list[MessageDraft], by_id: dict[str, MessageDraft], line: Entry, model: str) -> None:

@@ -21,6 +21,7 @@ import msgspec
 
 from unspool.format import Entry, encode_json
 from unspool.format.side_files import json, markdown, settings
+from unspool.format.tools import plans
 from unspool.read import Kind, Source
 
 TableRow: TypeAlias = tuple[str, Iterable[object]]
@@ -51,14 +52,14 @@ def history_row(entry: Entry) -> tuple[object, ...]:
 
 
 def _index(source: Source, data: bytes) -> Iterator[TableRow]:
-    index = json.parse_sessions_index(data)
+    index = json.parse_object(data, json.SessionsIndex)
     for position, entry in enumerate(index.entries):
         yield "index_entries", [position, source.project, index.version, index.original_path, *_fields(entry)]
 
 
 def _stats(_: Source, data: bytes) -> Iterator[TableRow]:
     # Of a day, model or hour that is there twice the last counts: they are keys of their tables.
-    stats = json.parse_stats(data)
+    stats = json.parse_object(data, json.StatsCache)
     parts = ("daily_activity", "daily_model_tokens", "model_usage", "longest_session", "hour_counts")
     whole = _fields(stats, *parts)
     yield "stats", [*whole[:4], *_fields(stats.longest_session or json.LongestSession()), *whole[4:]]
@@ -98,7 +99,7 @@ def _todos(source: Source, data: bytes) -> Iterator[TableRow]:
 
 
 def _task(source: Source, data: bytes) -> Iterator[TableRow]:
-    yield "tasks", [source.session_id, *_fields(json.parse_task(data))]
+    yield "tasks", [source.session_id, *_fields(json.parse_object(data, plans.TaskItem))]
 
 
 def _plan(source: Source, data: bytes) -> Iterator[TableRow]:
@@ -124,11 +125,11 @@ def _memory(source: Source, data: bytes) -> Iterator[TableRow]:
 
 
 def _process(_: Source, data: bytes) -> Iterator[TableRow]:
-    yield "processes", _fields(json.parse_process(data))
+    yield "processes", _fields(json.parse_object(data, json.ProcessEntry))
 
 
 def _agent_meta(source: Source, data: bytes) -> Iterator[TableRow]:
-    yield "agent_meta", [source.agent_id, source.session_id, *_fields(json.parse_agent_meta(data))]
+    yield "agent_meta", [source.agent_id, source.session_id, *_fields(json.parse_object(data, json.AgentMeta))]
 
 
 def _title(source: Source, data: bytes) -> Iterator[TableRow]:
@@ -138,7 +139,7 @@ def _title(source: Source, data: bytes) -> Iterator[TableRow]:
 
 
 def _workflow(source: Source, data: bytes) -> Iterator[TableRow]:
-    workflow = json.parse_workflow(data)
+    workflow = json.parse_object(data, json.Workflow)
     result = None if workflow.result is None else _json(workflow.result)
     values = _fields(workflow, "phases", "workflow_progress", "result")
     yield "workflows", [source.session_id, *values, _plain(workflow.phases), result]
