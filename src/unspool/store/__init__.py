@@ -29,11 +29,12 @@ if TYPE_CHECKING:
     )
     from unspool.store.preferences import Preferences
     from unspool.store.times import parse_zone
+    from unspool.store.worker_processes import start_workers, wait_for
 
 __all__ = [
     "IN_FOLDER", "STORE", "Preferences", "PriceLookup", "StoreAccess", "folder_parameters", "is_locked", "locked",
     "open_archive", "open_store", "parse_zone", "preferences", "response_cells", "response_from_cells",
-    "transaction", "translate_errors",
+    "start_workers", "transaction", "translate_errors", "wait_for",
 ]
 
 __getattr__ = lazy_door(__name__, {
@@ -44,4 +45,5 @@ __getattr__ = lazy_door(__name__, {
         "translate_errors",
     "preferences": "Preferences",
     "times": "parse_zone",
+    "worker_processes": "start_workers wait_for",
 })

@@ -16,7 +16,8 @@ import os
 import random
 import time
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, NamedTuple, cast
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
 
 from unspool.collect import manifest
 from unspool.collect.lake import ingest as quarantine
@@ -33,6 +34,7 @@ from unspool.collect.lake.lake import Lake, open_lake, open_source
 from unspool.collect.lake.streams import BadSegment, SegmentChain, list_streams
 from unspool.collect.object_store import SegmentStore
 from unspool.errors import ObjectStoreFailed, Unreadable, UnspoolError
+from unspool.store import start_workers, wait_for
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -223,52 +225,25 @@ def run_forever(
 
 def _run_workers(job: IngestJob, follow: float | None) -> Iterator[IngestReport | ObjectStoreFailed]:
     """Run workers in processes of their own and yield their reports."""
-    import multiprocessing
-
+    hint = "what it did is whole; the next ingest goes on from there"
+    lost = Unreadable("a worker was ended from outside", hint=hint)
     # Not forked: the threads of the libraries do not survive that.
-    context = multiprocessing.get_context("spawn")
-    processes, ends = [], list["Connection"]()
-    for number in range(job.workers):
-        ours, theirs = context.Pipe()
-        process = context.Process(target=_run_worker, args=(theirs, job, number, follow), daemon=True)
-        process.start()
-        theirs.close()
-        processes.append(process)
-        ends.append(ours)
-    try:
-        for message in _receive_all(ends):
-            match message:
-                case ObjectStoreFailed(is_final=False) if follow is not None:
-                    yield message
-                case UnspoolError():
+    with start_workers(job.workers, partial(_run_worker, job, follow), lost, forks=False) as running:
+        ends = list(running)
+        while ends:
+            for end in wait_for(ends):
+                try:
+                    message = end.recv()
+                except EOFError:  # it is done
+                    ends.remove(end)
+                    continue
+                is_passing = isinstance(message, ObjectStoreFailed) and not message.is_final
+                if isinstance(message, UnspoolError) and not (is_passing and follow is not None):
                     raise message
-                case _:
-                    yield message
-    finally:
-        # Closing our ends is the signal to stop that the workers wait for.
-        for end in ends:
-            end.close()
-        for process in processes:
-            process.join()
-    if any(process.exitcode for process in processes):
-        hint = "what it did is whole; the next ingest goes on from there"
-        raise Unreadable("a worker was ended from outside", hint=hint)
+                yield message
 
 
-def _receive_all(ends: list[Connection]) -> Iterator[IngestReport | UnspoolError]:
-    """Yield the messages of workers until all have ended."""
-    from multiprocessing.connection import wait
-
-    while ends:
-        for ready in wait(ends):
-            end = cast("Connection", ready)
-            try:
-                yield end.recv()
-            except EOFError:
-                ends.remove(end)
-
-
-def _run_worker(end: Connection, job: IngestJob, number: int, follow: float | None) -> None:
+def _run_worker(job: IngestJob, follow: float | None, end: Connection, number: int) -> None:
     """Run one worker; with `follow`, until the parent closes its end of the pipe."""
     try:
         ingester = Ingester(job, os.environ, number)
@@ -284,5 +259,3 @@ def _run_worker(end: Connection, job: IngestJob, number: int, follow: float | No
                 return
     except UnspoolError as error:
         end.send(error)
-    except (BrokenPipeError, ConnectionResetError, KeyboardInterrupt):
-        return

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
 
 import msgspec
 
@@ -26,10 +25,7 @@ from unspool.store.database import open_archive
 from unspool.store.sync.changes import SourceRow
 from unspool.store.sync.pool import bundle_tasks
 from unspool.store.sync.sync import choose_workers
-from unspool.store.worker_processes import start_workers
-
-if TYPE_CHECKING:
-    from multiprocessing.connection import Connection
+from unspool.store.worker_processes import answer_messages
 
 _BUNDLE_BYTES = 32 * 1024 * 1024
 """Bytes of session files that make a part."""
@@ -155,25 +151,13 @@ _decode_part = msgspec.msgpack.Decoder(DerivedPart).decode
 
 
 def _derive_in_processes(bundles: Sequence[DeriveBundle], workers: int) -> Iterator[DerivedPart]:
-    from multiprocessing.connection import wait
-
-    waiting = list(map(_encode, reversed(bundles)))
     message = "a process that was making column files was ended from outside"
     lost = Unreadable(message, hint="what was made is whole; the next `sql` goes on from there")
-    with start_workers(workers, _answer, lost) as connections:
-        for connection in connections:  # there are at least as many bundles as workers
-            connection.send_bytes(waiting.pop())
-        busy = set(connections)
-        while busy:
-            for ready in wait(list(busy)):
-                connection = cast("Connection", ready)
-                yield _decode_part(connection.recv_bytes())
-                if waiting:
-                    connection.send_bytes(waiting.pop())
-                else:
-                    busy.discard(connection)
+    messages = list(map(_encode, bundles))
+    # None ahead: a bundle takes long, and another process may be free for the next one.
+    yield from map(_decode_part, answer_messages(messages, workers, _answer, lost, ahead=0))
 
 
-def _answer(message: bytes) -> Iterator[bytes]:
+def _answer(message: bytes) -> Iterator[tuple[bytes, bool]]:
     """Derive a bundle, in a worker process."""
-    yield _encode(derive_bundle(_decode_bundle(message)))
+    yield _encode(derive_bundle(_decode_bundle(message))), True

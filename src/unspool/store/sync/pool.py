@@ -9,16 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import itemgetter
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TypeVar
 
 import msgspec
 
 from unspool.errors import Unreadable
 from unspool.store.sync.read_file import Batch, FailedRead, ReadTask, read_or_fail
-from unspool.store.worker_processes import start_workers
-
-if TYPE_CHECKING:
-    from multiprocessing.connection import Connection
+from unspool.store.worker_processes import answer_messages
 
 _BUNDLE_BYTES = 2 * 1024 * 1024
 """Bytes of files in one message: a task a message would cost more than the reading does."""
@@ -26,8 +23,6 @@ _BUNDLE_TASKS = 64
 """Tasks in one message at most: empty files have no bytes."""
 _REPLY_BYTES = 1024 * 1024
 """Bytes of frames after which a worker replies before the end of a bundle: what it holds, it holds twice."""
-_PIPE_BYTES = 32 * 1024
-"""Bytes of a message that a pipe surely takes while nobody reads from it."""
 
 
 T = TypeVar("T")
@@ -38,7 +33,6 @@ class WorkerReply(msgspec.Struct, frozen=True):
 
     batches: list[Batch]
     failed: list[FailedRead]
-    is_last: bool
 
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -48,29 +42,18 @@ _decode_tasks = msgspec.msgpack.Decoder(list[ReadTask]).decode
 
 def read_in_processes(tasks: Sequence[tuple[int, ReadTask]], workers: int) -> Iterator[Batch | FailedRead]:
     """Yield the batches of files, read by so many processes; a task comes with how many bytes there are to read."""
-    from multiprocessing.connection import wait
-
     # What a line may need that cannot be glanced at: loaded once here instead of once in each fork.
     import unspool.read.tail  # noqa: F401
 
     bundles = bundle_tasks(tasks, itemgetter(0), _BUNDLE_BYTES, _BUNDLE_TASKS)
-    waiting = [_encode([task for _, task in bundle]) for bundle in reversed(bundles)]
     message = "a process that was reading files was ended from outside"
     lost = Unreadable(message, hint="what was written is whole; the next sync goes on from there")
-    with start_workers(min(workers, len(bundles)), _answer, lost) as connections:
-        busy = dict.fromkeys(connections, 0)
-        for connection in [*busy, *busy]:  # one bundle to work on and one to go on with
-            busy[connection] += _send(connection, waiting, busy[connection])
-        while any(busy.values()):
-            for ready in wait([connection for connection, count in busy.items() if count]):
-                connection = cast("Connection", ready)
-                reply = _decode_reply(connection.recv_bytes())
-                if reply.is_last:  # it gets the next bundle first, so that it reads while this process writes
-                    busy[connection] -= 1
-                    while _send(connection, waiting, busy[connection]):
-                        busy[connection] += 1
-                yield from reply.failed
-                yield from reply.batches
+    messages = [_encode([task for _, task in bundle]) for bundle in bundles]
+    # One ahead: a process has the next bundle at hand while this one writes.
+    for data in answer_messages(messages, min(workers, len(bundles)), _answer, lost, ahead=1):
+        reply = _decode_reply(data)
+        yield from reply.failed
+        yield from reply.batches
 
 
 def bundle_tasks(tasks: Iterable[T], size_of: Callable[[T], int], max_bytes: int, max_tasks: int) -> list[list[T]]:
@@ -86,19 +69,7 @@ def bundle_tasks(tasks: Iterable[T], size_of: Callable[[T], int], max_bytes: int
     return bundles
 
 
-def _send(connection: Connection, waiting: list[bytes], busy: int) -> int:
-    """Send the next bundle, if there is one and the pipe surely takes it; return how many were sent.
-
-    A busy worker may be waiting until we read its reply. To wait then until it reads our message would be a deadlock,
-    so it is sent one bundle ahead at most, and no large one.
-    """
-    if not waiting or busy > 1 or (busy and len(waiting[-1]) > _PIPE_BYTES):
-        return 0
-    connection.send_bytes(waiting.pop())
-    return 1
-
-
-def _answer(message: bytes) -> Iterator[bytes]:
+def _answer(message: bytes) -> Iterator[tuple[bytes, bool]]:
     """Read the files of a bundle, in a worker process."""
     batches: list[Batch] = []
     failed: list[FailedRead] = []
@@ -111,6 +82,6 @@ def _answer(message: bytes) -> Iterator[bytes]:
             batches.append(result)
             weight += sum(len(frame.data) for frame in result.frames)
             if weight > _REPLY_BYTES or not result.is_last:
-                yield _encode(WorkerReply(batches, failed, is_last=False))
+                yield _encode(WorkerReply(batches, failed)), False
                 batches, failed, weight = [], [], 0
-    yield _encode(WorkerReply(batches, failed, is_last=True))
+    yield _encode(WorkerReply(batches, failed)), True
