@@ -9,14 +9,12 @@ from unspool.lazy_door import lazy_door
 # fmt: off
 if TYPE_CHECKING:
     from unspool.client import start
-    from unspool.client.config import ChatRuntime, ChatSettings, SessionStart
+    from unspool.client.config import ChatOptions, ChatRuntime, ChatSettings, SessionStart
     from unspool.client.protocols import Model
-    from unspool.client.start import ChatOptions
 
 __all__ = ["ChatOptions", "ChatRuntime", "ChatSettings", "Model", "SessionStart", "start"]
 
 __getattr__ = lazy_door(__name__, {
-    "config": "ChatRuntime ChatSettings SessionStart",
+    "config": "ChatOptions ChatRuntime ChatSettings SessionStart",
     "protocols": "Model",
-    "start": "ChatOptions",
 })

@@ -90,6 +90,23 @@ class ChatSettings(msgspec.Struct, frozen=True, kw_only=True):
         return max(1, min(usual, self.window // 4)) if self.window else usual
 
 
+class ChatOptions(NamedTuple):
+    """What the command line asks for: which chat, with which settings, and how it is shown."""
+
+    start: SessionStart
+    settings: ChatSettings
+    config: Path
+    cwd: Path
+    prompt: str | None
+    output: str = "text"
+    streams_in: bool = False
+    """Whether prompts come as lines of JSON."""
+    partial: bool = False
+    replay: bool = False
+    asks: bool = False
+    """Whether the program at the other end is asked for permission."""
+
+
 class ChatRuntime(NamedTuple):
     """What a chat runs on: the model, folders, environment variables, clocks and ids."""
 

@@ -2,12 +2,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from prompt_toolkit.completion import CompleteEvent
+from prompt_toolkit.document import Document
+
 from unspool.client.session.prompt_history import read_prompt_history
-from unspool.client.ui.completion import can_complete, find_completions
+from unspool.client.ui.completion import ChatCompleter, can_complete
 
 
 def texts(before: str, root: Path) -> list[str]:
-    return [one.text for one in find_completions(before, {"help": "", "resume": "", "db:up": ""}, root)]
+    completer = ChatCompleter(lambda: {"help": "", "resume": "", "db:up": ""}, root)
+    return [one.text for one in completer.get_completions(Document(before), CompleteEvent())]
 
 
 def test_commands_are_completed_at_the_beginning_only(tmp_path: Path) -> None:

@@ -11,12 +11,11 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+
+from prompt_toolkit.completion import CompleteEvent, Completer, Completion
+from prompt_toolkit.document import Document
 
 from unspool.display import clean_line
-
-if TYPE_CHECKING:
-    from prompt_toolkit.completion import Completer
 
 MAX_FILES = 5000
 """Directory entries that are examined, so that a huge folder does not block the prompt."""
@@ -26,32 +25,28 @@ _COMMAND = re.compile(r"\A/[\w:./-]*\Z")
 _MENTION = re.compile(r"(?:\A|(?<=\s))@(\S*)\Z")
 
 
-class CompletionCandidate(NamedTuple):
-    """One completion that is offered."""
-
-    text: str
-    start: int
-    """Where it begins, relative to the cursor: zero or negative."""
-    meta: str = ""
-    """A description."""
-
-
 def can_complete(before: str) -> bool:
     """Return whether the text before the cursor ends in something that can be completed."""
     return bool(_COMMAND.match(before) or _MENTION.search(before))
 
 
-def find_completions(before: str, commands: dict[str, str], root: Path) -> list[CompletionCandidate]:
-    """Return the completions of the text before the cursor."""
-    if _COMMAND.match(before):
-        return [
-            CompletionCandidate(f"/{name}", -len(before), clean_line(words))
-            for name, words in commands.items()
-            if f"/{name}".startswith(before)
-        ]
-    if found := _MENTION.search(before):
-        return [CompletionCandidate(path, -len(found[1])) for path in _matching_files(found[1], root)]
-    return []
+class ChatCompleter(Completer):
+    """Offers commands after `/`, and files after `@`."""
+
+    def __init__(self, commands: Callable[[], dict[str, str]], root: Path) -> None:
+        self._commands = commands
+        self._root = root
+
+    def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
+        """Yield the completions of the text before the cursor."""
+        before = document.text_before_cursor
+        if _COMMAND.match(before):
+            for name, words in self._commands().items():
+                if f"/{name}".startswith(before):
+                    yield Completion(f"/{name}", -len(before), display_meta=clean_line(words))
+        elif found := _MENTION.search(before):
+            for path in _matching_files(found[1], self._root):
+                yield Completion(path, -len(found[1]))
 
 
 def _matching_files(typed: str, root: Path) -> list[str]:
@@ -79,19 +74,3 @@ def _iter_files(root: Path) -> Iterator[str]:
                     yield f"{name}/"
             else:
                 yield name
-
-
-def make_completer(complete: Callable[[str], list[CompletionCandidate]]) -> Completer:
-    """Return a prompt_toolkit completer for a function that finds completions."""
-    from prompt_toolkit.completion import CompleteEvent, Completer, Completion
-    from prompt_toolkit.document import Document
-
-    class Candidates(Completer):
-        """Offers commands and files."""
-
-        def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
-            """Yield the completions of the document."""
-            for candidate in complete(document.text_before_cursor):
-                yield Completion(candidate.text, start_position=candidate.start, display_meta=candidate.meta)
-
-    return Candidates()

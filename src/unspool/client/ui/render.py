@@ -16,6 +16,10 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import msgspec
+from rich.console import Console, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
 
 from unspool.client.events import CallBegan, CallEnded, ContextCompacted, RetryScheduled, TurnEnded
 from unspool.client.protocols import PermissionRequest
@@ -29,9 +33,7 @@ from unspool.home import Session
 from unspool.permissions import RuleDecision
 
 if TYPE_CHECKING:
-    from rich.console import Console, RenderableType
     from rich.markdown import Markdown
-    from rich.text import Text
 
 
 MAX_OUTPUT_LINES = 6
@@ -128,10 +130,6 @@ class ChatRenderer:
 
     def indented(self, text: str, style: str = "") -> str:
         """Render a whole text as it is, indented."""
-        # rich is imported where it is used: a headless run never needs it.
-        from rich.padding import Padding
-        from rich.text import Text
-
         return self._print(Padding(Text(clean(text), style, overflow="fold"), (0, 0, 0, 5))) if text else ""
 
     def _diff(self, lines: list[str]) -> str:
@@ -210,8 +208,6 @@ class ChatRenderer:
         return above + "".join(self._line((f"     {line}", "dim")) for line in lines[-MAX_OUTPUT_LINES:])
 
     def _line(self, *spans: tuple[str, str]) -> str:
-        from rich.text import Text
-
         text = Text()
         for words, style in spans:
             text.append(clean_line(words), style)
@@ -219,16 +215,11 @@ class ChatRenderer:
         return self._print(text)
 
     def _marked_text(self, mark: str, text: str, style: str) -> str:
-        from rich.text import Text
-
         body = Text(clean(text), style)
         return self._with_mark(mark.rstrip(), body, style) if mark else self._print(body)
 
     def _with_mark(self, mark: str, body: RenderableType, style: str = "") -> str:
         """Render something with a mark before its first line."""
-        from rich.table import Table
-        from rich.text import Text
-
         grid = Table.grid(padding=(0, 1, 0, 0))
         grid.add_column(width=1)
         grid.add_column(overflow="fold")
@@ -244,8 +235,6 @@ class ChatRenderer:
         return "\n".join(line.rstrip() for line in text.split("\n")).strip("\n") + "\n"
 
     def _console(self, file: io.StringIO) -> Console:
-        from rich.console import Console
-
         return Console(
             file=file,
             width=max(self.options.width, 20),
@@ -262,6 +251,7 @@ class ChatRenderer:
 
 
 def _markdown(text: str) -> Markdown:
+    # Here, because it takes 80 ms to load: a chat can be typed to before that.
     from rich.markdown import Heading, Markdown
 
     class LeftHeading(Heading):

@@ -19,38 +19,48 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+# At the top: only a terminal that can draw loads this module (`start.py`).
+from prompt_toolkit import PromptSession
+from prompt_toolkit.document import Document
+from prompt_toolkit.filters import Condition
+from prompt_toolkit.formatted_text import StyleAndTextTuples
+from prompt_toolkit.history import InMemoryHistory
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.keys import Keys
+from prompt_toolkit.output import ColorDepth
+from prompt_toolkit.output.vt100 import Vt100_Output
+from prompt_toolkit.styles import Style
+from wcwidth import clip
+
 from unspool.client.ui.choice import KEY_DELAY_SECONDS, ChoicePrompt, ChoiceResult
-from unspool.client.ui.completion import CompletionCandidate, can_complete
+from unspool.client.ui.completion import ChatCompleter, can_complete
 from unspool.display import clean, clean_line
 
 if TYPE_CHECKING:
-    from prompt_toolkit import PromptSession
-    from prompt_toolkit.formatted_text import StyleAndTextTuples
-    from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
-    from prompt_toolkit.styles import Style
-
     from unspool.client.ui.terminal import Terminal
 
 TICK_SECONDS = 0.1
 LEAVE_SECONDS = 2.0
 """Seconds within which a second Ctrl-C leaves."""
+_STYLES = {
+    "prompt": "bold",
+    "tail": "fg:ansibrightblack",
+    "status": "fg:ansiyellow",
+    "queued": "italic",
+    "question": "bold",
+    "cursor": "fg:ansicyan bold",
+    "bottom-toolbar": "noreverse fg:ansibrightblack",
+}
 _SPINNER = "✶✸✹✺✹✷"
 
 
 class PromptScreen:
     """The terminal while a chat runs: a surface with a prompt at the bottom."""
 
-    def __init__(
-        self,
-        host: Terminal,
-        history: Iterable[str],
-        complete: Callable[[str], list[CompletionCandidate]],
-        *,
-        colours: bool,
-    ) -> None:
+    def __init__(self, host: Terminal, history: Iterable[str]) -> None:
         self._host = host
         self.queued: list[str] = []
         self._question: ChoicePrompt | None = None
@@ -59,7 +69,7 @@ class PromptScreen:
         self._question_lock = asyncio.Lock()
         self._unshown: list[str] = []
         self._ctrl_c_at = -LEAVE_SECONDS
-        self._session = _make_session(self, host, list(history), complete, colours=colours)
+        self._session = _make_session(self, host, list(history))
         self._app = self._session.app
 
     @property
@@ -95,7 +105,6 @@ class PromptScreen:
 
     def fill(self, text: str) -> None:
         """Put a text into the prompt, where it can be changed and sent."""
-        from prompt_toolkit.document import Document
 
         self._session.default_buffer.document = Document(text)
 
@@ -240,29 +249,14 @@ class PromptScreen:
         return _cut(clean_line(self._host.footer()), self.width)
 
 
-def _make_session(
-    screen: PromptScreen,
-    host: Terminal,
-    history: list[str],
-    complete: Callable[[str], list[CompletionCandidate]],
-    *,
-    colours: bool,
-) -> PromptSession[str]:
-    from prompt_toolkit import PromptSession
-    from prompt_toolkit.filters import Condition
-    from prompt_toolkit.history import InMemoryHistory
-    from prompt_toolkit.output import ColorDepth
-    from prompt_toolkit.output.vt100 import Vt100_Output
-
-    from unspool.client.ui.completion import make_completer
-
+def _make_session(screen: PromptScreen, host: Terminal, history: list[str]) -> PromptSession[str]:
     output = Vt100_Output.from_pty(sys.stdout)
     output.enable_cpr = False  # some terminals do not answer when they are asked for their cursor, and we need not know
     session: PromptSession[str] = PromptSession(
         message=screen.prompt_message,
         multiline=True,
         history=InMemoryHistory(history),
-        completer=make_completer(complete),
+        completer=ChatCompleter(host.commands, host.options.cwd),
         complete_while_typing=Condition(screen.can_complete),
         key_bindings=make_key_bindings(screen, host),
         bottom_toolbar=screen.footer,
@@ -270,8 +264,8 @@ def _make_session(
         erase_when_done=True,
         enable_suspend=True,
         include_default_pygments_style=False,
-        style=_style(),
-        color_depth=ColorDepth.DEPTH_4_BIT if colours else ColorDepth.DEPTH_1_BIT,
+        style=Style.from_dict(_STYLES),
+        color_depth=ColorDepth.DEPTH_4_BIT if host.rendering.colours else ColorDepth.DEPTH_1_BIT,
         output=output,
     )
     # Esc alone must act soon, and still be the first key of Esc Esc and Alt-Enter.
@@ -280,22 +274,6 @@ def _make_session(
     renderer = session.app.renderer
     session.app.before_render += lambda _: renderer.report_absolute_cursor_row(output.get_size().rows)
     return session
-
-
-def _style() -> Style:
-    from prompt_toolkit.styles import Style
-
-    return Style.from_dict(
-        {
-            "prompt": "bold",
-            "tail": "fg:ansibrightblack",
-            "status": "fg:ansiyellow",
-            "queued": "italic",
-            "question": "bold",
-            "cursor": "fg:ansicyan bold",
-            "bottom-toolbar": "noreverse fg:ansibrightblack",
-        }
-    )
 
 
 def _last_lines(text: str, width: int, limit: int) -> list[str]:
@@ -313,24 +291,12 @@ def _last_lines(text: str, width: int, limit: int) -> list[str]:
 
 def _cut(line: str, width: int) -> str:
     """Return the beginning of a line that fits the width."""
-    from prompt_toolkit.utils import get_cwidth
-
-    columns = max(width - 1, 1)
-    if get_cwidth(line) <= columns:
-        return line
-    used = 0
-    for index, character in enumerate(line):
-        used += get_cwidth(character)
-        if used > columns:
-            return line[: max(index, 1)]
-    return line
+    # Never empty, so that `_last_lines` ends also where not even one wide character fits.
+    return clip(line, 0, max(width - 1, 1), fillchar="") or line[:1]
 
 
 def make_key_bindings(screen: PromptScreen, host: Terminal) -> KeyBindings:
     """Return the key bindings of a screen (see the table in the module's docstring)."""
-    from prompt_toolkit.filters import Condition
-    from prompt_toolkit.key_binding import KeyBindings
-
     keys = KeyBindings()
     asking = Condition(lambda: screen.is_asking)
     idle = Condition(lambda: not screen.is_asking and not screen.is_working)
@@ -369,9 +335,6 @@ def make_key_bindings(screen: PromptScreen, host: Terminal) -> KeyBindings:
 
 def _add_question_keys(keys: KeyBindings, screen: PromptScreen) -> None:
     """Let keys answer a question, and do nothing else while one is open."""
-    from prompt_toolkit.filters import Condition
-    from prompt_toolkit.keys import Keys
-
     asking = Condition(lambda: screen.is_asking)
     names = {"up": "up", "down": "down", "c-p": "up", "c-n": "down", "enter": "enter", "escape": "escape", " ": "space"}
 

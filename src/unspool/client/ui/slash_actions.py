@@ -42,22 +42,23 @@ async def _help(terminal: Terminal, arguments: str) -> None:
 
 
 async def _resume(terminal: Terminal, arguments: str) -> None:
-    opener = terminal.opener
     if arguments:
-        await terminal.open(SessionStart(resume=find_session.find_session_file(arguments, opener.config, opener.cwd)))
+        options = terminal.options
+        await terminal.open(SessionStart(resume=find_session.find_session_file(arguments, options.config, options.cwd)))
         return
     # In a thread, with the titles and turns: a folder may hold many long sessions.
-    options, paths = await asyncio.to_thread(_list_other_sessions, terminal)
-    if not options:
+    found, paths = await asyncio.to_thread(_list_other_sessions, terminal)
+    if not found:
         raise NothingFound("there is no other session in this folder")
-    picked = await terminal.surface.choose(ChoicePrompt("Go on with which session?", options))
+    picked = await terminal.surface.choose(ChoicePrompt("Go on with which session?", found))
     if picked is not None:
         await terminal.open(SessionStart(resume=paths[picked.first]))
 
 
 def _list_other_sessions(terminal: Terminal) -> tuple[list[ChoiceOption], list[Path]]:
-    opener, options, paths = terminal.opener, [], []
-    for session in islice(find_session.list_sessions(opener.config, opener.cwd), MAX_SESSIONS):
+    options, paths = [], []
+    sessions = find_session.list_sessions(terminal.options.config, terminal.options.cwd)
+    for session in islice(sessions, MAX_SESSIONS):
         if session.id != terminal.chat.session_id:
             modified = datetime.fromtimestamp(session.source.modified / 1e9, UTC)
             detail = f"{units.ago(modified, datetime.now(UTC))}, {units.amount(len(session.turns), 'turn')}"
@@ -127,7 +128,7 @@ async def _export(terminal: Terminal, arguments: str) -> None:
 
     _require_session_file(terminal)
     session = find_session.read_session(terminal.chat.path)
-    target = absolute_path(terminal.opener.cwd / Path(arguments or f"{terminal.chat.session_id}.md").expanduser())
+    target = absolute_path(terminal.options.cwd / Path(arguments or f"{terminal.chat.session_id}.md").expanduser())
     text = render_markdown(session)
     try:
         # Created with O_EXCL: no file that exists is ever overwritten.
@@ -175,9 +176,9 @@ async def run_shell_command(terminal: Terminal, command: str) -> None:
 
 
 async def _trust(terminal: Terminal, arguments: str) -> None:
-    if terminal.opener.is_trusted():
+    if terminal.is_trusted():
         raise NothingFound("this folder is trusted")
-    terminal.opener.trust()
+    terminal.trust()
     path = terminal.chat.path
     await terminal.open(SessionStart(resume=path, force=True) if path.exists() else SessionStart())
     _notify(terminal, "trusted: settings, agents and commands of this folder act")

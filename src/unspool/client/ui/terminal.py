@@ -13,18 +13,18 @@ from __future__ import annotations
 import asyncio
 import signal
 import time
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from pathlib import Path
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, Protocol
 
 from unspool.client import events
 from unspool.client.chat import Chat
-from unspool.client.config import SessionStart
-from unspool.client.protocols import PermissionAnswer, PermissionRequest, UserInterface, UserQuestion
+from unspool.client.config import ChatOptions, ChatRuntime, SessionStart
+from unspool.client.permissions.trust import find_acting_files
+from unspool.client.protocols import PermissionAnswer, PermissionRequest, UserQuestion
 from unspool.client.ui import find_session, slash_actions, slash_commands, status_text
 from unspool.client.ui.choice import ChoiceOption, ChoicePrompt, ChoiceResult
-from unspool.client.ui.open_chat import OpenedChat
+from unspool.client.ui.open_chat import OpenedChat, is_trusted, open_chat_from_settings, trusted_folders
 from unspool.client.ui.render import ChatRenderer, RenderOptions, render_last_turns
 from unspool.client.ui.render_events import EventRenderer
 from unspool.display import clean_line
@@ -32,7 +32,6 @@ from unspool.errors import UnspoolError, UsageError
 from unspool.format.tools import EDIT_TOOLS
 from unspool.permissions import RuleDecision
 
-Choose: TypeAlias = Callable[[ChoicePrompt], Awaitable[ChoiceResult | None]]
 MODES = ("default", "acceptEdits", "plan")
 """The permission modes that shift-tab goes through."""
 
@@ -60,21 +59,6 @@ class Surface(Protocol):
 
     async def choose(self, prompt: ChoicePrompt) -> ChoiceResult | None:
         """Let the user choose; None if they cancel."""
-
-
-class ChatOpener(NamedTuple):
-    """What the terminal needs to open chats in a working folder."""
-
-    start: SessionStart
-    open: Callable[[SessionStart, UserInterface], Awaitable[OpenedChat]]
-    ask_trust: Callable[[Choose], Awaitable[bool]]
-    """Asks whether the folder is trusted, if that is necessary; False: leave."""
-    is_trusted: Callable[[], bool]
-    trust: Callable[[], None]
-    cwd: Path
-    config: Path
-    prompt: str | None = None
-    """The first prompt."""
 
 
 class TerminalUser:
@@ -154,9 +138,15 @@ class TerminalUser:
 class Terminal:
     """Runs one chat after the other in a terminal; the host of its surface."""
 
-    def __init__(self, opener: ChatOpener, options: RenderOptions, surface: Callable[[Terminal], Surface]) -> None:
-        self.opener = opener
-        self._options = options
+    def __init__(
+        self,
+        options: ChatOptions,
+        runtime: ChatRuntime,
+        rendering: RenderOptions,
+        surface: Callable[[Terminal], Surface],
+    ) -> None:
+        self.options, self.rendering = options, rendering
+        self._runtime = runtime
         self._opened: OpenedChat | None = None
         self._typed: asyncio.Queue[str] = asyncio.Queue()
         self._since: float | None = None
@@ -180,7 +170,7 @@ class Terminal:
 
     def renderer(self) -> ChatRenderer:
         """Return a renderer for the terminal's present width."""
-        return ChatRenderer(self._options._replace(width=self.surface.width), str(self.opener.cwd))
+        return ChatRenderer(self.rendering._replace(width=self.surface.width), str(self.options.cwd))
 
     async def run(self) -> None:
         """Run chats until the user leaves."""
@@ -274,23 +264,50 @@ class Terminal:
 
     async def _work(self) -> None:
         try:
-            if not await self.opener.ask_trust(self.surface.choose):
+            if not await self._ask_trust():
                 self.surface.leave()
                 return
-            await self.open(self.opener.start)
+            await self.open(self.options.start)
         except UnspoolError as error:
             self._failure = error
             self.surface.leave()
             return
-        if self.opener.prompt:
-            self._typed.put_nowait(self.opener.prompt)
+        if self.options.prompt:
+            self._typed.put_nowait(self.options.prompt)
         while True:
             await self._handle(await self._typed.get())
 
+    def is_trusted(self) -> bool:
+        """Return whether the working folder is trusted."""
+        return is_trusted(self.options.settings, self._runtime)
+
+    def trust(self) -> None:
+        """Trust the working folder from now on."""
+        trusted_folders(self._runtime).add(self.options.cwd)
+
+    async def _ask_trust(self) -> bool:
+        """Ask whether the folder is trusted, if it holds anything that would act; False: the user wants to leave."""
+        files = find_acting_files(self.options.cwd)
+        if not files or self.is_trusted():
+            return True
+        brings = f"It brings {', '.join(files)}: these may allow calls, and tell the model things."
+        title = f"Do you trust this folder? {self.options.cwd}\n{brings}"
+        answers = [
+            ChoiceOption("Yes, from now on", key="y"),
+            ChoiceOption("No, go on without them", key="n"),
+            ChoiceOption("Leave", key="l"),
+        ]
+        picked = await self.surface.choose(ChoicePrompt(title, answers, cursor=1))
+        if picked is None or picked.first == 2:
+            return False
+        if picked.first == 0:
+            self.trust()
+        return True
+
     async def open(self, start: SessionStart) -> None:
         """Open another chat and close the one before."""
-        user = TerminalUser(self.surface, self.renderer, self.interrupt, is_trusted=self.opener.is_trusted())
-        opened = await self.opener.open(start, user)
+        user = TerminalUser(self.surface, self.renderer, self.interrupt, is_trusted=self.is_trusted())
+        opened = await open_chat_from_settings(start, self.options.settings, self._runtime, user)
         # Only now: if the new chat could not be opened, the old one stays.
         if self._opened is not None:
             await self.chat.close()
