@@ -10,6 +10,7 @@ from itertools import islice
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from unspool.errors import NotFound
 from unspool.export import decode_line, describe_lines
@@ -31,7 +32,7 @@ from unspool.format import (
 )
 from unspool.graph import ToolCall
 from unspool.page import detail_parts
-from unspool.page.detail_parts import DataPart, DetailPart, text_part
+from unspool.page.detail_parts import DataPart, DetailPart, cut_part, text_part
 from unspool.page.index import IndexedCall, SessionIndex
 from unspool.page.rows import MAX_INLINE_CHARACTERS, TranscriptRow
 from unspool.page.view import PageView
@@ -93,17 +94,24 @@ def read_detail(page: PageView, key: str, *, whole: bool = False) -> StepDetail:
         row = rows[0] if rows else TranscriptRow(key=key, kind="note", name="line")
     call = view.sections.read_call(offset, number)
     if call is not None:
-        detail = _call_detail(view, call, row, key, whole=whole)
+        detail = _call_detail(view, call, row, key)
     else:
-        parts, raw = tuple(_item_parts(item, number, whole=whole)), _raw_record(view, item, whole=whole)
+        parts, raw = tuple(_item_parts(item, number)), _raw_record(view, item)
         detail = StepDetail(key=key, turn=view.index.turn_at(offset), row=row, rendered=parts, raw=(raw,))
     for part in (*detail.rendered, *detail.result):
         if isinstance(part, detail_parts.ImagesPart):
             view.sections.remember_images(part.pictures)
-    return detail
+    if whole:
+        return detail
+    return replace(
+        detail,
+        rendered=tuple(map(cut_part, detail.rendered)),
+        result=tuple(map(cut_part, detail.result)),
+        raw=tuple(replace(raw, text=raw.text[:MAX_INLINE_CHARACTERS]) for raw in detail.raw),
+    )
 
 
-def _call_detail(view: PageView, call: ToolCall, row: TranscriptRow, key: str, *, whole: bool) -> StepDetail:
+def _call_detail(view: PageView, call: ToolCall, row: TranscriptRow, key: str) -> StepDetail:
     index, indexed = view.index, view.index.calls[call.id]
     answer = call.result_entry
     entries = [call.use_entry, answer] if answer else [call.use_entry]
@@ -117,11 +125,11 @@ def _call_detail(view: PageView, call: ToolCall, row: TranscriptRow, key: str, *
         key=key,
         turn=index.turn_at(call.use_entry.offset),
         row=row,
-        rendered=tuple(detail_parts.call_parts(call, whole=whole)),
+        rendered=tuple(detail_parts.call_parts(call)),
         input=call.input,
-        result=tuple(detail_parts.result_parts(call, whole=whole)),
+        result=tuple(detail_parts.result_parts(call)),
         structured=decode_line(answer).get("toolUseResult") if answer else None,
-        raw=tuple(_raw_record(view, entry, whole=whole) for entry in entries),
+        raw=tuple(_raw_record(view, entry) for entry in entries),
         same=tuple(islice(same, _MAX_SAME_CALLS)),
         previous=view.prefix + before.key if before else None,
         next=view.prefix + after.key if after else None,
@@ -139,7 +147,7 @@ def _neighbour_changes(index: SessionIndex, call: IndexedCall) -> tuple[IndexedC
     return changes[at - 1] if at else None, changes[at + 1] if at + 1 < len(changes) else None
 
 
-def _item_parts(item: Item, number: int, *, whole: bool) -> Iterator[DetailPart]:
+def _item_parts(item: Item, number: int) -> Iterator[DetailPart]:
     """Yield what is rendered of a line that is no tool call."""
     if not isinstance(item, Entry):
         yield text_part(item.reason if isinstance(item, BadLine) else "blank", "error")
@@ -148,9 +156,9 @@ def _item_parts(item: Item, number: int, *, whole: bool) -> Iterator[DetailPart]
         case Assistant(message=message):
             match message.blocks[number : number + 1]:
                 case [Text(text=text)]:
-                    yield text_part(text, "markdown", whole=whole)
+                    yield text_part(text, "markdown")
                 case [Thinking(thinking=text)]:
-                    yield text_part(text or "withheld: only the API can read it", "markdown", whole=whole)
+                    yield text_part(text or "withheld: only the API can read it", "markdown")
                 case [RedactedThinking()]:
                     yield text_part("withheld: only the API can read it")
                 case _:
@@ -158,18 +166,18 @@ def _item_parts(item: Item, number: int, *, whole: bool) -> Iterator[DetailPart]
         case User(message=message) if any(isinstance(block, ToolResult) for block in message.blocks):
             for block in message.blocks:
                 if isinstance(block, ToolResult):
-                    yield from detail_parts.block_parts(block.blocks, "plain", item.offset, whole=whole)
+                    yield from detail_parts.block_parts(block.blocks, "plain", item.offset)
         case User(message=message):
-            yield from detail_parts.block_parts(message.blocks, "markdown", item.offset, whole=whole)
+            yield from detail_parts.block_parts(message.blocks, "markdown", item.offset)
         case System(content=str(content)) if content:
-            yield text_part(content, "terminal", whole=whole)
+            yield text_part(content, "terminal")
             yield DataPart(_without_envelope(item))
         case Attachment(attachment=QueuedCommand(prompt=prompt)) | QueueOperation(content=str() | tuple() as prompt):
-            yield from detail_parts.block_parts(as_blocks(prompt), "markdown", item.offset, whole=whole)
+            yield from detail_parts.block_parts(as_blocks(prompt), "markdown", item.offset)
         case Attachment():
             yield DataPart(decode_line(item).get("attachment"))
         case _:
-            yield text_part(describe_lines.describe_line(item).text, whole=whole)
+            yield text_part(describe_lines.describe_line(item).text)
             yield DataPart(_without_envelope(item))
 
 
@@ -177,7 +185,7 @@ def _without_envelope(entry: Entry) -> dict[str, Any]:
     return {name: value for name, value in decode_line(entry).items() if name not in _ENVELOPE}
 
 
-def _raw_record(view: PageView, item: Item, *, whole: bool) -> RawRecord:
+def _raw_record(view: PageView, item: Item) -> RawRecord:
     path, offset, length = view.lines.path, item.offset, item.length
     if isinstance(item, Entry):
         text = item.line.decode(errors="replace").rstrip("\n")
@@ -186,4 +194,4 @@ def _raw_record(view: PageView, item: Item, *, whole: bool) -> RawRecord:
         # A bad line may be too long to be held: no more of it is read than is shown.
         text = view.lines.reader.part(path, offset, min(length, MAX_INLINE_CHARACTERS)).decode(errors="replace")
         size = max(len(text), length)
-    return RawRecord(str(path), offset, length, text if whole else text[:MAX_INLINE_CHARACTERS], size)
+    return RawRecord(str(path), offset, length, text, size)

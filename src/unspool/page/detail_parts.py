@@ -3,22 +3,23 @@
 Rules
   1. Nothing raises: inputs and results are whatever a model or a server wrote. What fits no form is shown as data.
   2. Line numbers are those the tool reported. Where it reported none there are none.
-  3. A text longer than `MAX_INLINE_CHARACTERS` is cut unless all of it is requested; its length says so.
+  3. Parts have all of their text. `cut_part` shortens them for a first look; a length tells that there is more.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, TypeAlias
 
 import msgspec
+from msgspec.structs import replace
 
 from unspool.export import blocks_to_text, parse_exit_code
 from unspool.format import AnyBlock, Image, MediaSource, Text
 from unspool.format.tools import AGENT_TOOLS, Hunk, files, parse_input, plans, shell
 from unspool.format.tools import parse as results
-from unspool.graph import ToolCall
+from unspool.graph import ToolCall, join_text
 from unspool.page.images import ImageInfo, image_info, images_in_blocks, images_in_result
 from unspool.page.rows import MAX_INLINE_CHARACTERS
 
@@ -122,15 +123,26 @@ _MAX_PATCH_LINES = 2_000
 """Unless all of a patch is requested."""
 
 
-def text_part(text: str, form: str = "plain", title: str = "", *, whole: bool = False) -> TextPart:
-    """Return a text, cut if it is too long for a first look."""
-    return TextPart(text if whole else text[:MAX_INLINE_CHARACTERS], form, title, len(text))
+def cut_part(part: DetailPart) -> DetailPart:
+    """Return a part without what is too long for a first look."""
+    match part:
+        case TextPart(text=text) | CodePart(text=text) if len(text) > MAX_INLINE_CHARACTERS:
+            return replace(part, text=text[:MAX_INLINE_CHARACTERS])
+        case PatchPart(lines=lines) if len(lines) > _MAX_PATCH_LINES:
+            return replace(part, lines=lines[:_MAX_PATCH_LINES], more=len(lines) - _MAX_PATCH_LINES)
+        case _:
+            return part
 
 
-def block_parts(blocks: Sequence[AnyBlock], form: str, offset: int, *, whole: bool = False) -> Iterator[DetailPart]:
+def text_part(text: str, form: str = "plain", title: str = "") -> TextPart:
+    """Return a text and how long it is."""
+    return TextPart(text, form, title, len(text))
+
+
+def block_parts(blocks: Sequence[AnyBlock], form: str, offset: int) -> Iterator[DetailPart]:
     """Yield the texts and images of blocks in the line at an offset."""
-    if text := _joined_text(blocks):
-        yield text_part(text, form, whole=whole)
+    if text := join_text(blocks):
+        yield text_part(text, form)
     if images := images_in_blocks(blocks, offset):
         yield ImagesPart(images)
     others = [
@@ -142,67 +154,61 @@ def block_parts(blocks: Sequence[AnyBlock], form: str, offset: int, *, whole: bo
         yield text_part(blocks_to_text(others))
 
 
-def call_parts(call: ToolCall, *, whole: bool = False) -> Iterator[DetailPart]:
+def call_parts(call: ToolCall) -> Iterator[DetailPart]:
     """Yield what a call shows, in the best form that its tool has."""
     structured = call.structured
     match parse_input(call.name, call.input):
         case shell.BashInput() as bash:
-            yield from _shell_parts(call, bash, structured, whole)
+            yield from _shell_parts(call, bash, structured)
         case files.ReadInput(file_path=path):
-            yield from _read_parts(call, path, structured, whole)
+            yield from _read_parts(call, path, structured)
         case files.EditInput() | files.MultiEditInput() | files.WriteInput() as change:
-            yield _patch(change, structured, whole)
-            yield from _failure(call, whole)
+            yield _patch(change, structured)
+            yield from _failure(call)
         case plans.AskUserQuestionInput(questions=questions):
             yield from _question_parts(questions, structured)
-            yield from _failure(call, whole)
+            yield from _failure(call)
         case plans.TodoWriteInput(todos=tuple() as todos):
             yield ChecklistPart(tuple(_checklist_item(todo) for todo in todos))
-            yield from _failure(call, whole)
+            yield from _failure(call)
         case plans.ExitPlanModeInput(plan=str(plan)) if plan:
-            yield text_part(plan, "markdown", whole=whole)
-            yield from result_parts(call, whole=whole)
+            yield text_part(plan, "markdown")
+            yield from result_parts(call)
         case plans.ExitPlanModeInput() if isinstance(structured, plans.ExitPlanModeResult):
-            yield text_part(structured.plan or "", "markdown", whole=whole)
+            yield text_part(structured.plan or "", "markdown")
         case _:
-            yield from _other_parts(call, whole)
+            yield from _other_parts(call)
 
 
-def result_parts(call: ToolCall, form: str = "plain", *, whole: bool = False) -> Iterator[DetailPart]:
+def result_parts(call: ToolCall, form: str = "plain") -> Iterator[DetailPart]:
     """Yield what the model saw of a result."""
     if call.result is not None and call.result_entry is not None:
         form = "error" if call.failed else form
-        yield from block_parts(call.result.blocks, form, call.result_entry.offset, whole=whole)
+        yield from block_parts(call.result.blocks, form, call.result_entry.offset)
 
 
-def _failure(call: ToolCall, whole: bool) -> Iterator[DetailPart]:
+def _failure(call: ToolCall) -> Iterator[DetailPart]:
     if call.failed:
-        yield from result_parts(call, whole=whole)
+        yield from result_parts(call)
 
 
-def _joined_text(blocks: Iterable[AnyBlock]) -> str:
-    return "\n".join(block.text for block in blocks if isinstance(block, Text))
-
-
-def _shell_parts(
-    call: ToolCall, bash: shell.BashInput, structured: results.AnyResult | None, whole: bool
-) -> Iterator[DetailPart]:
+def _shell_parts(call: ToolCall, bash: shell.BashInput, structured: results.AnyResult | None) -> Iterator[DetailPart]:
     if bash.description:
         yield text_part(bash.description)
-    yield text_part(bash.command, "command", "command", whole=whole)
+    yield text_part(bash.command, "command", "command")
     if not isinstance(structured, shell.BashResult):
-        text = _joined_text(call.result.blocks) if call.result else ""
+        text = join_text(call.result.blocks) if call.result else ""
         code = parse_exit_code(text)
         title = f"exit {code}" if code is not None else "failed" if call.failed else "output"
         if text:
-            yield text_part(_EXIT_LINE.sub("", text), "terminal", title, whole=whole)
+            yield text_part(_EXIT_LINE.sub("", text), "terminal", title)
         return
     if structured.is_image:
         yield from _image_parts(call, structured)
     elif structured.stdout:
-        yield text_part(structured.stdout, "terminal", "stdout", whole=whole)
+        yield text_part(structured.stdout, "terminal", "stdout")
     if structured.stderr:
-        yield text_part(structured.stderr, "terminal", "stderr", whole=whole)
+        yield text_part(structured.stderr, "terminal", "stderr")
     notes = {
         "in the background as": structured.background_task_id,
         "all of it in": structured.persisted_output_path,
@@ -222,34 +228,34 @@ def _image_parts(call: ToolCall, structured: results.AnyResult | None) -> Iterat
         yield ImagesPart(images)
 
 
-def _read_parts(call: ToolCall, path: str, structured: results.AnyResult | None, whole: bool) -> Iterator[DetailPart]:
+def _read_parts(call: ToolCall, path: str, structured: results.AnyResult | None) -> Iterator[DetailPart]:
     match structured:
         case files.ReadText(file=file):
-            text = file.content if whole else file.content[:MAX_INLINE_CHARACTERS]
-            yield CodePart(text, file.file_path or path, file.start_line or 1, file.total_lines, len(file.content))
+            yield CodePart(
+                file.content, file.file_path or path, file.start_line or 1, file.total_lines, len(file.content)
+            )
         case files.ReadImage() | files.ReadParts():
             yield from _image_parts(call, structured)
         case _ if call.failed:
-            yield from _failure(call, whole)
+            yield from _failure(call)
         case _:
-            yield from _numbered_parts(call, path, whole)
+            yield from _numbered_parts(call, path)
 
 
-def _numbered_parts(call: ToolCall, path: str, whole: bool) -> Iterator[DetailPart]:
+def _numbered_parts(call: ToolCall, path: str) -> Iterator[DetailPart]:
     """Yield what the model saw as code, if every line begins with its number."""
     # Claude Code appends reminders to what Read returns: they are no lines of the file.
-    text = _joined_text(call.result.blocks if call.result else ()).partition("\n\n<system-reminder>")[0]
+    text = join_text(call.result.blocks if call.result else ()).partition("\n\n<system-reminder>")[0]
     matches = [_NUMBERED_LINE.fullmatch(line) for line in text.splitlines()]
     lines = [match for match in matches if match is not None]
     if lines and len(lines) == len(matches):
         content = "\n".join(match[2] for match in lines)
-        shown = content if whole else content[:MAX_INLINE_CHARACTERS]
-        yield CodePart(shown, path, int(lines[0][1]), None, len(content))
+        yield CodePart(content, path, int(lines[0][1]), None, len(content))
     else:
-        yield from result_parts(call, whole=whole)
+        yield from result_parts(call)
 
 
-def _patch(change: Any, structured: results.AnyResult | None, whole: bool) -> PatchPart:
+def _patch(change: Any, structured: results.AnyResult | None) -> PatchPart:
     is_new = is_modified = is_asked = False
     match structured:
         case files.WriteResult(type="create", content=content, structured_patch=()):
@@ -264,9 +270,7 @@ def _patch(change: Any, structured: results.AnyResult | None, whole: bool) -> Pa
         case _:
             lines, is_asked = list(_requested_lines(change)), True
     added, removed = (sum(line.sign == sign for line in lines) for sign in "+-")
-    shown = tuple(lines if whole else lines[:_MAX_PATCH_LINES])
-    more = len(lines) - len(shown)
-    return PatchPart(change.file_path, shown, added, removed, is_new, is_modified, is_asked, more)
+    return PatchPart(change.file_path, tuple(lines), added, removed, is_new, is_modified, is_asked)
 
 
 def _numbered_lines(hunks: Sequence[Hunk]) -> Iterator[PatchLine]:
@@ -329,10 +333,10 @@ def _checklist_item(todo: Any) -> ChecklistItem:
     return ChecklistItem(str(todo))
 
 
-def _other_parts(call: ToolCall, whole: bool) -> Iterator[DetailPart]:
+def _other_parts(call: ToolCall) -> Iterator[DetailPart]:
     if isinstance(call.input, dict) and isinstance(prompt := call.input.get("prompt"), str):
-        yield text_part(prompt, "markdown", "prompt", whole=whole)
+        yield text_part(prompt, "markdown", "prompt")
     elif call.input not in (None, {}):
         yield DataPart(call.input, "input")
     markdown = call.name in AGENT_TOOLS | {"WebFetch", "WebSearch", "Skill", "ExitPlanMode"}
-    yield from result_parts(call, "markdown" if markdown else "plain", whole=whole)
+    yield from result_parts(call, "markdown" if markdown else "plain")
