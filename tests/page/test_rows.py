@@ -9,7 +9,7 @@ from inline_snapshot import snapshot
 from tests.page.scene import built, viewed
 from unspool.export.depth import Depth
 from unspool.page.rows import TranscriptRow
-from unspool.testing.build import assistant, note, thinking, tool_result, tool_use, user
+from unspool.testing.build import assistant, note, text, thinking, tool_result, tool_use, user
 
 
 def told(row: TranscriptRow) -> str:
@@ -109,3 +109,13 @@ def test_a_call_of_no_name_and_one_that_was_refused_are_rows_too(tmp_path: Path)
     view = viewed(tmp_path, user("go"), assistant(tool_use("", id="x")), tool_result(words, error=True))
     row = view.sections.read_turns(None)[0].rows[-1]
     assert (row.name, row.state, row.sign, row.outcome) == ("(no name)", "rejected", "⊘", "rejected")
+
+
+def test_each_block_of_a_line_has_a_row_and_a_key_of_its_own(tmp_path: Path) -> None:
+    lost = [{"type": "tool_result", "tool_use_id": id, "content": id} for id in ("x", "y")]
+    message = {"id": "m", "role": "assistant", "content": [text("ok"), text("ok"), *lost]}
+    view = viewed(tmp_path, user("go"), assistant("", message=message))
+    rows = view.sections.read_turns(None)[-1].rows[1:]
+    assert [(row.key.partition(".")[2], row.text or row.target) for row in rows] == [
+        ("0", "ok"), ("1", "ok"), ("2", "x"), ("3", "y"),
+    ]  # fmt: skip

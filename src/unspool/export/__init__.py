@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from unspool.export.outline import Branch, Section, build_branch_tree, number_sections, parse_turn_range
     from unspool.export.story import (
         AnswerStep, EventKind, EventStep, PromptStep, SidechainStep, Step, Story, StoryContext, ThinkingStep,
-        ToolCallStep, build_story_context,
+        ToolCallStep, build_story_context, min_depth,
     )
 
 __all__ = [
@@ -28,7 +28,7 @@ __all__ = [
     "PromptStep", "Section", "SidechainStep", "Step", "Story", "StoryContext", "ThinkingStep", "ToolCallStep",
     "blocks_to_text", "build_branch_tree", "build_story_context", "counts", "decode_line", "describe_calls",
     "describe_lines", "diff_lines", "diff_versions", "file_versions", "find_versions", "json_data",
-    "number_sections", "outline", "parse_depth", "parse_exit_code", "parse_turn_range", "read_version",
+    "min_depth", "number_sections", "outline", "parse_depth", "parse_exit_code", "parse_turn_range", "read_version",
     "render_markdown", "version_label", "version_to_json",
 ]
 
@@ -42,5 +42,5 @@ __getattr__ = lazy_door(__name__, {
     "outline": "Branch Section build_branch_tree number_sections parse_turn_range",
     "story":
         "AnswerStep EventKind EventStep PromptStep SidechainStep Step Story StoryContext ThinkingStep "
-        "ToolCallStep build_story_context",
+        "ToolCallStep build_story_context min_depth",
 })

@@ -26,6 +26,7 @@ from unspool.export.story import (
     Story,
     ThinkingStep,
     ToolCallStep,
+    min_depth,
 )
 from unspool.format import Entry, parse_local_time
 from unspool.home import Session
@@ -68,21 +69,10 @@ def _render_body(session: Session, zone: tzinfo | None, depth: Depth, turns: ran
             continue
         yield from _render_heading(section, zone)
         for step in story.steps(section.entries):
-            if _min_depth(step) <= depth:
+            if min_depth(step) <= depth:
                 yield from _render_step(step, session.cwd, agents)
                 if depth is Depth.ALL and isinstance(step, ToolCallStep) and not step.call.failed:
                     yield from _folded("result", _fenced(describe_calls.result_text(step.call)))
-
-
-def _min_depth(step: Step) -> Depth:
-    """Return the least depth at which a step is shown, as on a terminal."""
-    match step:
-        case PromptStep() | EventStep(kind=EventKind.COMPACTION | EventKind.INTERRUPT | EventKind.API_ERROR):
-            return Depth.PROMPTS
-        case AnswerStep():
-            return Depth.ANSWERS
-        case _:
-            return Depth.STEPS
 
 
 def _render_heading(section: Section, zone: tzinfo | None) -> Iterator[str]:

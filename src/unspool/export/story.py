@@ -18,6 +18,7 @@ import msgspec
 from unspool.display import amount
 from unspool.export import block_text
 from unspool.export.block_text import blocks_to_text
+from unspool.export.depth import Depth
 from unspool.format import (
     Assistant,
     Attachment,
@@ -61,6 +62,8 @@ class AnswerStep(msgspec.Struct, frozen=True):
 
     text: str
     entry: Entry
+    block: int = 0
+    """The number of its block in the line; other steps of single blocks have it too."""
 
 
 class ThinkingStep(msgspec.Struct, frozen=True):
@@ -68,12 +71,14 @@ class ThinkingStep(msgspec.Struct, frozen=True):
 
     text: str
     entry: Entry
+    block: int = 0
 
 
 class ToolCallStep(msgspec.Struct, frozen=True):
     """A tool call with its result."""
 
     call: ToolCall
+    block: int = 0
 
     @property
     def entry(self) -> Entry:
@@ -101,6 +106,7 @@ class EventStep(msgspec.Struct, frozen=True):
     kind: EventKind
     text: str
     entry: Entry
+    block: int = 0
 
 
 class SidechainStep(msgspec.Struct, frozen=True):
@@ -197,37 +203,49 @@ class Story:
         if speaker in (Speaker.HUMAN, Speaker.AGENT):
             yield PromptStep(blocks_to_text(record.message.blocks), entry, by_agent=speaker is Speaker.AGENT)
         elif speaker is Speaker.RESULT:
-            yield from self._orphan_steps(record, entry)
+            for number, block in enumerate(record.message.blocks):
+                if isinstance(block, ToolResult):
+                    yield from self._orphan_steps(block, entry, number)
         elif speaker not in _NOT_SHOWN:
             yield from _event_steps(_EVENT_KINDS[speaker], join_text(record.message.blocks), entry)
 
-    def _orphan_steps(self, record: User | Assistant, entry: Entry) -> Iterator[Step]:
-        for block in record.message.blocks:
-            # A result that was written again is a step at its first line only.
-            if isinstance(block, ToolResult) and self._orphans.get(block.tool_use_id) == entry.offset:
-                yield EventStep(EventKind.RESULT, blocks_to_text(block.blocks), entry)
+    def _orphan_steps(self, result: ToolResult, entry: Entry, number: int) -> Iterator[Step]:
+        # A result that was written again is a step at its first line only.
+        if self._orphans.get(result.tool_use_id) == entry.offset:
+            yield EventStep(EventKind.RESULT, blocks_to_text(result.blocks), entry, number)
 
     def _assistant_steps(self, record: Assistant, entry: Entry) -> Iterator[Step]:
         if record.is_api_error_message:
             yield EventStep(EventKind.API_ERROR, join_text(record.message.blocks), entry)
             return
-        for block in record.message.blocks:
+        for number, block in enumerate(record.message.blocks):
             match block:
                 case Text(text=text):
                     if text.strip():
-                        yield AnswerStep(text, entry)
+                        yield AnswerStep(text, entry, number)
                 case Thinking(thinking=text):
-                    yield ThinkingStep(text, entry)
+                    yield ThinkingStep(text, entry, number)
                 case RedactedThinking():
-                    yield ThinkingStep("", entry)
+                    yield ThinkingStep("", entry, number)
                 case ToolUse(id=id):
                     # A call that was written again is a step at its first line only.
                     if self.calls[id].use_entry.offset == entry.offset:
-                        yield ToolCallStep(self.calls[id])
+                        yield ToolCallStep(self.calls[id], number)
                 case ToolResult():  # servers of other vendors write results into assistant lines
-                    yield from self._orphan_steps(record, entry)
+                    yield from self._orphan_steps(block, entry, number)
                 case other:
-                    yield EventStep(EventKind.OTHER, blocks_to_text([other]), entry)
+                    yield EventStep(EventKind.OTHER, blocks_to_text([other]), entry, number)
+
+
+def min_depth(step: Step) -> Depth:
+    """Return the least depth at which a step is shown."""
+    match step:
+        case PromptStep() | EventStep(kind=EventKind.COMPACTION | EventKind.INTERRUPT | EventKind.API_ERROR):
+            return Depth.PROMPTS
+        case AnswerStep():
+            return Depth.ANSWERS
+        case _:
+            return Depth.STEPS
 
 
 def describe_compaction(record: System) -> str:

@@ -35,6 +35,7 @@ from unspool.export import (
     build_story_context,
     describe_calls,
     describe_lines,
+    min_depth,
 )
 from unspool.format import (
     AnyBlock,
@@ -46,9 +47,7 @@ from unspool.format import (
     QueuedCommand,
     QueueOperation,
     Text,
-    Thinking,
     ToolResult,
-    ToolUse,
     User,
     as_blocks,
 )
@@ -66,16 +65,16 @@ _STATE_SIGNS = {
     CallState.REJECTED: "⊘",
     CallState.OPEN: "…",
 }
-_MARKS = {
-    EventKind.COMPACTION: ("⇣", Depth.PROMPTS),
-    EventKind.INTERRUPT: ("■", Depth.PROMPTS),
-    EventKind.API_ERROR: ("✗", Depth.PROMPTS),
-    EventKind.COMMAND: ("/", Depth.STEPS),
-    EventKind.OUTPUT: ("│", Depth.STEPS),
-    EventKind.NOTIFICATION: ("◦", Depth.STEPS),
-    EventKind.SUMMARY: ("≡", Depth.STEPS),
-    EventKind.RESULT: ("?", Depth.STEPS),
-    EventKind.OTHER: ("?", Depth.STEPS),
+_EVENT_SIGNS = {
+    EventKind.COMPACTION: "⇣",
+    EventKind.INTERRUPT: "■",
+    EventKind.API_ERROR: "✗",
+    EventKind.COMMAND: "/",
+    EventKind.OUTPUT: "│",
+    EventKind.NOTIFICATION: "◦",
+    EventKind.SUMMARY: "≡",
+    EventKind.RESULT: "?",
+    EventKind.OTHER: "?",
 }
 _NOTE_SIGNS = {"hook": "↪", "queue": "⋮", "pull request": "⇡", "unknown": "?", "attached": "+", "artifact": "⇡"}
 _FOLDED_KINDS = frozenset({"hook", "queue", "progress", "note", "snapshot"})
@@ -187,12 +186,10 @@ class RowBuilder:
         match step:
             case PromptStep():
                 return self._prompt(step)
-            case AnswerStep(text=text, entry=entry):
-                number = _block_number(entry, lambda block: isinstance(block, Text) and block.text == text)
-                return self._open_row(self._key(entry, number), "answer", entry, text, Depth.ANSWERS)
-            case ThinkingStep(text=text, entry=entry):
-                number = _block_number(entry, lambda block: isinstance(block, Thinking) and block.thinking == text)
-                row = self._open_row(self._key(entry, number), "thought", entry, text, Depth.STEPS)
+            case AnswerStep():
+                return self._open_row("answer", step, step.text, step.block)
+            case ThinkingStep(text=text):
+                row = self._open_row("thought", step, text, step.block)
                 # Since Claude Code 2.1.64 the text of some thinking is empty: only its signature is kept.
                 words = amount(len(text), "character") if text.strip() else "withheld"
                 return replace(row, sign="·", name="thinking", outcome=words)
@@ -209,14 +206,15 @@ class RowBuilder:
                 key = f"{self._key(entry)}-inside"
                 return TranscriptRow(key=key, kind="inside", sign="⤷", name="agent", outcome=words, rows=rows)
 
-    def _open_row(self, key: str, kind: str, entry: Entry, text: str, depth: Depth) -> TranscriptRow:
+    def _open_row(self, kind: str, step: Step, text: str, block: int = 0) -> TranscriptRow:
+        """Return a row whose text is shown open."""
+        key, time = self._key(step.entry, block), step.entry.record.timestamp
         shown = text[:MAX_INLINE_CHARACTERS]
-        time = entry.record.timestamp
-        return TranscriptRow(key=key, kind=kind, depth=depth, time=time, text=shown, length=len(text))
+        return TranscriptRow(key=key, kind=kind, depth=min_depth(step), time=time, text=shown, length=len(text))
 
     def _prompt(self, step: PromptStep) -> TranscriptRow:
         blocks = _prompt_blocks(step.entry)
-        row = self._open_row(self._key(step.entry), "prompt", step.entry, typed_text(blocks), Depth.PROMPTS)
+        row = self._open_row("prompt", step, typed_text(blocks))
         name = "queued" if step.queued else "agent's task" if step.by_agent else "prompt"
         others = [blocks_to_text([block]) for block in blocks if not isinstance(block, Text)]
         images = images_in_blocks(blocks, step.entry.offset)
@@ -226,12 +224,11 @@ class RowBuilder:
     def _call(self, step: ToolCallStep) -> TranscriptRow:
         call, result = step.call, step.call.result
         ended = describe_calls.describe_outcome(call)
-        number = _block_number(step.entry, lambda block: isinstance(block, ToolUse) and block.id == call.id)
         images: tuple[ImageInfo, ...] = ()
         if result is not None and call.result_entry is not None and not result.is_text:
             images = images_in_blocks(result.blocks, call.result_entry.offset)
         return TranscriptRow(
-            key=self._key(step.entry, number),
+            key=self._key(step.entry, step.block),
             kind="call",
             sign=_STATE_SIGNS[ended.state],
             name=call.name or "(no name)",
@@ -246,14 +243,13 @@ class RowBuilder:
         )
 
     def _mark(self, step: EventStep) -> TranscriptRow:
-        sign, depth = _MARKS[step.kind]
         failed = step.kind is EventKind.API_ERROR
         state = "failed" if failed else "interrupted" if step.kind is EventKind.INTERRUPT else "done"
         text = step.text.removeprefix("API Error: ") if failed else step.text
         return TranscriptRow(
-            key=self._key(step.entry), kind=step.kind.name.lower().replace("_", "-"), depth=depth, sign=sign,
-            name=step.kind.value, target=first_line(text)[:500], state=state,
-            time=step.entry.record.timestamp, length=len(text),
+            key=self._key(step.entry, step.block), kind=step.kind.name.lower().replace("_", "-"),
+            depth=min_depth(step), sign=_EVENT_SIGNS[step.kind], name=step.kind.value,
+            target=first_line(text)[:500], state=state, time=step.entry.record.timestamp, length=len(text),
         )  # fmt: skip
 
     def _note(self, entry: Entry) -> TranscriptRow:
@@ -283,12 +279,6 @@ def _prompt_blocks(entry: Entry) -> tuple[AnyBlock, ...]:
             return as_blocks(content)
         case _:
             return ()
-
-
-def _block_number(entry: Entry, fits: Callable[[AnyBlock], bool]) -> int:
-    record = entry.record
-    blocks = record.message.blocks if isinstance(record, User | Assistant) else ()
-    return next((number for number, block in enumerate(blocks) if fits(block)), 0)
 
 
 def _output_tokens(entries: Iterable[Entry]) -> dict[int, int]:
