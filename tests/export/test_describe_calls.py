@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from unspool.export import describe_calls
-from unspool.graph.tool_calls import ToolCall, find_tool_calls
+from unspool.graph.tool_calls import ToolCall, describe_target, find_tool_calls
 from unspool.testing.build import Step, assistant, image, session, tool_result, tool_use
 
 CWD = "/home/me/project"
@@ -42,7 +42,7 @@ def call(name: str, *result: Step, **given: Any) -> ToolCall:
     ids=lambda value: value if isinstance(value, str) else value.name,
 )
 def test_a_call_is_told_by_what_it_was_aimed_at(made: ToolCall, words: str) -> None:
-    assert describe_calls.describe_call_target(made, CWD) == words
+    assert describe_target(made.name, made.input, CWD) == words
 
 
 def test_an_error_is_told_without_its_tags() -> None:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable
 
 from unspool.display import size
-from unspool.format import AnyBlock, Document, Image, MediaSource, Text, parse_encoded_image_header
+from unspool.format import AnyBlock, Document, Image, MediaSource, Text, parse_encoded_image_header, type_name
 
 _TAGS = re.compile(
     r"</?(?:local-command|bash|command|task|agent|teammate|remote|cross-session|channel|tick|summary|status)"
@@ -56,8 +56,7 @@ def _block_to_text(block: AnyBlock) -> str:
         case Image() | Document():
             return describe_media(block)
         case _:
-            tag = type(block).__struct_config__.tag
-            return f"[{tag if isinstance(tag, str) else getattr(block, 'type', None) or 'block'}]"
+            return f"[{type_name(block) or 'block'}]"
 
 
 def describe_media(block: Image | Document) -> str:

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias
 
-from unspool.format import AnyBlock, Assistant, BadLine, Entry, User
+from unspool.format import Assistant, BadLine, User, type_name
 from unspool.graph import collect_uses_and_results
 from unspool.home import Session
 from unspool.read import kind_of
@@ -63,14 +63,18 @@ def session_row(session: Session) -> Json:
 def count_session(session: Session) -> Json:
     """Return the counts of a session's own file, without those of its agents."""
     entries = session.entries
+    answers = [entry.record for entry in entries if isinstance(entry.record, Assistant)]
     uses, results = (by_id.keys() for by_id in collect_uses_and_results(entries))
     return {
         "lines": len(entries) + sum(isinstance(item, BadLine) for item in session.items),
         "bytes": sum(item.length for item in session.items),
         "versions": dict(Counter(entry.record.version for entry in entries if entry.record.version)),
         "entries": _count_by_frequency(kind_of(entry)[0].partition("/")[0] for entry in entries),
-        "stop_reasons": _count_by_frequency(_stop_reasons(entries)),
-        "blocks": _count_by_frequency(_block_kinds(entries)),
+        "stop_reasons": _count_by_frequency(answer.message.stop_reason or "null" for answer in answers),
+        # Not `message.blocks`: it makes a block of a plain string (rule 2).
+        "blocks": _count_by_frequency(
+            type_name(block) or "(no type)" for entry in entries for block in entry.content_blocks
+        ),
         "messages": len(session.messages),
         "tool_calls": len(uses),
         "tool_results": len(results),
@@ -93,10 +97,10 @@ def build_tables(counted: Iterable[tuple[str, Json]]) -> dict[str, list[Json]]:
     kinds = _columns(BLOCK_KINDS, (counts["blocks"] for _, counts in sessions))
     return {
         "sessions": [_inventory(id, counts) for id, counts in sessions],
-        "stop_reasons": [
-            {"id": id, **{name: c["stop_reasons"].get(name, 0) for name in reasons}} for id, c in sessions
-        ],
-        "blocks": [{"id": id, **{name: c["blocks"].get(name, 0) for name in kinds}} for id, c in sessions],
+        **{
+            table: [{"id": id, **{name: counts[table].get(name, 0) for name in columns}} for id, counts in sessions]
+            for table, columns in (("stop_reasons", reasons), ("blocks", kinds))
+        },
     }
 
 
@@ -121,18 +125,3 @@ def _columns(always: Sequence[str], counted: Iterable[Json]) -> list[str]:
 
 def _count_by_frequency(names: Iterable[str]) -> dict[str, int]:
     return dict(Counter(names).most_common())
-
-
-def _stop_reasons(entries: Iterable[Entry]) -> Iterable[str]:
-    return (entry.record.message.stop_reason or "null" for entry in entries if isinstance(entry.record, Assistant))
-
-
-def _block_kinds(entries: Iterable[Entry]) -> Iterable[str]:
-    for entry in entries:
-        # Not `message.blocks`: it makes a block of a plain string (rule 2).
-        yield from map(_block_kind, entry.content_blocks)
-
-
-def _block_kind(block: AnyBlock) -> str:
-    tag = type(block).__struct_config__.tag
-    return tag if isinstance(tag, str) else getattr(block, "type", None) or "(no type)"

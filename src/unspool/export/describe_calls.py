@@ -1,9 +1,8 @@
-"""Describes a tool call: its target, its result, what it changed, and how it ended in a few words and numbers.
+"""Describes a tool call: its result, what it changed, and how it ended in a few words and numbers.
 
 Rules
   1. Nothing raises: inputs and results are whatever a model, a tool or a server wrote.
   2. Changes are counted in the tool's own patch, never guessed from the input.
-  3. Paths are shown relative to the folder the session worked in.
 """
 
 from __future__ import annotations
@@ -22,14 +21,9 @@ from unspool.format.tools import files as file_tools
 from unspool.format.tools import plans as plan_tools
 from unspool.format.tools import shell as shell_tools
 from unspool.format.tools import web as web_tools
-from unspool.graph import ToolCall, describe_target, join_text
+from unspool.graph import ToolCall, join_text
 
 _ERROR_TAGS = re.compile(r"</?tool_use_error>")
-
-
-def describe_call_target(call: ToolCall, cwd: str | None) -> str:
-    """Return the target of a call on one line: a path, a command, a pattern, an address."""
-    return describe_target(call.name, call.input, cwd)
 
 
 def error_text(call: ToolCall) -> str:

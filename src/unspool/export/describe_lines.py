@@ -25,6 +25,7 @@ from unspool.format import (
     attachments,
     meta_records,
     records,
+    type_name,
 )
 from unspool.graph import first_line, join_text
 
@@ -94,8 +95,7 @@ def _describe_meta_record(record: Any) -> LineDescription:
         case meta_records.FileHistoryDelta(tracking_path=path):
             return LineDescription("snapshot", path or "")
         case _:
-            tag = type(record).__struct_config__.tag
-            return LineDescription("note", tag if isinstance(tag, str) else "")
+            return LineDescription("note", type_name(record) or "")
 
 
 def _describe_system(record: System) -> LineDescription:
@@ -191,8 +191,7 @@ def _describe_attachment(data: Any) -> LineDescription:
         case None:
             return LineDescription("unknown", "attachment without content", Depth.STEPS)
         case _:
-            tag = type(data).__struct_config__.tag
-            return LineDescription("attached", tag.replace("_", " ") if isinstance(tag, str) else "")
+            return LineDescription("attached", (type_name(data) or "").replace("_", " "))
 
 
 def _describe_hook(data: attachments.HookAttachment) -> LineDescription:

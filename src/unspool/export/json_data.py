@@ -120,7 +120,7 @@ def _message_to_json(message: WholeMessage, originals: Originals) -> Json:
         "id": message.id,
         "role": message.role,
         "uuids": [entry.record.uuid for entry in message.entries],
-        "blocks": [block for line in lines for block in _blocks(line)],
+        "blocks": [block for line in lines for block in line_blocks(line)],
         "usage": _final_usage(lines),
         "final": message.final,
         "model": message.model,
@@ -130,8 +130,8 @@ def _message_to_json(message: WholeMessage, originals: Originals) -> Json:
 
 def _tool_call_to_json(call: ToolCall, originals: Originals) -> Json:
     result_line = originals[call.result_entry.offset] if call.result_entry else {}
-    use = _find_block(originals[call.use_entry.offset], "id", call.id)
-    result = _find_block(result_line, "tool_use_id", call.id)
+    use = find_block(originals[call.use_entry.offset], "id", call.id)
+    result = find_block(result_line, "tool_use_id", call.id)
     return {
         "id": call.id,
         "name": call.name,
@@ -146,7 +146,8 @@ def _tool_call_to_json(call: ToolCall, originals: Originals) -> Json:
     }
 
 
-def _blocks(line: Json) -> list[Any]:
+def line_blocks(line: Json) -> list[Any]:
+    """Return the blocks in a line's JSON; a plain string is one."""
     message = line.get("message")
     content = message.get("content") if isinstance(message, dict) else None
     if isinstance(content, str):
@@ -154,9 +155,9 @@ def _blocks(line: Json) -> list[Any]:
     return content if isinstance(content, list) else []
 
 
-def _find_block(line: Json, key: str, id: str) -> Json:
-    """Return the block of a line that has this id."""
-    return next((block for block in _blocks(line) if isinstance(block, dict) and block.get(key) == id), {})
+def find_block(line: Json, key: str, id: str) -> Json:
+    """Return the block of a line that has this id; an empty one if there is none."""
+    return next((block for block in line_blocks(line) if isinstance(block, dict) and block.get(key) == id), {})
 
 
 def _final_usage(lines: Sequence[Json]) -> Json | None:

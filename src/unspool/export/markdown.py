@@ -29,6 +29,7 @@ from unspool.export.story import (
     min_depth,
 )
 from unspool.format import Entry, parse_local_time
+from unspool.graph import describe_target
 from unspool.home import Session
 
 _MAX_LINES = 200
@@ -113,7 +114,7 @@ def _render_call(step: ToolCallStep, cwd: str | None, agents: dict[str, list[Nes
     sign = "…" if call.result is None else "✗" if call.failed else "✓"
     notes = [describe_calls.count_changes(patch), units.duration(call.duration) if call.duration is not None else ""]
     notes += ["no result"] if call.result is None else []
-    target = describe_calls.describe_call_target(call, cwd)
+    target = describe_target(call.name, call.input, cwd)
     summary = ", ".join(note for note in notes if note)
     yield f"{sign} **{_escaped(call.name)}**{f' {_code(target)}' if target else ''}{f' ({summary})' if summary else ''}"
     yield ""

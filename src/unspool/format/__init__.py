@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from unspool.format.attachments import MaxTurnsReached, QueuedCommand
     from unspool.format.base import (
         ABSENT, DECODE_ERRORS, MAX_TOKENS, BilledUsage, Buffer, CamelShape, Shape, Usage, bound_tokens,
-        count_prompt_tokens, encode_json,
+        count_prompt_tokens, encode_json, type_name,
     )
     from unspool.format.blocks import (
         AnyBlock, Document, Image, MediaSource, Message, Other, RedactedThinking, Text, Thinking, ToolReference,
@@ -54,14 +54,14 @@ __all__ = [
     "decode_text_line", "elapsed_time", "encode_json", "encode_line", "format_timestamp", "json_edit", "meta_records",
     "parse_encoded_image_header", "parse_image_header", "parse_local_time", "parse_timestamp", "parse_version",
     "patch", "records", "recover_items", "repair_text", "replace_surrogates", "structured_result_text",
-    "written_lines",
+    "type_name", "written_lines",
 ]
 
 __getattr__ = lazy_door(__name__, {
     "attachments": "MaxTurnsReached QueuedCommand",
     "base":
         "ABSENT DECODE_ERRORS MAX_TOKENS BilledUsage Buffer CamelShape Shape Usage bound_tokens "
-        "count_prompt_tokens encode_json",
+        "count_prompt_tokens encode_json type_name",
     "blocks":
         "AnyBlock Document Image MediaSource Message Other RedactedThinking Text Thinking ToolReference "
         "ToolResult ToolUse as_blocks",

@@ -45,6 +45,12 @@ def _find_tagged_types(base: type[msgspec.Struct]) -> Iterator[type[msgspec.Stru
         yield from _find_tagged_types(struct)
 
 
+def type_name(struct: msgspec.Struct) -> str | None:
+    """Return the `type` that a struct is written with; of an unknown one as it was read."""
+    tag = type(struct).__struct_config__.tag
+    return tag if isinstance(tag, str) else getattr(struct, "type", None)
+
+
 ABSENT = msgspec.Raw(b"")
 """The value of a `Raw` field that the line does not have."""
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from unspool.export import decode_line
+from unspool.export import decode_line, json_data
 from unspool.format import Entry
 from unspool.graph import Passage, extract_passages
 from unspool.page.sections import split_into_batches
@@ -67,12 +67,9 @@ def _row_key(view: PageView, entry: Entry, passage: Passage, line: dict[str, Any
     call = view.index.calls.get(passage.call or "")
     if call is not None:
         return view.prefix + call.key
-    message = line.get("message")
-    content = message.get("content") if isinstance(message, dict) else None
-    blocks = content if isinstance(content, list) and line.get("type") == "assistant" else []
     fitting = (
         number
-        for number, block in enumerate(blocks)
+        for number, block in enumerate(json_data.line_blocks(line) if line.get("type") == "assistant" else ())
         if isinstance(block, dict) and passage.text in (block.get("text"), block.get("thinking"))
     )
     return f"{view.prefix}{entry.offset}.{next(fitting, 0)}"

@@ -51,7 +51,7 @@ from unspool.format import (
     User,
     as_blocks,
 )
-from unspool.graph import first_line, typed_text
+from unspool.graph import describe_target, first_line, typed_text
 from unspool.page.images import ImageInfo, images_in_blocks
 
 MAX_INLINE_CHARACTERS = 65_536
@@ -232,7 +232,7 @@ class RowBuilder:
             kind="call",
             sign=_STATE_SIGNS[ended.state],
             name=call.name or "(no name)",
-            target=describe_calls.describe_call_target(call, self._cwd)[:500],
+            target=describe_target(call.name, call.input, self._cwd)[:500],
             outcome=ended.words[:300],
             state=ended.state.value,
             time=call.started,

@@ -42,7 +42,7 @@ from unspool.export import (
     outline,
 )
 from unspool.format import Entry, parse_local_time
-from unspool.graph import Turn, first_line
+from unspool.graph import Turn, describe_target, first_line
 from unspool.home import Session
 
 _MAX_LINES = 8
@@ -300,7 +300,7 @@ class TranscriptRenderer:
         notes = [describe_calls.count_changes(patch), took, "no result" if call.result is None else ""]
         suffix = "".join(f"  {note}" for note in notes if note)
         width = max(24, self.width - len(f"{indent}{sign} {call.name} {suffix}"))
-        target = truncate(clean_line(describe_calls.describe_call_target(call, self.session.cwd)), width)
+        target = truncate(clean_line(describe_target(call.name, call.input, self.session.cwd)), width)
         line = [
             StyledText(f"{indent}{sign} ", fg=colour),
             StyledText(call.name, bold=True),

@@ -24,7 +24,7 @@ from markupsafe import Markup
 
 from unspool.display import size
 from unspool.errors import UnspoolError
-from unspool.export import Depth, decode_line
+from unspool.export import Depth, decode_line, json_data
 from unspool.home import Session
 from unspool.page.detail import RawRecord, StepDetail, read_detail
 from unspool.page.html.render import PageLinks, Renderer, template_environment
@@ -157,7 +157,7 @@ class _DetailWriter:
             line = decode_line(call.result_entry) if call.result_entry else {}
             tabs = {
                 "input": call.input,
-                "result": _result_content(line, call.id),
+                "result": json_data.find_block(line, "tool_use_id", call.id).get("content"),
                 "structured": line.get("toolUseResult"),
             }
             longest = _MAX_VALUE_AT_ALL if self._depth is Depth.ALL else _MAX_VALUE
@@ -186,15 +186,6 @@ def _compressed(name: str, content: Mapping[str, Any]) -> str:
     # Base85 takes five letters for four bytes; its `<` is replaced by a letter that it does not use (rule 3).
     letters = Markup(b85encode(data).decode().replace("<", ","))
     return Markup('<script type="application/octet-stream" id="pack-{}">{}</script>\n').format(name, letters)
-
-
-def _result_content(line: Mapping[str, Any], id: str) -> Any:
-    """Return the content of a tool result in a line."""
-    message = line.get("message")
-    content = message.get("content") if isinstance(message, dict) else None
-    blocks = content if isinstance(content, list) else []
-    fitting = (block for block in blocks if isinstance(block, dict) and block.get("tool_use_id") == id)
-    return next((block.get("content") for block in fitting), None)
 
 
 def _shorten(value: Any, longest: int, depth: int = 0) -> Any:

@@ -39,6 +39,7 @@ from unspool.format import (
     User,
     cut_raw_json,
     encode_json,
+    type_name,
 )
 from unspool.format import blocks as b
 from unspool.graph import AgentClass, Speaker, classify_user_record, find_prompts, is_special_fork, join_text
@@ -297,7 +298,7 @@ def block_row(block: b.AnyBlock, text: str | None, input: str | None) -> tuple[o
     `text` is that of a result, `input` the JSON of a call: they are not decoded again. Nothing raises, whatever the
     block is.
     """
-    kind = _tag(block)
+    kind = type_name(block)
     match block:
         case b.Text(text=words):
             return kind, words, None, None, None, None, None, None
@@ -429,17 +430,11 @@ def _type_and_subtype(entry: Entry) -> tuple[str | None, str | None]:
         case System(subtype=subtype):
             return "system", subtype
         case Attachment(attachment=data):
-            return "attachment", _tag(data)
+            return "attachment", type_name(data) if data is not None else None
         case Progress(data=data):
-            return "progress", _tag(data)
+            return "progress", type_name(data) if data is not None else None
         case record:
-            return _tag(record), None
-
-
-def _tag(struct: msgspec.Struct | None) -> str | None:
-    """Return the `type` that a struct is written with; of an unknown one as it was read."""
-    tag = type(struct).__struct_config__.tag if struct is not None else None
-    return tag if isinstance(tag, str) else getattr(struct, "type", None)
+            return type_name(record), None
 
 
 def _line_hash(entry: Entry) -> str:
