@@ -10,9 +10,9 @@ from unspool.export.story import (
     EventStep,
     PromptStep,
     SidechainStep,
-    Story,
     ThinkingStep,
     ToolCallStep,
+    build_story,
 )
 from unspool.testing.build import (
     Step,
@@ -32,7 +32,7 @@ from unspool.testing.build import (
 
 def told(*steps: Step, **more: Any) -> list[tuple[str, str]]:
     entries = session(*steps, **more).entries
-    return [_told(step) for step in Story(entries).steps(entries)]
+    return [_told(step) for step in build_story(entries).steps(entries)]
 
 
 def _told(step: PromptStep | AnswerStep | ThinkingStep | ToolCallStep | EventStep | SidechainStep) -> tuple[str, str]:

@@ -18,7 +18,15 @@ from tests.real_files import corpus
 from unspool.errors import NotFound
 from unspool.export import outline
 from unspool.export.depth import Depth
-from unspool.export.story import AnswerStep, EventStep, PromptStep, SidechainStep, Story, ThinkingStep, ToolCallStep
+from unspool.export.story import (
+    AnswerStep,
+    EventStep,
+    PromptStep,
+    SidechainStep,
+    ThinkingStep,
+    ToolCallStep,
+    build_story,
+)
 from unspool.page import index
 from unspool.page.detail import read_detail
 from unspool.page.find import find_text
@@ -100,7 +108,7 @@ def test_a_page_tells_what_the_story_of_all_lines_tells(
     made(some, version).save(config)
     one = unspool.open(config).session(ID)
     view = PageView.read(one)
-    story = Story(one.entries)
+    story = build_story(one.entries)
     wanted = [_known(step) for section in outline.number_sections(one) for step in story.steps(section.entries)]
     wanted.sort(key=lambda pair: int(pair[1]))  # rows stand in the order of the file, an agent's lines by the first
     kinds = {"prompt", "answer", "thought", "call", "inside"}

@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from unspool.export.markdown import render_markdown
     from unspool.export.outline import Branch, Section, build_branch_tree, number_sections, parse_turn_range
     from unspool.export.story import (
-        AnswerStep, EventKind, EventStep, PromptStep, SidechainStep, Step, Story, StoryContext, ThinkingStep,
-        ToolCallStep, build_story_context, min_depth,
+        AnswerStep, EventKind, EventStep, PromptStep, SidechainStep, Step, Story, ThinkingStep,
+        ToolCallStep, build_story, min_depth,
     )
 
 __all__ = [
     "DEPTH_NAMES", "AnswerStep", "Branch", "CallState", "Depth", "EventKind", "EventStep", "FileHistoryVersion",
-    "PromptStep", "Section", "SidechainStep", "Step", "Story", "StoryContext", "ThinkingStep", "ToolCallStep",
-    "blocks_to_text", "build_branch_tree", "build_story_context", "counts", "decode_line", "describe_calls",
+    "PromptStep", "Section", "SidechainStep", "Step", "Story", "ThinkingStep", "ToolCallStep",
+    "blocks_to_text", "build_branch_tree", "build_story", "counts", "decode_line", "describe_calls",
     "describe_lines", "diff_lines", "diff_versions", "file_versions", "find_versions", "json_data",
     "min_depth", "number_sections", "outline", "parse_depth", "parse_exit_code", "parse_turn_range", "read_version",
     "render_markdown", "version_label", "version_to_json",
@@ -41,6 +41,6 @@ __getattr__ = lazy_door(__name__, {
     "markdown": "render_markdown",
     "outline": "Branch Section build_branch_tree number_sections parse_turn_range",
     "story":
-        "AnswerStep EventKind EventStep PromptStep SidechainStep Step Story StoryContext ThinkingStep "
-        "ToolCallStep build_story_context min_depth",
+        "AnswerStep EventKind EventStep PromptStep SidechainStep Step Story ThinkingStep "
+        "ToolCallStep build_story min_depth",
 })

@@ -23,9 +23,9 @@ from unspool.export.story import (
     PromptStep,
     SidechainStep,
     Step,
-    Story,
     ThinkingStep,
     ToolCallStep,
+    build_story,
     min_depth,
 )
 from unspool.format import Entry, parse_local_time
@@ -62,7 +62,7 @@ def _render_head(session: Session, zone: tzinfo | None) -> Iterator[str]:
 
 
 def _render_body(session: Session, zone: tzinfo | None, depth: Depth, turns: range | None) -> Iterator[str]:
-    story = Story(session.entries)
+    story = build_story(session.entries)
     # The files of agents are read only if their steps are shown.
     agents = group_agents_by_call(session) if session.agent_sources and depth >= Depth.STEPS else {}
     for section in number_sections(session):
@@ -128,7 +128,7 @@ def _render_call(step: ToolCallStep, cwd: str | None, agents: dict[str, list[Nes
 
 
 def _render_steps(entries: Sequence[Entry], cwd: str | None, agents: dict[str, list[NestedAgent]]) -> list[str]:
-    return [line for step in Story(entries).steps(entries) for line in _render_step(step, cwd, agents)]
+    return [line for step in build_story(entries).steps(entries) for line in _render_step(step, cwd, agents)]
 
 
 def _folded(title: str, lines: Iterator[str] | list[str]) -> Iterator[str]:

@@ -12,7 +12,7 @@ from collections.abc import Sequence, Set
 import msgspec
 
 from unspool.display import amount
-from unspool.export.story import Story, ToolCallStep
+from unspool.export.story import ToolCallStep, build_story
 from unspool.format import Entry
 from unspool.graph import Agent, AgentClass, Thread, Turn, is_boundary, lay_out_threads
 from unspool.home import Session
@@ -139,6 +139,6 @@ def group_agents_by_call(session: Session) -> dict[str, list[NestedAgent]]:
 
 def summarize_calls(entries: Sequence[Entry]) -> str:
     """Return how many tool calls some entries have: `12 calls, 1 failed`."""
-    calls = [step.call for step in Story(entries).steps(entries) if isinstance(step, ToolCallStep)]
+    calls = [step.call for step in build_story(entries).steps(entries) if isinstance(step, ToolCallStep)]
     failed = sum(call.failed for call in calls)
     return amount(len(calls), "call") + (f", {failed:,} failed" if failed else "")

@@ -132,8 +132,8 @@ _EVENT_KINDS = {
 _NOT_SHOWN = (Speaker.META, Speaker.WARMUP)
 
 
-class StoryContext(NamedTuple):
-    """What must be known of a whole file to turn a part of it into steps."""
+class Story(NamedTuple):
+    """Turns any part of a file into steps, with what must be known of the whole file."""
 
     calls: Mapping[str, ToolCall]
     """Those of the part at least, by id."""
@@ -146,30 +146,11 @@ class StoryContext(NamedTuple):
     is_main: bool
     """Whether the file is a session's own, and lines of agents in it are none of its own."""
 
-
-def build_story_context(entries: Sequence[Entry]) -> StoryContext:
-    """Return the context of a whole file."""
-    kept = {entry.offset for message in group_messages(entries) for entry in message.entries}
-    return StoryContext(
-        calls={call.id: call for call in find_tool_calls(entries)},
-        orphans={result.tool_use_id: entry.offset for result, entry in find_orphan_results(entries)},
-        queued={entry.offset for entry, speaker, _ in find_prompts(entries) if speaker is Speaker.QUEUED},
-        repeated={entry.offset for entry in entries if is_message(entry) and entry.offset not in kept},
-        is_main=any(is_message(entry) and not entry.record.is_sidechain for entry in entries),
-    )
-
-
-class Story:
-    """Turns the lines of a file into steps, any part of it at a time."""
-
-    def __init__(self, entries: Sequence[Entry], context: StoryContext | None = None) -> None:
-        self.calls, self._orphans, self._queued, self._repeated, self._is_main = context or build_story_context(entries)
-
     def steps(self, entries: Iterable[Entry]) -> Iterator[Step]:
         """Yield the steps of some of the lines."""
         sidechain: list[Entry] = []
         for entry in entries:
-            if self._is_main and entry.record.is_sidechain:
+            if self.is_main and entry.record.is_sidechain:
                 sidechain.append(entry)
                 continue
             if sidechain and is_message(entry):
@@ -181,19 +162,19 @@ class Story:
 
     def _entry_steps(self, entry: Entry) -> Iterator[Step]:
         match entry.record:
-            case User() as record if entry.offset not in self._repeated:
+            case User() as record if entry.offset not in self.repeated:
                 yield from self._user_steps(record, entry)
-            case Assistant() as record if entry.offset not in self._repeated:
+            case Assistant() as record if entry.offset not in self.repeated:
                 yield from self._assistant_steps(record, entry)
             case System():
                 yield from _system_steps(entry, entry.record)
             case Attachment(attachment=QueuedCommand(prompt=prompt)):
                 text = blocks_to_text(as_blocks(prompt))
-                if entry.offset in self._queued:
+                if entry.offset in self.queued:
                     yield PromptStep(text, entry, queued=True)
                 else:
                     yield from _event_steps(EventKind.NOTIFICATION, text, entry)
-            case QueueOperation(content=content) if content and entry.offset in self._queued:
+            case QueueOperation(content=content) if content and entry.offset in self.queued:
                 yield PromptStep(blocks_to_text(as_blocks(content)), entry, queued=True)
             case _:
                 pass
@@ -211,7 +192,7 @@ class Story:
 
     def _orphan_steps(self, result: ToolResult, entry: Entry, number: int) -> Iterator[Step]:
         # A result that was written again is a step at its first line only.
-        if self._orphans.get(result.tool_use_id) == entry.offset:
+        if self.orphans.get(result.tool_use_id) == entry.offset:
             yield EventStep(EventKind.RESULT, blocks_to_text(result.blocks), entry, number)
 
     def _assistant_steps(self, record: Assistant, entry: Entry) -> Iterator[Step]:
@@ -235,6 +216,18 @@ class Story:
                     yield from self._orphan_steps(block, entry, number)
                 case other:
                     yield EventStep(EventKind.OTHER, blocks_to_text([other]), entry, number)
+
+
+def build_story(entries: Sequence[Entry]) -> Story:
+    """Return the story of a whole file."""
+    kept = {entry.offset for message in group_messages(entries) for entry in message.entries}
+    return Story(
+        calls={call.id: call for call in find_tool_calls(entries)},
+        orphans={result.tool_use_id: entry.offset for result, entry in find_orphan_results(entries)},
+        queued={entry.offset for entry, speaker, _ in find_prompts(entries) if speaker is Speaker.QUEUED},
+        repeated={entry.offset for entry in entries if is_message(entry) and entry.offset not in kept},
+        is_main=any(is_message(entry) and not entry.record.is_sidechain for entry in entries),
+    )
 
 
 def min_depth(step: Step) -> Depth:

@@ -28,11 +28,10 @@ from unspool.export import (
     SidechainStep,
     Step,
     Story,
-    StoryContext,
     ThinkingStep,
     ToolCallStep,
     blocks_to_text,
-    build_story_context,
+    build_story,
     describe_calls,
     describe_lines,
     min_depth,
@@ -127,29 +126,21 @@ def walk_rows(rows: tuple[TranscriptRow, ...]) -> Iterator[TranscriptRow]:
 
 
 class RowBuilder:
-    """Builds rows with what is known of the whole file they stand in."""
+    """Builds the rows of a session's or an agent's file."""
 
-    def __init__(
-        self,
-        known: StoryContext,
-        *,
-        cwd: str | None = None,
-        prefix: str = "",
-        agent_of: Callable[[str], str | None] = lambda _: None,
-    ) -> None:
-        self._known = known
+    def __init__(self, cwd: str | None, prefix: str, agent_of: Callable[[str], str | None]) -> None:
         self._cwd = cwd
         self._prefix = prefix
         """What keys begin with: the agent's id and `/`."""
         self._agent_of = agent_of
         """Returns which agent a call started."""
 
-    def build(self, items: Sequence[Item]) -> tuple[TranscriptRow, ...]:
+    def build(self, items: Sequence[Item], story: Story) -> tuple[TranscriptRow, ...]:
         """Return the rows of a part of a file."""
         entries = [item for item in items if isinstance(item, Entry)]
         steps: dict[int, list[Step]] = {}
         nested: set[int] = set()
-        for step in Story(entries, self._known).steps(entries):
+        for step in story.steps(entries):
             steps.setdefault(step.entry.offset, []).append(step)
             if isinstance(step, SidechainStep):
                 nested.update(entry.offset for entry in step.entries)
@@ -164,20 +155,12 @@ class RowBuilder:
                 record = item.record
                 if own and isinstance(record, Assistant) and not record.is_api_error_message:
                     own[0] = replace(own[0], tokens=tokens.get(item.offset) or None)
-                elif not own and item.offset not in nested and self._has_own_row(item):
+                elif not own and item.offset not in nested and _has_own_row(item, story):
                     own = [self._note(item)]
                 if isinstance(record, Assistant) and record.message.id:
                     messages |= {row.key: record.message.id for row in own if row.kind == "call"}
                 rows += own
         return tuple(_bracket(_fold_runs(rows), messages))
-
-    def _has_own_row(self, entry: Entry) -> bool:
-        """Tell whether a line without a step has a row: not if it only holds results, or was written again."""
-        record = entry.record
-        if isinstance(record, User):
-            has_result = any(isinstance(block, ToolResult) for block in record.message.blocks)
-            return entry.offset not in self._known.repeated and not has_result
-        return not isinstance(record, Assistant)
 
     def _key(self, entry: Entry, block: int = 0) -> str:
         return f"{self._prefix}{entry.offset}.{block}"
@@ -198,10 +181,7 @@ class RowBuilder:
             case EventStep():
                 return self._mark(step)
             case SidechainStep(entries=entries, entry=entry):
-                builder = RowBuilder(
-                    build_story_context(entries), cwd=self._cwd, prefix=self._prefix, agent_of=self._agent_of
-                )
-                rows = builder.build(entries)
+                rows = self.build(entries, build_story(entries))
                 words = amount(sum(row.kind == "call" for row in rows), "call")
                 key = f"{self._key(entry)}-inside"
                 return TranscriptRow(key=key, kind="inside", sign="⤷", name="agent", outcome=words, rows=rows)
@@ -267,6 +247,15 @@ class RowBuilder:
             key=f"{self._prefix}{item.offset}.0", kind="bad", sign="✗", name="bad line", target=item.reason[:300],
             outcome=words, state="failed", size=item.length,
         )  # fmt: skip
+
+
+def _has_own_row(entry: Entry, story: Story) -> bool:
+    """Tell whether a line without a step has a row: not if it only holds results, or was written again."""
+    record = entry.record
+    if isinstance(record, User):
+        has_result = any(isinstance(block, ToolResult) for block in record.message.blocks)
+        return entry.offset not in story.repeated and not has_result
+    return not isinstance(record, Assistant)
 
 
 def _prompt_blocks(entry: Entry) -> tuple[AnyBlock, ...]:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 import msgspec
 from msgspec.structs import replace
 
-from unspool.export import Depth, StoryContext
+from unspool.export import Depth, Story
 from unspool.format import Assistant, Entry, Item, ToolResult, ToolUse, User
 from unspool.graph import ToolCall
 from unspool.page.images import ImageInfo
@@ -120,8 +120,7 @@ class SectionReader:
 
     def rows_of(self, item: Item) -> tuple[TranscriptRow, ...]:
         """Return the rows of one line."""
-        rows = self._row_builder([item]).build([item])
-        return tuple(inner for row in rows for inner in (row.rows or (row,)))
+        return tuple(inner for row in self._build_rows([item]) for inner in (row.rows or (row,)))
 
     def read_call(self, offset: int, number: int) -> ToolCall | None:
         """Return the tool call at an offset and the number of a block."""
@@ -141,7 +140,7 @@ class SectionReader:
     def _read_section(self, number: int, chunk: int, depth: Depth) -> TurnSection:
         turn = self._index.turns[number]
         items = self._lines.read_range(*self._index.chunk_range(number, chunk))
-        rows = self._row_builder(items).build(items)
+        rows = self._build_rows(items)
         self.remember_images(image for row in walk_rows(rows) for image in row.pictures)
         return TurnSection(
             number=number,
@@ -159,7 +158,7 @@ class SectionReader:
             last = batch.last_chunk if number == batch.last else len(self._index.turns[number].chunks) - 1
             yield from ((number, chunk) for chunk in range(first, last + 1))
 
-    def _row_builder(self, items: Sequence[Item]) -> RowBuilder:
+    def _build_rows(self, items: Sequence[Item]) -> tuple[TranscriptRow, ...]:
         index = self._index
         entries = {item.offset: item for item in items if isinstance(item, Entry)}
         calls: dict[str, ToolCall] = {}
@@ -174,8 +173,8 @@ class SectionReader:
                         calls[block.id] = self._pair(block, entry, entries)
                 elif isinstance(block, ToolResult) and index.calls[block.tool_use_id].use < 0:
                     orphans[block.tool_use_id] = index.calls[block.tool_use_id].result
-        known = StoryContext(calls, orphans, index.queued, index.repeated, index.is_main)
-        return RowBuilder(known, cwd=index.fact_collector.cwd, prefix=self._prefix, agent_of=self._agent_of)
+        story = Story(calls, orphans, index.queued, index.repeated, index.is_main)
+        return RowBuilder(index.fact_collector.cwd, self._prefix, self._agent_of).build(items, story)
 
     def _pair(self, use: ToolUse, entry: Entry, entries: dict[int, Entry]) -> ToolCall:
         """Return a call with its result, wherever that stands."""

@@ -36,6 +36,7 @@ from unspool.export import (
     Story,
     ThinkingStep,
     ToolCallStep,
+    build_story,
     build_branch_tree,
     describe_calls,
     number_sections,
@@ -152,7 +153,7 @@ class TranscriptRenderer:
 
     @cached_property
     def _story(self) -> Story:
-        return Story(self.session.entries)
+        return build_story(self.session.entries)
 
     @cached_property
     def _agents(self) -> dict[str, list[outline.NestedAgent]]:
@@ -255,7 +256,7 @@ class TranscriptRenderer:
             case SidechainStep(entries=entries) if self.depth >= Depth.STEPS:
                 yield [StyledText(f"{indent}  └ an agent: {outline.summarize_calls(entries)}", dim=True)]
                 if self.depth is Depth.ALL:
-                    yield from self._spaced(Story(entries), entries, f"{indent}    ")
+                    yield from self._spaced(build_story(entries), entries, f"{indent}    ")
             case _:
                 pass
 
@@ -291,7 +292,7 @@ class TranscriptRenderer:
             entries = agent.entries
             yield [StyledText(f"{indent}  └ {agent.label}: {outline.summarize_calls(entries)}", dim=True)]
             if whole:
-                yield from self._spaced(Story(entries), entries, f"{indent}    ")
+                yield from self._spaced(build_story(entries), entries, f"{indent}    ")
 
     def _call_line(self, step: ToolCallStep, patch: list[str], error: str, indent: str) -> list[StyledText]:
         call = step.call

@@ -26,7 +26,16 @@ from unspool.client.protocols import PermissionRequest
 from unspool.client.tool_result import Json
 from unspool.client.ui.status_text import count_input_tokens
 from unspool.display import clean, clean_line, units
-from unspool.export import AnswerStep, EventStep, PromptStep, Step, Story, ToolCallStep, describe_calls, number_sections
+from unspool.export import (
+    AnswerStep,
+    EventStep,
+    PromptStep,
+    Step,
+    ToolCallStep,
+    build_story,
+    describe_calls,
+    number_sections,
+)
 from unspool.format import Entry, decode
 from unspool.graph import ToolCall, describe_target, find_tool_calls, first_line
 from unspool.home import Session
@@ -286,7 +295,7 @@ def _tool_call(event: CallEnded) -> ToolCall | None:
 def render_last_turns(session: Session, renderer: ChatRenderer) -> str:
     """Render the last turns of a session that is resumed."""
     thread = [section for section in number_sections(session) if not section.left and section.turn is not None]
-    story = Story(session.entries)
+    story = build_story(session.entries)
     earlier = len(thread) - SHOWN_TURNS
     head = renderer.text(f"… {earlier} earlier", "dim") + "\n" if earlier > 0 else ""
     steps = (step for section in thread[-SHOWN_TURNS:] for step in story.steps(section.entries))
