@@ -68,14 +68,7 @@ class OpenSessions:
 
     def _read(self, id: str, agent: str | None) -> PageView:
         session = self._find_session(id)
-        if agent is None:
-            return self._read_session(session)
-        for source in session.agent_sources:
-            if agent in (source.agent_id, source.path.stem):
-                view = PageView(session, source)
-                view.grow()
-                return view
-        raise NotFound(f"no such agent: `{agent}`", hint="the page of the session lists its agents")
+        return self._read_session(session) if agent is None else PageView(session).open_agent(agent)
 
     def _read_session(self, session: Session) -> PageView:
         """Read a session; a long one from where its cached index ends."""
