@@ -28,12 +28,12 @@ if TYPE_CHECKING:
         translate_errors,
     )
     from unspool.store.preferences import Preferences
-    from unspool.store.times import parse_zone
+    from unspool.store.times import local_time, parse_zone
     from unspool.store.worker_processes import start_workers, wait_for
 
 __all__ = [
-    "IN_FOLDER", "STORE", "Preferences", "PriceLookup", "StoreAccess", "folder_parameters", "is_locked", "locked",
-    "open_archive", "open_store", "parse_zone", "preferences", "response_cells", "response_from_cells",
+    "IN_FOLDER", "STORE", "Preferences", "PriceLookup", "StoreAccess", "folder_parameters", "is_locked", "local_time",
+    "locked", "open_archive", "open_store", "parse_zone", "preferences", "response_cells", "response_from_cells",
     "start_workers", "transaction", "translate_errors", "wait_for",
 ]
 
@@ -44,6 +44,6 @@ __getattr__ = lazy_door(__name__, {
         "IN_FOLDER STORE folder_parameters is_locked locked open_archive open_store transaction "
         "translate_errors",
     "preferences": "Preferences",
-    "times": "parse_zone",
+    "times": "local_time parse_zone",
     "worker_processes": "start_workers wait_for",
 })

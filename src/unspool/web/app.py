@@ -80,16 +80,12 @@ async def _lifespan(app: Starlette) -> AsyncIterator[None]:
 
 def _show_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, UnspoolError)
-    return _error_page(request, _STATUS.get(type(error), 500), error.message, error.hint)
+    status = _STATUS.get(type(error), 500)
+    return respond(request, "error.html", {"error": error.message, "hint": error.hint, "status": status}, status=status)
 
 
 def _show_http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    message = "there is nothing at this address" if error.status_code == 404 else error.detail.lower()
-    return _error_page(request, error.status_code, message, None)
-
-
-def _error_page(request: Request, status: int, message: str, hint: str | None) -> Response:
-    response = respond(request, "error.html", {"error": message, "hint": hint, "status": status})
-    response.status_code = status
-    return response
+    status = error.status_code
+    message = "there is nothing at this address" if status == 404 else error.detail.lower()
+    return respond(request, "error.html", {"error": message, "hint": None, "status": status}, status=status)

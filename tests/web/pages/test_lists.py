@@ -249,6 +249,7 @@ def test_usage_of_a_time_and_a_project_is_that_of_the_command(place: Place) -> N
     ("query", "words"),
     [
         ("q=tide&limit=2000", ["tide"]),
+        ("q=tide&limit=200000", ["tide"]),
         ("q=tide&in=tool_result&limit=2000", ["tide", "--in", "tool_result"]),
         ("q=ti.e&regex=1&limit=2000", ["--regex", "ti.e"]),
         ("q=station&tool=Edit&limit=2000", ["station", "--tool", "Edit"]),

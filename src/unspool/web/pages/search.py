@@ -34,8 +34,7 @@ _LIBRARY_PAGES: Final = {"plan": "plans", "todo": "todos", "history": "history"}
 def show_search(request: Request) -> Response:
     """Show the hits of a search, or only the form if there are no words."""
     site, query = services_of(request).site, request.query_params
-    limit = parse_number(query.get("limit") or str(_DEFAULT_LIMIT), "limit", _DEFAULT_LIMIT, max_digits=5)
-    limit = min(max(limit, 1), _MAX_LIMIT)
+    limit = min(max(parse_number(query, "limit", _DEFAULT_LIMIT), 1), _MAX_LIMIT)
     hits: list[SearchHit] = []
     sessions: dict[str, Json] = {}
     if is_asked := bool(query.get("q", "").strip()):

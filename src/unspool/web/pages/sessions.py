@@ -15,7 +15,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from unspool.display import parse_time_expression, units
-from unspool.errors import UsageError
 from unspool.format import parse_local_time
 from unspool.page.html import charts
 from unspool.store.catalog import (
@@ -30,7 +29,7 @@ from unspool.store.catalog import (
     SessionFilters,
 )
 from unspool.web.pages.board import live_signs
-from unspool.web.serving.responses import Json, link, page_routes, parse_number, respond
+from unspool.web.serving.responses import Json, check_choice, link, page_routes, parse_number, respond
 from unspool.web.serving.services import services_of
 from unspool.web.serving.site import Site
 
@@ -58,8 +57,7 @@ def parse_request(query: QueryParams, site: Site) -> CatalogRequest:
         since, until = since or f"{month}-01", until or _last_day(month)
     has = tuple(name for name in values.get("has", "").split(",") if name)
     for name in has:
-        if name not in HAS:
-            raise UsageError(f"no such thing to have: `{name}`", hint=f"one of {', '.join(HAS)}")
+        check_choice(name, HAS, "thing to have")
     filters = SessionFilters(
         text=values.get("q", ""),
         **{name: values.get(name) for name in ("project", "branch", "model", "tool", "file", "thread")},
@@ -68,15 +66,12 @@ def parse_request(query: QueryParams, site: Site) -> CatalogRequest:
         until=parse_time_expression(until, now, site.zone, end=True),
         hidden="hidden" in values,
     )
-    sort = values.get("sort", "last")
-    if sort not in SORTS:
-        raise UsageError(f"no such column: `{sort}`", hint=f"one of {', '.join(SORTS)}")
-    offset, limit = (
-        parse_number(values.get(name, str(default)), name, default)
-        for name, default in (("offset", 0), ("limit", PAGE_ROWS))
-    )
     return CatalogRequest(
-        filters=filters, sort=sort, reverse="reverse" in values, offset=offset, limit=min(limit, _MAX_ROWS)
+        filters=filters,
+        sort=check_choice(values.get("sort", "last"), SORTS, "column"),
+        reverse="reverse" in values,
+        offset=parse_number(query, "offset", 0),
+        limit=min(parse_number(query, "limit", PAGE_ROWS), _MAX_ROWS),
     )
 
 

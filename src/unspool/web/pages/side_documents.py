@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable
-from datetime import UTC, datetime
 from typing import Any, Final
 
 from starlette.datastructures import QueryParams
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from unspool.errors import NotFound, Unreadable
 from unspool.export import FileHistoryVersion, file_versions
@@ -19,7 +17,6 @@ from unspool.store import StoreAccess
 from unspool.store.catalog import side_documents
 from unspool.web.serving.responses import Json, link, page_routes, parse_number, respond
 from unspool.web.serving.services import services_of
-from unspool.web.serving.site import Site
 
 KINDS: Final = {
     "plans": "Plans",
@@ -48,7 +45,7 @@ def show_documents(request: Request) -> Response:
         raise NotFound(f"no such shelf: `{name}`", hint=f"there are {', '.join(KINDS)}")
     with site.open() as access:
         data = _READERS[name](access, request.query_params)
-    more: Json = {"kind": name, "kinds": KINDS, "when": _time_formatter(site)}
+    more: Json = {"kind": name, "kinds": KINDS, "when": site.format_time}
     if name == "history":
         more["next"] = _next_link(data, request.query_params)
     return respond(request, f"library_{name}.html", data, **more)
@@ -71,7 +68,7 @@ def _read_plans(access: StoreAccess, query: QueryParams) -> Json:
 
 
 def _read_history(access: StoreAccess, query: QueryParams) -> Json:
-    offset = parse_number(query.get("offset") or "0", "offset", 100)
+    offset = parse_number(query, "offset", 0, example=100)
     found = side_documents.read_prompts(_database(access), access.root, query.get("q", ""), offset)
     return {"prompts": found.rows, "total": found.total, "offset": offset}
 
@@ -143,21 +140,4 @@ _READERS: Final[dict[str, Callable[[StoreAccess, QueryParams], Json]]] = {
 }
 
 
-def _time_formatter(site: Site) -> Callable[[int | None], str]:
-    """Return a function that formats a time of the store, which is in milliseconds."""
-
-    def when(time: int | None) -> str:
-        try:
-            moment = datetime.fromtimestamp((time or 0) / 1000, UTC).astimezone(site.zone)
-        except (ValueError, OverflowError, OSError):
-            return ""
-        return f"{moment:%Y-%m-%d %H:%M}" if time else ""
-
-    return when
-
-
-routes = [
-    *page_routes("/library", show_overview),
-    Route("/library/{kind}.json", show_documents),
-    Route("/library/{kind}", show_documents),
-]
+routes = [*page_routes("/library", show_overview), *page_routes("/library/{kind}", show_documents)]

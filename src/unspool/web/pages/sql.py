@@ -27,7 +27,7 @@ from unspool.errors import NotFound, Refused, Unreadable, UnspoolError, UsageErr
 from unspool.store import preferences
 from unspool.store.columns import parquet, public_tables
 from unspool.store.sql import QueryLimits, SqlEngine, fetch_text_rows, format_csv, format_json
-from unspool.web.serving.responses import Json, link, respond
+from unspool.web.serving.responses import Json, link, page_routes, respond
 from unspool.web.serving.services import services_of
 from unspool.web.serving.site import Site
 
@@ -66,9 +66,7 @@ async def show_sql(request: Request) -> Response:
         "shown": _MAX_ROWS,
         "numbers": [kind.startswith(("DECIMAL", "DOUBLE", "FLOAT")) or "INT" in kind for kind in data["types"]],
     }
-    response = respond(request, "sql.html", data, view=view)
-    response.status_code = 400 if data["error"] else 200
-    return response
+    return respond(request, "sql.html", data, status=400 if data["error"] else 200, view=view)
 
 
 async def download_rows(request: Request) -> Response:
@@ -175,4 +173,4 @@ def _open_engine(site: Site) -> Iterator[SqlEngine]:
             yield engine
 
 
-routes = [Route("/sql.json", show_sql), Route("/sql", show_sql), Route("/sql/rows.{form:str}", download_rows)]
+routes = [*page_routes("/sql", show_sql), Route("/sql/rows.{form:str}", download_rows)]

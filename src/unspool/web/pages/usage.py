@@ -20,7 +20,7 @@ from unspool.errors import UsageError
 from unspool.page.html import StackedChart, charts
 from unspool.store.usage import PERIODS, UsageReport, UsageRequest, UsageRow, UsageSum, build_report, total_of_rows
 from unspool.store.usage import report as reports
-from unspool.web.serving.responses import Json, link, page_routes, respond, session_link
+from unspool.web.serving.responses import Json, check_choice, link, page_routes, respond, session_link
 from unspool.web.serving.services import services_of
 from unspool.web.serving.site import Site
 
@@ -44,9 +44,7 @@ def show_usage(request: Request) -> Response:
     """Show what was billed."""
     site, query = services_of(request).site, request.query_params
     usage = parse_request(query, site)
-    metric = query.get("metric") or "cost"
-    if metric not in _METRICS:
-        raise UsageError(f"no such number: `{metric}`", hint=f"one of {', '.join(_METRICS)}")
+    metric = check_choice(query.get("metric") or "cost", _METRICS, "number")
     with site.open() as access:
         sums = access.ledger.sums(usage.query)
     report = build_report(usage.period, sums, usage.zone, usage.order)
@@ -64,9 +62,7 @@ def show_usage(request: Request) -> Response:
 def parse_request(query: QueryParams, site: Site) -> UsageRequest:
     """Return the request that an address makes."""
     values = {name: value for name, value in query.items() if value}
-    period = values.get("period", "daily")
-    if period not in _PERIODS:
-        raise UsageError(f"no such period: `{period}`", hint=f"one of {', '.join(_PERIODS)}")
+    period = check_choice(values.get("period", "daily"), _PERIODS, "period")
     order = values.get("order")
     if order not in (None, "asc", "desc"):
         raise UsageError(f"no such order: `{order}`", hint="`asc` or `desc`")

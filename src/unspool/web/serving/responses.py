@@ -11,10 +11,11 @@ Rules
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Any, TypeAlias
 from urllib.parse import quote, urlencode
 
+from starlette.datastructures import QueryParams
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
@@ -23,13 +24,13 @@ from unspool.errors import UsageError
 from unspool.web.serving.services import services_of
 
 Json: TypeAlias = dict[str, Any]
-Endpoint: TypeAlias = Callable[[Request], Response]
+Endpoint: TypeAlias = Callable[[Request], Response | Awaitable[Response]]
 
 JSON_SUFFIX = ".json"
 
 
 def page_routes(path: str, endpoint: Endpoint) -> list[Route]:
-    """Return the routes of a page and of its JSON. The endpoint is called in a thread."""
+    """Return the routes of a page and of its JSON. An endpoint that is no coroutine is called in a thread."""
     # The JSON first: a path parameter would match its suffix too.
     return [Route(path + JSON_SUFFIX if path != "/" else "/board" + JSON_SUFFIX, endpoint), Route(path, endpoint)]
 
@@ -39,11 +40,11 @@ def wants_json(request: Request) -> bool:
     return request.url.path.endswith(JSON_SUFFIX)
 
 
-def respond(request: Request, template: str, data: Json, **more: Any) -> Response:
+def respond(request: Request, template: str, data: Json, *, status: int = 200, **more: Any) -> Response:
     """Return data as JSON if that is requested, else as a page. `more` is for the page alone: how the data looks."""
     if wants_json(request):
-        return json_response(data)
-    return HTMLResponse(render_template(request, template, data=data, **more))
+        return json_response(data, status)
+    return HTMLResponse(render_template(request, template, data=data, **more), status)
 
 
 def render_template(request: Request, template: str, **more: Any) -> str:
@@ -60,12 +61,12 @@ def render_template(request: Request, template: str, **more: Any) -> str:
     return services.templates.get_template(template).render(frame=frame, **more)
 
 
-def json_response(data: Any) -> Response:
+def json_response(data: Any, status: int = 200) -> Response:
     """Return data as JSON."""
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), default=str)
     # Nothing in it can be taken for markup, even by a browser that guesses the type.
     safe = text.replace("<", "\\u003c").encode("utf-8", "replace")
-    return Response(safe, media_type="application/json")
+    return Response(safe, status, media_type="application/json")
 
 
 def link(path: str, query: Mapping[str, Any] | None = None, **changes: Any) -> str:
@@ -83,9 +84,17 @@ def session_link(id: str, **query: Any) -> str:
     return link(f"/session/{quote(id, safe='')}", query)
 
 
-def parse_number(text: str, name: str, example: int, *, max_digits: int = 9) -> int:
-    """Return a number of a query; raise `UsageError` for anything else."""
+def parse_number(query: QueryParams, name: str, default: int, *, example: int | None = None) -> int:
+    """Return a number of a query, the default if it has none; raise `UsageError` for anything else."""
+    text = query.get(name) or str(default)
     # `isdigit` alone would let digits of other scripts pass.
-    if not (text.isascii() and text.isdigit() and len(text) <= max_digits):
-        raise UsageError(f"not a number: `{text}`", hint=f"as in `{name}={example}`")
+    if not (text.isascii() and text.isdigit() and len(text) <= 9):
+        raise UsageError(f"not a number: `{text}`", hint=f"as in `{name}={example or default}`")
     return int(text)
+
+
+def check_choice(value: str, choices: Collection[str], noun: str) -> str:
+    """Return a value of a query that must be one of a few; raise `UsageError` for any other."""
+    if value not in choices:
+        raise UsageError(f"no such {noun}: `{value}`", hint=f"one of {', '.join(choices)}")
+    return value

@@ -16,7 +16,15 @@ from typing import NamedTuple
 
 from unspool.display import amount, size
 from unspool.errors import Unwritable
-from unspool.store import IN_FOLDER, Preferences, StoreAccess, folder_parameters, open_store, translate_errors
+from unspool.store import (
+    IN_FOLDER,
+    Preferences,
+    StoreAccess,
+    folder_parameters,
+    local_time,
+    open_store,
+    translate_errors,
+)
 from unspool.store.sync import is_synced
 
 
@@ -62,6 +70,11 @@ class Site(NamedTuple):
             query = f"SELECT count(*), coalesce(sum(offset), 0) FROM sources WHERE {IN_FOLDER} AND kind = 'session'"
             count, read = access.database.execute(query, folder_parameters(access.root)).fetchone()
             return f"reading all sessions for the first time: {amount(count, 'session')}, {size(read)} so far"
+
+    def format_time(self, time: int | None) -> str:
+        """Return a time of the store, which is in milliseconds, in the site's time zone."""
+        moment = local_time(time or None, self.zone)
+        return f"{moment:%Y-%m-%d %H:%M}" if moment else ""
 
     def now(self) -> datetime:
         """Return the time in the site's time zone."""
