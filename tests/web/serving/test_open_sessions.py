@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from unspool.cli import store_access
+from unspool.cli import options, store_access
 from unspool.errors import NotFound
 from unspool.testing.build import assistant, session, user
 from unspool.web.serving.open_sessions import OpenSessions
@@ -17,7 +17,7 @@ from unspool.web.serving.site import Site
 def test_an_agent_has_a_page_before_the_store_knows_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("UNSPOOL_HOME", str(tmp_path / "unspool"))
     path = session(user("go"), assistant("ok")).save(tmp_path / "claude")
-    with store_access.open_folder(store_access.AccessOptions(str(tmp_path / "claude"))) as synced:
+    with store_access.open_folder(options.AccessOptions(str(tmp_path / "claude"))) as synced:
         site = Site(synced.root, synced.folder, synced.preferences, lambda: datetime.now(UTC), lambda: None)
     agent = path.with_suffix("") / "subagents" / "agent-a1.jsonl"
     agent.parent.mkdir(parents=True)
