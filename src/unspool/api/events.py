@@ -9,7 +9,7 @@ Rules
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
 import msgspec
@@ -61,45 +61,45 @@ class UnknownDelta(Delta, frozen=True, tag=""):
     json: Json
 
 
-class MessageStarted(StreamEvent, frozen=True):
+class MessageStarted(StreamEvent, frozen=True, tag_field="type", tag="message_start"):
     """A message begins: its id, model and first usage."""
 
     message: Json
     request_id: str | None = None
 
 
-class BlockStarted(StreamEvent, frozen=True):
+class BlockStarted(StreamEvent, frozen=True, tag_field="type", tag="content_block_start"):
     """A block begins."""
 
     index: int
     content_block: Json
 
 
-class BlockDelta(StreamEvent, frozen=True):
+class BlockDelta(StreamEvent, frozen=True, tag_field="type", tag="content_block_delta"):
     """A block grows."""
 
     index: int
     delta: TextDelta | ThinkingDelta | SignatureDelta | InputDelta | CitationDelta | UnknownDelta
 
 
-class BlockFinished(StreamEvent, frozen=True):
+class BlockFinished(StreamEvent, frozen=True, tag_field="type", tag="content_block_stop"):
     """A block is whole."""
 
     index: int
 
 
-class MessageDelta(StreamEvent, frozen=True):
+class MessageDelta(StreamEvent, frozen=True, tag_field="type", tag="message_delta"):
     """Fields of the message that are known at the end: stop reason, usage."""
 
     delta: Json
     usage: Json = {}
 
 
-class MessageFinished(StreamEvent, frozen=True):
+class MessageFinished(StreamEvent, frozen=True, tag_field="type", tag="message_stop"):
     """The message is whole."""
 
 
-class Ping(StreamEvent, frozen=True):
+class Ping(StreamEvent, frozen=True, tag_field="type", tag="ping"):
     """A sign of life while nothing else is sent."""
 
 
@@ -131,47 +131,35 @@ AnyEvent: TypeAlias = (
     | Ping | UnknownEvent | RetryWait | StreamBroken
 )  # fmt: skip
 
-_EVENTS: dict[str, type[MessageStarted | BlockStarted | BlockFinished | MessageDelta | MessageFinished | Ping]] = {
-    "message_start": MessageStarted,
-    "content_block_start": BlockStarted,
-    "content_block_stop": BlockFinished,
-    "message_delta": MessageDelta,
-    "message_stop": MessageFinished,
-    "ping": Ping,
-}
-_DELTAS = frozenset({"text_delta", "thinking_delta", "signature_delta", "input_json_delta", "citations_delta"})
-# Built once: a decoder for one type is faster than `msgspec.json.decode` with that type.
-_decode_delta = msgspec.json.Decoder(BlockDelta).decode
-
-
-class _RawDelta(msgspec.Struct, frozen=True):
-    index: int
-    delta: Json
+_SENT = MessageStarted | BlockStarted | BlockDelta | BlockFinished | MessageDelta | MessageFinished | Ping
+_SENT_TYPES = frozenset(str(event.__struct_config__.tag) for event in _SENT.__args__)
+_DELTA_TYPES = frozenset({"text_delta", "thinking_delta", "signature_delta", "input_json_delta", "citations_delta"})
+# Built once: a decoder for some types is faster than `msgspec.json.decode` with them.
+_decode_sent: Callable[[str], AnyEvent] = msgspec.json.Decoder(_SENT).decode
 
 
 def decode_event(data: str) -> AnyEvent:
     """Return the event that the data of a server-sent event holds."""
-    if "content_block_delta" in data[:40]:  # nearly all of a response: decoded straight to its type
-        try:
-            event = _decode_delta(data)
-            if type(event.delta) is not UnknownDelta:
-                return event
-        except msgspec.DecodeError:
-            pass
+    broken = StreamBroken(reason="an event is not what it should be")
+    try:
+        return _decode_sent(data)
+    except (msgspec.DecodeError, UnicodeError):
+        pass  # an error of the API, or of a type that is not known here, or not what it should be
     try:
         value = msgspec.json.decode(data, type=Json)
-        kind = value.get("type")
-        if kind == "error":
-            return error_event(value)
-        if kind == "content_block_delta":
-            raw = msgspec.convert(value, _RawDelta)
-            if str(raw.delta.get("type")) in _DELTAS:
-                return msgspec.convert(value, BlockDelta)
-            return BlockDelta(index=raw.index, delta=UnknownDelta(json=raw.delta))
-        struct = _EVENTS.get(str(kind))
-        return UnknownEvent(json=value) if struct is None else msgspec.convert(value, struct)
     except (msgspec.DecodeError, UnicodeError):
-        return StreamBroken(reason="an event is not what it should be")
+        return broken
+    match value:
+        case {"type": "error"}:
+            return error_event(value)
+        case {"type": "content_block_delta", "index": int() as index, "delta": dict() as delta}:
+            # In Python `True` is an integer; in JSON it is none.
+            is_new = str(delta.get("type")) not in _DELTA_TYPES and type(index) is int
+            return BlockDelta(index=index, delta=UnknownDelta(json=delta)) if is_new else broken
+        case {"type": str() as kind} if kind in _SENT_TYPES:
+            return broken
+        case _:
+            return UnknownEvent(json=value)
 
 
 def error_event(value: Json) -> StreamBroken:

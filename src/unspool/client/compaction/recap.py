@@ -28,6 +28,7 @@ Rules
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
@@ -359,28 +360,18 @@ def fit_prompts(
     if not fits(_leave_out(prompts, len(middle))):
         prompts = _leave_out(prompts, len(middle))
         return _cap_longest(prompts, range(len(prompts)), _MIN_LENGTH, fits)
-    low, high = 0, len(middle)
-    while low < high:  # as few of the middle ones as it takes, the oldest first
-        half = (low + high) // 2
-        if fits(_leave_out(prompts, half)):
-            high = half
-        else:
-            low = half + 1
-    return _leave_out(prompts, low)
+    # As few of the middle ones as it takes, the oldest first.
+    count = bisect_left(range(len(middle)), True, key=lambda count: fits(_leave_out(prompts, count)))
+    return _leave_out(prompts, count)
 
 
 def _cap_longest(
     prompts: Sequence[NumberedPrompt], indexes: range, shortest: int, fits: Callable[[Sequence[NumberedPrompt]], bool]
 ) -> list[NumberedPrompt]:
     """Return prompts with the longest of some shortened, as little as it takes, and not below `shortest` characters."""
-    low, high = shortest, max(len(prompt.text) for prompt in prompts)
-    while high - low > 1:
-        half = (low + high) // 2
-        if fits(_cap(prompts, indexes, half)):
-            low = half
-        else:
-            high = half
-    return _cap(prompts, indexes, low)
+    longer = range(shortest + 1, max(len(prompt.text) for prompt in prompts))
+    more = bisect_left(longer, True, key=lambda length: not fits(_cap(prompts, indexes, length)))
+    return _cap(prompts, indexes, shortest + more)
 
 
 def _cap(prompts: Sequence[NumberedPrompt], indexes: range, characters: int) -> list[NumberedPrompt]:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 import re
+from bisect import bisect_right
 from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeAlias
 
@@ -144,14 +145,8 @@ class MessageSizes:
 
     def allowance(self, tokens: int) -> int:
         """Return the largest estimate of messages in a request of so many tokens."""
-        low, high = 0, max(0, tokens * 2)
-        while low < high:
-            middle = (low + high + 1) // 2
-            if self._window.predict(self.overhead + middle) <= tokens:
-                low = middle
-            else:
-                high = middle - 1
-        return low
+        estimates = range(1, max(0, tokens * 2) + 1)
+        return bisect_right(estimates, tokens, key=lambda estimate: self._window.predict(self.overhead + estimate))
 
     def _estimate_one(self, message: Json) -> int:
         known = self._known.get(id(message))
