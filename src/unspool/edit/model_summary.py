@@ -21,7 +21,7 @@ from unspool.edit.planning.compress import read_summary, split_turns
 from unspool.edit.planning.plan import BeforeAfter, Compress
 from unspool.edit.planning.planner import PreparedEdit
 from unspool.edit.planning.session_view import view_session
-from unspool.edit.rules.api import CONTINUE_PROMPT, append_prompt
+from unspool.edit.rules.check import CONTINUE_PROMPT, append_prompt
 from unspool.edit.session_text import SessionText
 from unspool.errors import ApiFailed
 from unspool.graph import is_message

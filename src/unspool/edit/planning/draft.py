@@ -68,15 +68,6 @@ class FinishedEdit(NamedTuple):
     lines: int
 
 
-class ValueReplacement(NamedTuple):
-    """A value to change on a line: its path, the new value, and the bytes of its key and of the old value."""
-
-    path: JsonPath
-    value: object
-    key: bytes
-    raw: bytes | memoryview
-
-
 class EditDraft:
     """Records the steps of one edit."""
 
@@ -95,7 +86,8 @@ class EditDraft:
         self.shortened = 0
         """By how many bytes values became shorter."""
         self._leaf = leaf
-        self._replacements: dict[int, list[ValueReplacement]] = {}
+        self._raw_values: dict[int, dict[JsonPath, memoryview]] = {}
+        """The bytes that changed values have now, where they are known."""
         self._patches: dict[int, dict[JsonPath, object]] = {}
         self._removed_blocks: dict[int, set[int]] = {}
         self._inserted: dict[int, list[bytes]] = {}
@@ -131,12 +123,14 @@ class EditDraft:
             self.changes.append(change)
             self.counts[change.kind] += 1
 
-    def replace_value(self, entry: Entry, replacement: ValueReplacement, change: PlannedChange | None = None) -> None:
+    def replace_value(
+        self, entry: Entry, path: JsonPath, value: object, raw: memoryview, change: PlannedChange | None = None
+    ) -> None:
         """Record that a value changes whose bytes are known: where they occur once, the line need not be parsed."""
-        self._replacements.setdefault(entry.offset, []).append(replacement)
-        self.change_value(entry, replacement.path, replacement.value, change)
+        self._raw_values.setdefault(entry.offset, {})[path] = raw
+        self.change_value(entry, path, value, change)
         if change is not None:
-            self.shortened += len(replacement.raw) - len(encode_json(replacement.value))
+            self.shortened += len(raw) - len(encode_json(value))
 
     def insert_lines(self, offset: int, lines: Iterable[bytes]) -> None:
         """Record new lines before the line at an offset; `len(data)` is the end of the file."""
@@ -266,7 +260,7 @@ class EditDraft:
         values = self._patches.get(entry.offset, {})
         removed = self._removed_blocks.get(entry.offset, ())
         if values or removed:
-            line, values = _replace_known(bytes(entry.raw), values, self._replacements.get(entry.offset, ()))
+            line, values = _replace_known(bytes(entry.raw), values, self._raw_values.get(entry.offset, {}))
             line = patch_line(line, values, removed)
             if id_map is None:
                 return line
@@ -290,17 +284,16 @@ def patch_line(line: bytes, values: Mapping[JsonPath, object], removed_blocks: I
 
 
 def _replace_known(
-    line: bytes, values: Mapping[JsonPath, object], replacements: Iterable[ValueReplacement]
+    line: bytes, values: Mapping[JsonPath, object], raw_values: Mapping[JsonPath, memoryview]
 ) -> tuple[bytes, dict[JsonPath, object]]:
     """Replace values whose bytes occur on a line exactly once; return the line, and the values still to be changed."""
     left = dict(values)
-    for replacement in replacements:
-        old = b"".join([replacement.key, replacement.raw])
-        at = line.find(old)
+    for path, raw in raw_values.items():
+        key = encode_json(path[-1]) + b":"
+        old = key + raw
         # The same bytes twice: only parsing tells which of them the path means.
-        if at >= 0 and line.find(old, at + 1) < 0 and left.get(replacement.path) is replacement.value:
-            line = b"".join([line[:at], replacement.key, encode_json(replacement.value), line[at + len(old) :]])
-            del left[replacement.path]
+        if path in left and line.count(old) == 1:
+            line = line.replace(old, key + encode_json(left.pop(path)))
     return line, left
 
 

@@ -25,7 +25,7 @@ from unspool.edit.planning.trim import plan_trim, trim_steps
 from unspool.edit.rules.check import ResumeContext, resume_context
 from unspool.edit.session_text import SessionText, parse_session_text
 from unspool.errors import Refused
-from unspool.format import Assistant, User
+from unspool.format import Assistant, Entry, User
 from unspool.graph.context import ContextMessage
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ class _Planner:
         self.context = resume_context(text)
         messages = self.context.messages
         self._sizes = token_estimate.measure_messages(messages)
-        self._scale = token_estimate.fit_token_scale(messages, self._sizes, _compacted_at(messages))
+        self._scale = token_estimate.fit_token_scale(messages, self._sizes, _compacted_at(self.context.lines))
         self._id_map: IdMap | None = None
         if not self._in_place or isinstance(operation, plans.Move):
             uuids = dict.fromkeys(entry.record.uuid for entry in text.entries if entry.record.uuid)
@@ -194,14 +194,10 @@ class _Planner:
         return token_estimate.estimate_payback(self._sizes, sizes, self._scale, _find_price(responses), per_turn)
 
 
-def _compacted_at(messages: Sequence[ContextMessage]) -> int:
+def _compacted_at(lines: Sequence[Entry]) -> int:
     """Return the offset that a context begins at: requests before its compaction had another content."""
-    for message in messages:
-        for block in message.blocks:
-            record = block.entry.record if block.entry else None
-            if block.entry is not None and isinstance(record, User) and record.is_compact_summary:
-                return block.entry.offset
-    return 0
+    records = ((entry.record, entry.offset) for entry in lines)
+    return next((offset for record, offset in records if isinstance(record, User) and record.is_compact_summary), 0)
 
 
 def _find_price(responses: Sequence[ContextMessage]) -> Price | None:

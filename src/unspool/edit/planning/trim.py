@@ -31,7 +31,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec.structs import replace
 
-from unspool.edit.planning.draft import EditDraft, ValueReplacement
+from unspool.edit.planning.draft import EditDraft
 from unspool.edit.planning.plan import PlannedChange, Trim
 from unspool.edit.planning.session_view import SessionView, TurnGroup, find_boundary, has_succeeded, is_queued_prompt
 from unspool.edit.planning.shrink import (
@@ -306,7 +306,7 @@ def _shorten_result(draft: EditDraft, view: SessionView, call: ToolCall, reason:
     path: JsonPath = ("message", "content", call.result_index, "content")
     change = PlannedChange(entry.offset, entry.record.uuid, call.result_index, "result", reason)
     raw = memoryview(result.encoded_content)
-    draft.replace_value(entry, ValueReplacement(path, words, b'"content":', raw), change)
+    draft.replace_value(entry, path, words, raw, change)
     _shorten_structured(draft, entry)
 
 
@@ -316,8 +316,7 @@ def _shorten_structured(draft: EditDraft, entry: Entry) -> None:
     raw = entry.record.tool_use_result
     short = shorten_structured_result(raw) if memoryview(raw).nbytes else None
     if short is not None:
-        replacement = ValueReplacement(("toolUseResult",), short, b'"toolUseResult":', memoryview(raw))
-        draft.replace_value(entry, replacement)
+        draft.replace_value(entry, ("toolUseResult",), short, memoryview(raw))
 
 
 def _result_size(call: ToolCall) -> int:

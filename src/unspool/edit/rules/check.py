@@ -1,23 +1,37 @@
 """Checks a session and the files beside it against the rules of resuming, and builds the context that it resumes with.
 
 What must be true so that Claude Code resumes a session and the Messages API takes it has one name for each rule
-(`violation.py`). Checking takes time linear in the bytes of the session, whatever is in them.
+(`violation.py`). What the API would refuse in the request that resumes a session is found and worded by its own rules
+(`api/rules`); here it is decided which rule that breaks, and on which line. Refusals that break none (an image of a
+wrong type, a field that is not known) are left out.
+
+Checking takes time linear in the bytes of the session, whatever is in them.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
-from typing import NamedTuple
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any, NamedTuple
 
-from unspool.edit.rules.api import check_api_rules
+from unspool.api.rules import find_problems
 from unspool.edit.rules.graph import check_graph_rules
 from unspool.edit.rules.violation import Violation, sort_violations
 from unspool.edit.session_text import SessionText
 from unspool.format import BadLine, Entry, FileHistoryDelta, FileHistorySnapshot, User
 from unspool.graph import build_main_graph, find_leaf, find_thread_entries_in_graph
-from unspool.graph.context import ContextMessage, build_thread_context
+from unspool.graph.context import ContextMessage, build_thread_context, model_rules
 
+CONTINUE_PROMPT = "Go on."
+# The first that fits counts: the words about server tools and thinking name tool calls, too.
+_API_RULES = (
+    ("A3", re.compile(r"\.tool_use\.input: ")),
+    ("A4", re.compile(r"thinking")),
+    ("A7", re.compile(r"was found without a corresponding")),
+    ("A2", re.compile(r"tool_use|tool_result")),
+    ("A1", re.compile(r"first message|non-empty|non-whitespace")),
+)
+_PLACE = re.compile(r"messages\.(\d+)(?:\.content\.(\d+))?")
 _PROJECT_NAME = re.compile(r"[A-Za-z0-9-]{1,200}(-[0-9a-z]{1,7})?")
 _OVERFLOW = re.compile(rb'"persistedOutputPath"\s*:\s*"(?:[^"\\]|\\.)*?[/\\]([^"/\\]+)"')
 
@@ -48,6 +62,30 @@ def check_rules(text: SessionText, file: str = "") -> list[Violation]:
 def check_line_rules(text: SessionText) -> list[Violation]:
     """Return the rules that the lines of a file break: all but those of the API."""
     return [*_check_file(text), *check_graph_rules(text)]
+
+
+def resume_request(messages: Sequence[ContextMessage]) -> dict[str, Any]:
+    """Return the request that continues a conversation."""
+    sent = append_prompt([message.json for message in messages], CONTINUE_PROMPT)
+    return {"model": model_rules.DEFAULT_MODEL, "max_tokens": 1024, "messages": sent}
+
+
+def append_prompt(messages: Sequence[dict[str, Any]], prompt: str) -> list[dict[str, Any]]:
+    """Return messages with a prompt at the end: in the user's last message, or in a new one."""
+    block = {"type": "text", "text": prompt}
+    if messages and messages[-1]["role"] == "user":
+        return [*messages[:-1], {**messages[-1], "content": [*messages[-1]["content"], block]}]
+    return [*messages, {"role": "user", "content": [block]}]
+
+
+def check_api_rules(messages: Sequence[ContextMessage]) -> Iterator[Violation]:
+    """Yield what the API would refuse when a conversation is continued, if it breaks a rule."""
+    for problem in find_problems(resume_request(messages)):
+        rule = next((rule for rule, words in _API_RULES if words.search(problem.message)), None)
+        if rule is not None:
+            entry = _find_entry(messages, problem.path)
+            words = problem.message.removeprefix(f"{problem.path}: ")
+            yield Violation(rule, entry.offset if entry else 0, words, (entry and entry.record.uuid) or words)
 
 
 def check_side_files(
@@ -105,3 +143,11 @@ def _backup_names(record: object) -> list[str]:
             return [backup.backup_file_name]
         case _:
             return []
+
+
+def _find_entry(messages: Sequence[ContextMessage], path: str) -> Entry | None:
+    """Return the line that a place in the request comes from; of a whole message, its first."""
+    place = _PLACE.match(path)
+    number = int(place[1]) if place else 0
+    blocks = messages[number].blocks[int((place and place[2]) or 0) :] if number < len(messages) else ()
+    return next((block.entry for block in blocks if block.entry), None)

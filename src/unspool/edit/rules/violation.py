@@ -4,7 +4,7 @@
 |------------|-----------|------------------------------------------------------------------------------|
 | file       | F1        | `check.py`: whole lines, a line end after the last                           |
 | graph      | G1 – G6   | `graph.py`: ids, pointers, leaf, blocks of a message, metadata               |
-| API        | A1 – A7   | `api.py`: what the API would refuse in the request that resumes it           |
+| API        | A1 – A7   | `check.py`: what the API would refuse in the request that resumes it         |
 | accounting | C1        | `graph.py`: usage is recorded                                                |
 | side files | S1, S2    | `check.py`: agents, overflow of results, backups, the project's folder       |
 

@@ -14,8 +14,7 @@ from typing import NamedTuple
 from unspool.api.rules import ThinkingMemory, find_problems
 from unspool.edit.planning.ids import source_subject
 from unspool.edit.planning.planner import PreparedEdit
-from unspool.edit.rules.api import resume_request
-from unspool.edit.rules.check import check_agent, check_line_rules, check_rules, check_side_files
+from unspool.edit.rules.check import check_agent, check_line_rules, check_rules, check_side_files, resume_request
 from unspool.edit.rules.violation import Violation, new_violations, sort_violations
 from unspool.edit.session_text import SessionText
 from unspool.edit.side_files import find_session_files, read_agent_lines, read_session_text
