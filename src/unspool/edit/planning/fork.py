@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from unspool.edit.planning.draft import EditDraft
 from unspool.errors import NotFound, Refused
-from unspool.format import AiTitle, Assistant, CustomTitle, Entry, Tag, User
+from unspool.format import AiTitle, CustomTitle, Entry, Tag, User
 from unspool.graph import SessionGraph, build_main_graph, find_path_with_siblings, is_boundary, is_message, split_turns
 
 
@@ -63,25 +63,16 @@ def _find_tip(graph: SessionGraph, number: int) -> int:
     entry = graph.nodes[number].entry
     if is_boundary(entry):
         return next((child for child in graph.children.get(number, []) if _is_summary(graph, child)), number)
-    calls_of: dict[str, set[str]] = {}
-    for node in graph.nodes:
-        record = node.entry.record
-        if isinstance(record, Assistant) and record.message.id:
-            calls_of.setdefault(record.message.id, set()).update(node.entry.call_ids)
-    message_id = entry.record.message.id if isinstance(entry.record, Assistant) else None
+    message_id = graph.message_id(number)
     if results := set(entry.answered_ids):
-        message_id = next((id for id, calls in calls_of.items() if calls & results), None)
+        calling = (other for other, node in enumerate(graph.nodes) if results.intersection(node.entry.call_ids))
+        message_id = next(filter(None, map(graph.message_id, calling)), None)
     if message_id is None:
         return number
-    calls = calls_of.get(message_id, set())
-    last = number
-    for other, node in enumerate(graph.nodes):
-        record = node.entry.record
-        if (isinstance(record, Assistant) and record.message.id == message_id) or calls.intersection(
-            node.entry.answered_ids
-        ):
-            last = max(last, other)
-    return last
+    lines = [other for other in range(len(graph.nodes)) if graph.message_id(other) == message_id]
+    calls = {id for other in lines for id in graph.nodes[other].entry.call_ids}
+    results_at = (other for other, node in enumerate(graph.nodes) if calls.intersection(node.entry.answered_ids))
+    return max(number, *lines, *results_at)
 
 
 def _is_summary(graph: SessionGraph, number: int) -> bool:

@@ -11,6 +11,7 @@ from unspool.edit.rules.violation import Violation
 from unspool.edit.session_text import SessionText
 from unspool.format import Assistant, Entry, Progress, System, ToolResult, ToolUse, User
 from unspool.format import meta_records as meta
+from unspool.graph import is_message
 
 _LISTED_BYTES = 64 * 1024
 """How many bytes at the beginning and the end of a file Claude Code looks at for its list of sessions."""
@@ -40,27 +41,14 @@ def check_graph_rules(text: SessionText) -> list[Violation]:
     ]
 
 
-class _Node:
-    """A line of the graph, with what the checks need of it."""
-
-    __slots__ = ("entry", "is_message", "message", "parent", "results")
-
-    def __init__(self, entry: Entry) -> None:
-        self.entry = entry
-        self.parent = entry.record.parent_uuid
-        self.is_message = False
-        self.message: str | None = None
-        """The id of the message it is a part of."""
-        self.results: list[str] = []
-
-
 class _CollectedLines:
     """What the lines of a session say of each other."""
 
     def __init__(self, text: SessionText) -> None:
         self.violations: list[Violation] = []
         self._text = text
-        self._nodes: dict[str, _Node] = {}
+        self._lines: dict[str, Entry] = {}
+        """The lines by their ids."""
         self._call_messages: dict[str, str] = {}
         """Calls, and the message or line each is a part of."""
         self._pointers: list[tuple[str, str, Entry]] = []
@@ -81,11 +69,11 @@ class _CollectedLines:
             first, count = self._other_sessions.get(record.session_id, (entry.offset, 0))
             self._other_sessions[record.session_id] = first, count + 1
         if record.uuid is not None:
-            if record.uuid in self._nodes:
+            if record.uuid in self._lines:
                 self.violations.append(Violation("G1", entry.offset, "a line's id is used again", record.uuid))
-            node = self._nodes[record.uuid] = _Node(entry)
+            self._lines[record.uuid] = entry
             if isinstance(record, User | Assistant):
-                self._add_message(node, record)
+                self._add_message(entry, record)
             elif isinstance(record, System):
                 self._add_boundary(record, entry)
         if kind in _WITH_POINTERS:
@@ -93,34 +81,29 @@ class _CollectedLines:
             if kind in _LISTED:
                 self._listed[_LISTED[kind]] = entry
 
-    def _add_message(self, node: _Node, record: User | Assistant) -> None:
-        node.is_message = True
+    def _add_message(self, entry: Entry, record: User | Assistant) -> None:
         self._has_leaf = self._has_leaf or not record.is_sidechain
         if isinstance(record, Assistant):
-            node.message = record.message.id or record.uuid
-            self._add_response(node, record)
+            self._add_response(entry, record)
         else:
             if record.is_compact_summary:
                 self._summarised.add(record.parent_uuid or "")
             if source := record.source_tool_assistant_uuid:
-                self._pointers.append(("sourceToolAssistantUUID", source, node.entry))
-        if not isinstance(record.message.content, str):
-            for block in record.message.content:
-                if type(block) is ToolUse:
-                    self._call_messages.setdefault(block.id, node.message or record.uuid or "")
-                elif type(block) is ToolResult:
-                    node.results.append(block.tool_use_id)
+                self._pointers.append(("sourceToolAssistantUUID", source, entry))
+        for block in entry.content_blocks:
+            if type(block) is ToolUse:
+                self._call_messages.setdefault(block.id, _message_id(entry) or record.uuid or "")
 
-    def _add_response(self, node: _Node, record: Assistant) -> None:
-        id = node.message or ""
+    def _add_response(self, entry: Entry, record: Assistant) -> None:
+        id = _message_id(entry) or ""
         if record.api_block_index is not None:
             if record.api_block_index < self._block_order.get(id, -1):
                 words = "a block of an answer stands after a later one"
-                self.violations.append(Violation("G4", node.entry.offset, words, record.uuid or ""))
+                self.violations.append(Violation("G4", entry.offset, words, record.uuid or ""))
             self._block_order[id] = record.api_block_index
         if record.message.model != "<synthetic>":  # Claude Code's own words: nothing was billed for them
             known, _ = self._has_usage.get(id, (False, None))
-            self._has_usage[id] = (known or record.message.usage is not None, node.entry)
+            self._has_usage[id] = (known or record.message.usage is not None, entry)
 
     def _add_boundary(self, record: System, entry: Entry) -> None:
         if record.subtype != "compact_boundary":
@@ -156,7 +139,7 @@ class _CollectedLines:
     def check_pointers(self) -> Iterator[Violation]:
         """Check G2 and G6: pointers that lead nowhere."""
         for name, target, entry in self._pointers:
-            if target in self._nodes:
+            if target in self._lines:
                 continue
             rule = "G6" if name == "preserved" else "G2"
             yield Violation(rule, entry.offset, f"`{name}` leads to no line: `{target}`", f"{name} {target}")
@@ -167,46 +150,48 @@ class _CollectedLines:
     def check_parents(self) -> Iterator[Violation]:
         """Check G2: parents that are not there, circles, more than one root."""
         roots = 0
-        for uuid, node in self._nodes.items():
-            if node.parent is None:
-                if uuid not in self._boundaries and not node.entry.record.is_sidechain:
+        parents = {uuid: entry.record.parent_uuid for uuid, entry in self._lines.items()}
+        for uuid, entry in self._lines.items():
+            parent = parents[uuid]
+            if parent is None:
+                if uuid not in self._boundaries and not entry.record.is_sidechain:
                     roots += 1
                     if roots > 1:
-                        yield Violation("G2", node.entry.offset, "one more line without a parent", f"root {roots}")
-            elif node.parent not in self._nodes:
-                yield Violation("G2", node.entry.offset, f"its parent is not there: `{node.parent}`", uuid)
+                        yield Violation("G2", entry.offset, "one more line without a parent", f"root {roots}")
+            elif parent not in parents:
+                yield Violation("G2", entry.offset, f"its parent is not there: `{parent}`", uuid)
         cleared: set[str] = set()  # each line is walked once: a chain of n lines must not take n² steps
-        for start in self._nodes:
+        for start in parents:
             path: dict[str, None] = {}
             at: str | None = start
-            while at is not None and at in self._nodes and at not in cleared and at not in path:
+            while at is not None and at in parents and at not in cleared and at not in path:
                 path[at] = None
-                at = self._nodes[at].parent
+                at = parents[at]
             if at is not None and at in path:
-                yield Violation("G2", self._nodes[at].entry.offset, "its parents lead back to it", f"circle {at}")
+                yield Violation("G2", self._lines[at].offset, "its parents lead back to it", f"circle {at}")
             cleared.update(path)
 
     def check_results(self) -> Iterator[Violation]:
         """Check G4: a result hangs on its own call, or on a result of the same message."""
-        for uuid, node in self._nodes.items():
-            if not node.results or not node.is_message or node.entry.record.is_sidechain:
+        for uuid, entry in self._lines.items():
+            if entry.record.is_sidechain:
                 continue
-            asking = {self._call_messages[id] for id in node.results if id in self._call_messages}
-            above = self._message_above(node)
-            if not asking or above is None:
+            asking = {self._call_messages[id] for id in _result_ids(entry) if id in self._call_messages}
+            above = self._message_above(entry) if asking else None
+            if above is None:
                 continue
-            near = {above.message, *(self._call_messages.get(id) for id in above.results)}
+            near = {_message_id(above), *(self._call_messages.get(id) for id in _result_ids(above))}
             if asking.isdisjoint(near):
-                yield Violation("G4", node.entry.offset, "a result hangs on something else than its call", uuid)
+                yield Violation("G4", entry.offset, "a result hangs on something else than its call", uuid)
 
-    def _message_above(self, node: _Node) -> _Node | None:
+    def _message_above(self, entry: Entry) -> Entry | None:
         """Return the message that a line hangs on, past lines that are none."""
-        steps = 0
-        above = self._nodes.get(node.parent or "")
+        above = self._lines.get(entry.record.parent_uuid or "")
         # A limit, because parents may lead in circles, and for linear time.
-        while above is not None and not above.is_message and steps < _MAX_STEPS_UP:
-            above = self._nodes.get(above.parent or "")
-            steps += 1
+        for _ in range(_MAX_STEPS_UP):
+            if above is None or is_message(above):
+                break
+            above = self._lines.get(above.record.parent_uuid or "")
         return above
 
     def check_metadata(self) -> Iterator[Violation]:
@@ -225,3 +210,13 @@ class _CollectedLines:
         for id, (known, entry) in self._has_usage.items():
             if not known:
                 yield Violation("C1", entry.offset, "an answer without what it used", f"usage {id}")
+
+
+def _message_id(entry: Entry) -> str | None:
+    """Return the id of the message that a line of the model is a part of."""
+    record = entry.record
+    return (record.message.id or record.uuid) if isinstance(record, Assistant) else None
+
+
+def _result_ids(entry: Entry) -> list[str]:
+    return [block.tool_use_id for block in entry.content_blocks if type(block) is ToolResult]
