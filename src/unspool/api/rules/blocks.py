@@ -48,6 +48,7 @@ KNOWN_FIELDS = {
     "image": {"type", "source", "cache_control"},
     "document": {"type", "source", "title", "context", "citations", "cache_control"},
 }
+_STRING_FIELDS = {"text": ("text",), "thinking": ("thinking", "signature"), "redacted_thinking": ("data",)}
 IMAGE_TYPES = ("image/jpeg", "image/png", "image/gif", "image/webp")
 MAX_IMAGE_BYTES = 5 * 1024 * 1024
 """Of an image as base64: the API counts what is sent."""
@@ -112,27 +113,16 @@ def _check_fields(block: Json, path: str, *, beta: bool) -> Iterator[Problem]:
     path = f"{path}.{kind}"
     if not beta and kind in KNOWN_FIELDS:
         yield from check_extra_fields(block, path, KNOWN_FIELDS[kind])
-    match kind:
-        case "text":
-            yield from check_string(block, path, "text")
-        case "thinking":
-            yield from check_string(block, path, "thinking")
-            yield from check_string(block, path, "signature")
-        case "redacted_thinking":
-            yield from check_string(block, path, "data")
-        case "tool_use" | "server_tool_use" | "mcp_tool_use":
-            yield from _check_call(block, path)
-        case "tool_result":
-            yield from _check_id(block, path, "tool_use_id")
+    for key in _STRING_FIELDS.get(kind, ()):
+        yield from check_string(block, path, key)
+    if kind in ("tool_use", "server_tool_use", "mcp_tool_use"):
+        yield from _check_call(block, path)
+    elif kind in ("tool_result", "mcp_tool_result", *SERVER_RESULTS):
+        yield from _check_id(block, path, "tool_use_id")
+        if kind == "tool_result":
             yield from _check_result(block, path, beta=beta)
-        case "mcp_tool_result":
-            yield from _check_id(block, path, "tool_use_id")
-        case _ if kind in SERVER_RESULTS:
-            yield from _check_id(block, path, "tool_use_id")
-            if "content" not in block:
-                yield refuse(f"{path}.content", "Field required")
-        case _:
-            pass
+        elif kind in SERVER_RESULTS and "content" not in block:
+            yield refuse(f"{path}.content", "Field required")
 
 
 def _check_call(block: Json, path: str) -> Iterator[Problem]:

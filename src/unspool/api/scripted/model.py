@@ -19,7 +19,7 @@ from unspool.api.connection import TokenCount, estimate_count
 from unspool.api.endpoint import Endpoint
 from unspool.api.events import AnyEvent, Json, MessageStarted, RetryWait, StreamBroken, decode_event
 from unspool.api.rules.turns import ThinkingMemory
-from unspool.api.scripted.responder import MESSAGES_PATH, ScriptedRequest, decide_reply
+from unspool.api.scripted.responder import decide_reply
 from unspool.api.scripted.script import PlayedStep, Script, ScriptPlayer
 from unspool.api.scripted.sse_events import build_message, message_events
 
@@ -47,11 +47,10 @@ class ScriptedModel:
         """Yield the events of the script's response."""
         sent = {**body, "stream": True}
         data = msgspec.json.encode(sent)
-        request = ScriptedRequest("POST", MESSAGES_PATH, _ENDPOINT.headers(betas), data)
         for attempt in range(1, self._retry.tries + 1):
             number = len(self.requests) + 1
             self.requests.append(msgspec.json.decode(data))
-            reply = decide_reply(request, self._player, self._memory)
+            reply = decide_reply(self._player, self._memory, data=data, headers=_ENDPOINT.headers(betas))
             if reply.failure:
                 self.failures.append(f"request {number}: {reply.failure}")
             if reply.step is not None and not reply.error:

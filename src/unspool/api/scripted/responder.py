@@ -38,15 +38,6 @@ _ERROR_TYPES = {
 }
 
 
-class ScriptedRequest(NamedTuple):
-    """A request as it came. Names of headers are lower case."""
-
-    method: str
-    path: str
-    headers: Mapping[str, str]
-    data: bytes
-
-
 class ScriptedReply(NamedTuple):
     """How a request is answered: with an error, a number of tokens, or a step."""
 
@@ -94,28 +85,38 @@ class Exchange(msgspec.Struct, frozen=True, kw_only=True):
     """Why the run has failed with it: a broken rule, or something that the script expects and that is lacking."""
 
 
-def decide_reply(request: ScriptedRequest, player: ScriptPlayer, memory: ThinkingMemory | None) -> ScriptedReply:
-    """Return how a request is answered; without a memory the API's rules are not checked."""
-    if request.path not in (MESSAGES_PATH, COUNT_PATH):
-        return ScriptedReply(404, f"Not found: {request.path}")
-    if request.method != "POST":
+def decide_reply(
+    player: ScriptPlayer,
+    memory: ThinkingMemory | None,
+    *,
+    data: bytes,
+    headers: Mapping[str, str],
+    method: str = "POST",
+    path: str = MESSAGES_PATH,
+) -> ScriptedReply:
+    """Return how a request is answered; without a memory the API's rules are not checked.
+
+    Names of headers are lower case.
+    """
+    if path not in (MESSAGES_PATH, COUNT_PATH):
+        return ScriptedReply(404, f"Not found: {path}")
+    if method != "POST":
         return ScriptedReply(405, "Method Not Allowed")
-    headers = request.headers
     if not headers.get("x-api-key") and not headers.get("authorization"):
         failure = "neither `x-api-key` nor `authorization` was sent"
         return ScriptedReply(401, "x-api-key header is required", failure=failure)
     if not headers.get("anthropic-version"):
         return ScriptedReply(400, "anthropic-version: header is required", failure="`anthropic-version` was not sent")
-    if len(request.data) > MAX_REQUEST_BYTES:
+    if len(data) > MAX_REQUEST_BYTES:
         return ScriptedReply(413, "Request exceeds the maximum size", failure="the request is larger than 32 MB")
     try:
-        body = msgspec.json.decode(request.data)
+        body = msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        return _refuse(request.data.decode(errors="replace"), f"The request body is not valid JSON: {error}")
+        return _refuse(data.decode(errors="replace"), f"The request body is not valid JSON: {error}")
     if not isinstance(body, dict):
         return _refuse(body, "Input should be a valid dictionary or object")
     betas = [beta.strip() for beta in headers.get("anthropic-beta", "").split(",") if beta.strip()]
-    counting = request.path == COUNT_PATH
+    counting = path == COUNT_PATH
     problems = find_problems(body, memory, betas=betas, counting=counting) if memory is not None else []
     if problems:
         return _refuse(body, *(problem.message for problem in problems))

@@ -31,7 +31,6 @@ from unspool.api.scripted.responder import (
     MESSAGES_PATH,
     Exchange,
     ScriptedReply,
-    ScriptedRequest,
     decide_reply,
     error_body,
     hide_secret_headers,
@@ -148,10 +147,11 @@ class _RequestHandler(BaseHTTPRequestHandler):
         """Answer a request of any method."""
         self.close_connection = True
         headers = {name.lower(): value for name, value in self.headers.items()}
-        request = ScriptedRequest(self.command, self.path.partition("?")[0], headers, self._read_body(headers))
+        data, path = self._read_body(headers), self.path.partition("?")[0]
         number = self.server.next_number()
         request_id = f"req_{number:024}"
-        reply = decide_reply(request, self.server.player, self.server.memory if self.server.strict else None)
+        memory = self.server.memory if self.server.strict else None
+        reply = decide_reply(self.server.player, memory, data=data, headers=headers, method=self.command, path=path)
         self.server.record(
             Exchange(
                 number=number,
