@@ -124,15 +124,18 @@ def _agent_class(record: User) -> str:
 
 
 class _MessageRow(msgspec.Struct):
-    """A message as far as its lines were read."""
+    """A message as far as its lines were read; the tuples are values of its row that its first line decides."""
 
-    id: str
-    role: str
-    speaker: str
-    response_id: str | None
-    first: Entry
     context: LineContext
+    is_answer: bool
+    about: tuple[str | None, ...]
+    """Response id, role and speaker."""
+    place: tuple[str | None, str | None, int]
+    """Uuid, parent and offset."""
+    started: int | None
     model: str | None
+    origin: tuple[bool, str | None, str | None, str | None]
+    """Whether it is a sidechain's, folder, branch and version."""
     last_time: str | None = None
     lines: int = 0
     stop_reason: str | None = None
@@ -141,6 +144,19 @@ class _MessageRow(msgspec.Struct):
     texts: list[str] = []
     written: set[tuple[str, int]] | None = None
     """Of an answer: the time and the hash of the content of each line."""
+
+    @property
+    def offset(self) -> int:
+        """Where its first line begins."""
+        return self.place[2]
+
+    def row(self, turn: int | None) -> tuple[object, ...]:
+        """Return its row of `messages`."""
+        times = (self.started, epoch_micros(self.last_time))
+        end = (self.model, self.stop_reason, self.stop_reason is not None or not self.is_answer)
+        ids = (self.context.session_id, self.context.agent_id, self.context.message_id)
+        content = (self.blocks, self.calls, "\n".join(self.texts))
+        return (*ids, *self.about, turn, *self.place, self.lines, *times, *end, *self.origin, *content)
 
 
 class FileDerivation:
@@ -184,7 +200,7 @@ class FileDerivation:
         self._calls.finish()
         starts = self._emit_turns() if self._file.kind == "session" else []
         for message in self._messages.values():
-            self._emit("messages", _message_row(message, bisect_right(starts, message.first.offset) or None))
+            self._emit("messages", message.row(bisect_right(starts, message.offset) or None))
         if self._agent:
             self._agent.finish()
 
@@ -209,7 +225,7 @@ class FileDerivation:
                 message.calls += isinstance(block, b.ToolUse)
                 # What a row of `tool_calls` holds is not stored twice: the view of `blocks` joins it.
                 row = block_row(block, None if in_call else text, None if in_call else input)
-                about = (context.session_id, context.agent_id, message.id, message.blocks, entry.offset)
+                about = (context.session_id, context.agent_id, context.message_id, message.blocks, entry.offset)
                 self._emit("blocks", (*about, *row, in_call))
                 message.blocks += 1
                 if isinstance(block, b.Text):
@@ -230,14 +246,17 @@ class FileDerivation:
         if key not in self._messages:
             id = (message.id if is_answer else None) or record.uuid or f"line {entry.offset}"
             session_id, agent_id = self._ids(record)
+            response_id = (message.id or record.uuid or _line_hash(entry)) if is_answer else None
+            role = "assistant" if is_answer else "user"
+            speaker = classify_user_record(record).value if isinstance(record, User) else role
             self._messages[key] = _MessageRow(
-                id=id,
-                role="assistant" if is_answer else "user",
-                speaker="assistant" if is_answer else classify_user_record(record).value,  # type: ignore[arg-type]
-                response_id=(message.id or record.uuid or _line_hash(entry)) if is_answer else None,
-                first=Entry(entry.offset, b"", _without_content(record)),
                 context=LineContext(session_id, agent_id, self._file.family(session_id), id),
+                is_answer=is_answer,
+                about=(response_id, role, speaker),
+                place=(record.uuid, record.parent_uuid, entry.offset),
+                started=epoch_micros(record.timestamp),
                 model=message.model if is_answer else None,
+                origin=(bool(record.is_sidechain), record.cwd, record.git_branch, record.version),
             )
         return self._messages[key]
 
@@ -272,7 +291,7 @@ class FileDerivation:
         starts = [entry.offset for entry, _, _ in found]
         answers, calls, errors = ([0] * (len(starts) + 1) for _ in range(3))
         for message in self._messages.values():
-            answers[bisect_right(starts, message.first.offset)] += message.role == "assistant"
+            answers[bisect_right(starts, message.offset)] += message.is_answer
         for offset, failed in self._calls.outcomes:
             turn = bisect_right(starts, offset)
             calls[turn] += 1
@@ -341,55 +360,13 @@ def _line_row(
 ) -> tuple[object, ...]:
     record = entry.record
     kind, subtype = _type_and_subtype(entry)
-    answer = record if isinstance(record, Assistant) else None
+    answer = (record.message.id, record.request_id) if isinstance(record, Assistant) else (None, None)
     uses = [use for use, _ in raw.uses] if raw else []
-    return (
-        entry.offset,
-        entry.length,
-        number,
-        kind,
-        subtype,
-        *_LINE_IDS(record),
-        time,
-        record.is_sidechain,
-        record.is_meta,
-        answer.message.id if answer else None,
-        answer.request_id if answer else None,
-        *_LINE_ORIGIN(record),
-        _json(entry.flaws) if entry.flaws else None,
-        *text,
-        f"[{','.join(uses)}]" if uses else None,
-        raw.usage if raw else None,
-    )
-
-
-def _message_row(message: _MessageRow, turn: int | None) -> tuple[object, ...]:
-    record = message.first.record
-    return (
-        message.context.session_id,
-        message.context.agent_id,
-        message.id,
-        message.response_id,
-        message.role,
-        message.speaker,
-        turn,
-        record.uuid,
-        record.parent_uuid,
-        message.first.offset,
-        message.lines,
-        epoch_micros(record.timestamp),
-        epoch_micros(message.last_time),
-        message.model,
-        message.stop_reason,
-        message.stop_reason is not None or message.role == "user",
-        bool(record.is_sidechain),
-        record.cwd,
-        record.git_branch,
-        record.version,
-        message.blocks,
-        message.calls,
-        "\n".join(message.texts),
-    )
+    place = (entry.offset, entry.length, number, kind, subtype)
+    marks = (time, record.is_sidechain, record.is_meta)
+    flaws = _json(entry.flaws) if entry.flaws else None
+    written = (f"[{','.join(uses)}]" if uses else None, raw.usage if raw else None)
+    return (*place, *_LINE_IDS(record), *marks, *answer, *_LINE_ORIGIN(record), flaws, *text, *written)
 
 
 def _compaction_values(record: System) -> tuple[object, ...]:
@@ -415,12 +392,9 @@ def _is_repeated(message: _MessageRow, record: Assistant) -> bool:
     return is_repeated
 
 
-def _without_content(record: User | Assistant, content: tuple[b.AnyBlock, ...] = ()) -> User | Assistant:
+def _without_content(record: User, content: tuple[b.AnyBlock, ...]) -> User:
     """Return a record with other content, so that it keeps none of the bytes of its line in memory."""
-    message = Message(content=content)
-    if isinstance(record, User):
-        return msgspec.structs.replace(record, tool_use_result=ABSENT, message=message)
-    return msgspec.structs.replace(record, message=message)
+    return msgspec.structs.replace(record, tool_use_result=ABSENT, message=Message(content=content))
 
 
 def _type_and_subtype(entry: Entry) -> tuple[str | None, str | None]:

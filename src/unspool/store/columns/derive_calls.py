@@ -117,29 +117,14 @@ class ToolCallRows:
         self.outcomes.append((context.offset, bool(result and result.is_error)))
         ended = result.context.timestamp if result else None
         duration = elapsed_time(context.timestamp, ended)
-        self._emit(
-            "tool_calls",
-            (
-                context.session_id,
-                context.agent_id,
-                block.id,
-                block.name,
-                call.input,
-                result.text if result else None,
-                result.is_error if result else None,
-                result.structured if result else None,
-                epoch_micros(context.timestamp),
-                epoch_micros(ended),
-                None if duration is None else round(duration.total_seconds() * 1000),
-                context.message_id,
-                context.uuid,
-                result.context.uuid if result else None,
-                context.offset,
-                result.context.offset if result else None,
-                result.images if result else None,
-                _overflow_path(result) if result else None,
-            ),
-        )
+        milliseconds = None if duration is None else round(duration.total_seconds() * 1000)
+        about = (context.session_id, context.agent_id, block.id, block.name, call.input)
+        given = (result.text, result.is_error, result.structured) if result else (None,) * 3
+        times = (epoch_micros(context.timestamp), epoch_micros(ended), milliseconds)
+        uuids = (context.message_id, context.uuid, result.context.uuid if result else None)
+        offsets = (context.offset, result.context.offset if result else None)
+        more = (result.images, _overflow_path(result)) if result else (None, None)
+        self._emit("tool_calls", (*about, *given, *times, *uuids, *offsets, *more))
         if block.name in _FILE_ACTIONS:
             self._emit_touched_file(call, result)
         if block.name in AGENT_TOOLS:

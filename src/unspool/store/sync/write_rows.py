@@ -86,20 +86,10 @@ class RowWriter:
         if not self._last_id:
             self._last_id = self._database.execute("SELECT coalesce(max(id), 0) FROM sources").fetchone()[0]
         self._last_id += 1
-        row = SourceRow(
-            id=self._last_id,
-            home_id=home_id,
-            path=source.place,
-            kind=source.kind.value,
-            project=source.project,
-            session_id=source.session_id,
-            agent_id=source.agent_id,
-            generation=1,
-            size=-1,  # no file has this size: until it has been read, it will be looked at again
-            modified=0,
-            device=source.device,
-            inode=source.inode,
-        )
+        place = (self._last_id, home_id, source.place, source.kind.value)
+        owner = (source.project, source.session_id, source.agent_id)
+        # No file has this size: until it has been read, it will be looked at again.
+        row = SourceRow(*place, *owner, generation=1, size=-1, modified=0, device=source.device, inode=source.inode)
         self._pending_sources[row.id] = row
         self.added += 1
         return row
