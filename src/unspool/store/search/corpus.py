@@ -91,10 +91,9 @@ class Corpus(NamedTuple):
     def session_file(self, session_id: str, near: str) -> SearchedFile | None:
         """Return the file of a session: of several the one nearest to another path, preferably one on disk."""
         if self.database is not None:
-            query = f"""{_SELECT} sources s {_JOIN_INDEXED} WHERE s.session_id = :session AND s.kind = 'session'
+            query = f"""sources s {_JOIN_INDEXED} WHERE s.session_id = :session AND s.kind = 'session'
                 AND {IN_FOLDER} ORDER BY s.gone IS NOT NULL, s.path"""
-            values = {**folder_parameters(self.root), "session": session_id}
-            files = list(map(SearchedFile._make, self.database.execute(query, values)))
+            files = self._select(query, {**folder_parameters(self.root), "session": session_id})
         else:
             assert self.tree is not None
             files = [_on_disk(one) for one in self.tree.of(Kind.SESSION) if one.session_id == session_id]
