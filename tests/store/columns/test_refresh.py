@@ -224,6 +224,7 @@ def test_two_refreshes_at_once_do_the_work_once(many: Columns) -> None:
     assert sorted(one.files_derived for one in done) == [0, 0, 0, 20]
 
 
+@pytest.mark.slow
 def test_several_processes_make_what_one_makes(tmp_path: Path) -> None:
     long = "\n".join(f"line {number}" for number in range(30_000))
     for id in ids(60):
