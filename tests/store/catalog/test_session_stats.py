@@ -20,7 +20,7 @@ from tests.real_files import corpus
 from tests.store import dirty, plain
 from unspool.demo.write import write_demo
 from unspool.store.archive.archive import Archive
-from unspool.store.catalog.session_stats import POINTS, build_context_curve
+from unspool.store.catalog.session_stats import POINTS, FileStats, build_context_curve
 from unspool.store.database import STORE, VERSIONS, open_archive, open_store
 from unspool.store.search.index import find_unindexed, update_index
 from unspool.store.sync.changes import count_unindexed_bytes
@@ -283,3 +283,10 @@ def test_a_curve_has_few_points_and_always_the_peak(tokens: list[int], places: l
     assert found.points[-1:] >= tuple(tokens[-1:])
     assert list(found.compactions) == sorted(found.compactions)
     assert all(0 <= place <= len(found.points) for place in found.compactions)
+
+
+def test_a_conversation_may_begin_on_a_line_that_has_to_be_mended() -> None:
+    stats = FileStats()
+    one, two = ({"type": "user", "uuid": id, "timestamp": "T", "message": {"content": "a"}} for id in "12")
+    stats.find_beginning(json.dumps(one).encode() + json.dumps(two).encode() + b"\n")
+    assert stats.beginning == "1 T"
