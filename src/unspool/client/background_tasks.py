@@ -110,10 +110,6 @@ class BackgroundTasks:
         """Return the tasks in the order in which they began."""
         return [*self._tasks.values()]
 
-    def running(self) -> list[BackgroundTask]:
-        """Return the tasks that have not ended."""
-        return [task for task in self.all() if not task.ended.is_set()]
-
     def end(self, task: BackgroundTask, status: str, *, report: bool = True) -> None:
         """Mark a task as ended; the model is told before its next request, unless it knows already."""
         task.status = status

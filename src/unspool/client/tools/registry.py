@@ -17,6 +17,7 @@ from unspool.client.tool import Tool
 from unspool.client.tool_context import ToolContext
 from unspool.client.tool_result import InvalidToolCall, Json, ToolFailed, ToolOutcome
 from unspool.errors import UnspoolError
+from unspool.format import replace_surrogates
 
 if TYPE_CHECKING:
     from unspool.client.prompt.agent_definitions import AgentDefinition
@@ -100,24 +101,6 @@ def _make_encodable(outcome: ToolOutcome) -> ToolOutcome:
     try:
         msgspec.json.encode([outcome.content, outcome.result, outcome.extra])
     except UnicodeEncodeError:
-        return ToolOutcome(
-            content=_replace_surrogates(outcome.content),
-            result=_replace_surrogates(outcome.result),
-            is_error=outcome.is_error,
-            extra=_replace_surrogates(outcome.extra),
-        )
+        content, result, extra = replace_surrogates([outcome.content, outcome.result, outcome.extra])
+        return ToolOutcome(content=content, result=result, is_error=outcome.is_error, extra=tuple(extra))
     return outcome
-
-
-def _replace_surrogates(value: Any) -> Any:
-    match value:
-        case str():
-            return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-        case dict():
-            return {_replace_surrogates(key): _replace_surrogates(item) for key, item in value.items()}
-        case list():
-            return [_replace_surrogates(item) for item in value]
-        case tuple():
-            return tuple(_replace_surrogates(item) for item in value)
-        case _:
-            return value

@@ -70,7 +70,7 @@ def test_a_command_that_ends_unseen_is_news_once(tmp_path: Path) -> None:
 
     async def conversation() -> None:
         good, bad = await begun(at, "true", description="Do well"), await begun(at, "exit 7")
-        await until(lambda: not at.tasks.running())
+        await until(lambda: all(task.ended.is_set() for task in at.tasks.all()))
         news = {task.id: task for task in at.tasks.take_ended()}
         assert news.keys() == {good, bad}
         assert at.tasks.take_ended() == []
