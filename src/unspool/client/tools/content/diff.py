@@ -13,7 +13,8 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from typing import NamedTuple
+from difflib import Match, SequenceMatcher
+from typing import TypeAlias
 
 from unspool.client.tool_result import Json
 
@@ -21,44 +22,35 @@ _CONTEXT_LINES = 3
 _MAX_EDITS = 500
 """How many lines may differ before the shortest edit script is no longer searched for."""
 _NO_LINE_END = "\\ No newline at end of file"
-
-
-class _Match(NamedTuple):
-    """Lines that stay: where they are in the old text and in the new one, and how many."""
-
-    old: int
-    new: int
-    length: int
-
-
-class _Path(NamedTuple):
-    """The matches of an edit script, as a linked list from the last to the first."""
-
-    match: _Match
-    before: _Path | None
-
-
-class _Change(NamedTuple):
-    """Lines of the old text, `old` to `old_end`, that became lines of the new one; one of the two may be empty."""
-
-    old: int
-    old_end: int
-    new: int
-    new_end: int
+_Path: TypeAlias = "tuple[Match, _Path] | None"
+"""The matches of an edit script, as a linked list from the last to the first."""
+_Opcode: TypeAlias = tuple[str, int, int, int, int]
 
 
 def structured_patch(old: str, new: str) -> list[Json]:
     """Return the hunks that make one text of another."""
     before, after = _split_lines(old), _split_lines(new)
-    changes = _find_changes(before, after)
-    hunks: list[Json] = []
-    group: list[_Change] = []
-    for change in changes:
-        if group and change.old - group[-1].old_end > 2 * _CONTEXT_LINES:
-            hunks.append(_make_hunk(group, before, after))
-            group = []
-        group.append(change)
-    return [*hunks, _make_hunk(group, before, after)] if group else hunks
+    groups = _LineMatcher(before, after).get_grouped_opcodes(_CONTEXT_LINES)
+    return [_make_hunk(group, before, after) for group in groups]
+
+
+class _LineMatcher(SequenceMatcher[str]):
+    """Groups changes into hunks as `difflib` does, but finds the lines that stay by the shortest edit script."""
+
+    def __init__(self, before: list[str], after: list[str]) -> None:
+        super().__init__()  # without the texts: it would index them for a search that is not made
+        self._before, self._after = before, after
+
+    def get_matching_blocks(self) -> list[Match]:
+        """Return the lines that stay; blocks that follow each other directly are one."""
+        blocks: list[Match] = []
+        for match in _match_lines(self._before, self._after):
+            last = blocks[-1] if blocks else Match(-1, -1, 0)
+            if (last.a + last.size, last.b + last.size) == (match.a, match.b):
+                blocks[-1] = Match(last.a, last.b, last.size + match.size)
+            else:
+                blocks.append(match)
+        return [*blocks, Match(len(self._before), len(self._after), 0)]
 
 
 def _split_lines(text: str) -> list[str]:
@@ -67,24 +59,18 @@ def _split_lines(text: str) -> list[str]:
     return [*ended, lines[-1]] if lines[-1] else ended
 
 
-def _make_hunk(changes: list[_Change], before: list[str], after: list[str]) -> Json:
-    start = max(0, changes[0].old - _CONTEXT_LINES)
-    new_start = max(0, changes[0].new - min(_CONTEXT_LINES, changes[0].old))
-    end = min(len(before), changes[-1].old_end + _CONTEXT_LINES)
-    new_end = changes[-1].new_end + end - changes[-1].old_end
+def _make_hunk(opcodes: list[_Opcode], before: list[str], after: list[str]) -> Json:
     lines: list[str] = []
-    reached = start
-    for change in changes:
-        lines += _prefix_lines(" ", before[reached : change.old])
-        lines += _prefix_lines("-", before[change.old : change.old_end])
-        lines += _prefix_lines("+", after[change.new : change.new_end])
-        reached = change.old_end
-    lines += _prefix_lines(" ", before[reached:end])
+    for tag, old, old_end, new, new_end in opcodes:
+        if tag == "equal":
+            lines += _prefix_lines(" ", before[old:old_end])
+        else:
+            lines += _prefix_lines("-", before[old:old_end]) + _prefix_lines("+", after[new:new_end])
     return {
-        "oldStart": start + 1,
-        "oldLines": end - start,
-        "newStart": new_start + 1,
-        "newLines": new_end - new_start,
+        "oldStart": opcodes[0][1] + 1,
+        "oldLines": opcodes[-1][2] - opcodes[0][1],
+        "newStart": opcodes[0][3] + 1,
+        "newLines": opcodes[-1][4] - opcodes[0][3],
         "lines": lines,
     }
 
@@ -98,30 +84,19 @@ def _prefix_lines(prefix: str, lines: list[str]) -> list[str]:
     return prefixed
 
 
-def _find_changes(before: list[str], after: list[str]) -> list[_Change]:
-    """Return the changes between two texts, in order."""
-    changes: list[_Change] = []
-    old = new = 0
-    for start, new_start, length in [*_match_lines(before, after), _Match(len(before), len(after), 0)]:
-        if start > old or new_start > new:
-            changes.append(_Change(old, start, new, new_start))
-        old, new = start + length, new_start + length
-    return changes
-
-
-def _match_lines(before: list[str], after: list[str]) -> list[_Match]:
+def _match_lines(before: list[str], after: list[str]) -> list[Match]:
     # The search takes time and memory that grow with the square of the number of edits.
     shortest = _find_shortest(before, after, _MAX_EDITS)
     if shortest is not None:
         return shortest
-    matches: list[_Match] = []
+    matches: list[Match] = []
     old = new = 0
     anchors = _find_anchors(before, after)
     for at, new_at in [*anchors, (len(before), len(after))]:
         inner = _find_shortest(before[old:at], after[new:new_at], _MAX_EDITS // 5) or []
-        matches += [_Match(old + start, new + new_start, length) for start, new_start, length in inner]
+        matches += [Match(old + start, new + new_start, length) for start, new_start, length in inner]
         if at < len(before) and new_at < len(after):
-            matches.append(_Match(at, new_at, 1))
+            matches.append(Match(at, new_at, 1))
         old, new = at + 1, new_at + 1
     return matches
 
@@ -149,13 +124,13 @@ def _unique_lines(lines: list[str]) -> set[str]:
     return {line for line, count in Counter(lines).items() if count == 1}
 
 
-def _find_shortest(before: list[str], after: list[str], max_edits: int) -> list[_Match] | None:
+def _find_shortest(before: list[str], after: list[str], max_edits: int) -> list[Match] | None:
     """Return the matches of the shortest edit script (Myers, 1986), with Claude Code's choice where there are several.
 
     None if it needs more than `max_edits` edits. A diagonal is the number of old lines read minus that of new lines;
     `reached` is how many old lines were read on each.
     """
-    reached: dict[int, tuple[int, _Path | None]] = {}
+    reached: dict[int, tuple[int, _Path]] = {}
     for steps in range(min(len(before) + len(after), max_edits) + 1):
         for diagonal in range(-steps, steps + 1, 2):
             place = _step(reached, diagonal, len(before), len(after)) if steps else (0, None)
@@ -167,7 +142,7 @@ def _find_shortest(before: list[str], after: list[str], max_edits: int) -> list[
             while old < len(before) and new < len(after) and before[old] == after[new]:
                 old, new = old + 1, new + 1
             if old > start:
-                path = _Path(_Match(start, start - diagonal, old - start), path)
+                path = (Match(start, start - diagonal, old - start), path)
             if old == len(before) and new == len(after):
                 return _list_matches(path)
             reached[diagonal] = (old, path)
@@ -175,8 +150,8 @@ def _find_shortest(before: list[str], after: list[str], max_edits: int) -> list[
 
 
 def _step(
-    reached: dict[int, tuple[int, _Path | None]], diagonal: int, old_length: int, new_length: int
-) -> tuple[int, _Path | None] | None:
+    reached: dict[int, tuple[int, _Path]], diagonal: int, old_length: int, new_length: int
+) -> tuple[int, _Path] | None:
     """Return where one more removed or added line leads on a diagonal."""
     removed, added = reached.get(diagonal - 1), reached.get(diagonal + 1)
     if removed is not None and removed[0] >= old_length:
@@ -188,9 +163,9 @@ def _step(
     return removed[0] + 1, removed[1]
 
 
-def _list_matches(path: _Path | None) -> list[_Match]:
+def _list_matches(path: _Path) -> list[Match]:
     matches = []
     while path is not None:
-        matches.append(path.match)
-        path = path.before
+        match, path = path
+        matches.append(match)
     return matches[::-1]
