@@ -13,9 +13,10 @@ import asyncio
 import os
 from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol
 
-Json: TypeAlias = dict[str, Any]
+from unspool.client.tool_result import Json
+
 COMMAND_TASK = "local_bash"
 AGENT_TASK = "local_agent"
 

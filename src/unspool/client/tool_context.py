@@ -99,15 +99,6 @@ class AgentTask(NamedTuple):
     background: bool = False
 
 
-class WebSearchRequest(NamedTuple):
-    """A web search, and the sites it is limited to."""
-
-    query: str
-    allowed: tuple[str, ...] = ()
-    """Search these sites and no others."""
-    blocked: tuple[str, ...] = ()
-
-
 class WebAccess(Protocol):
     """Fetches pages, searches the web, and asks a model about what it found."""
 
@@ -120,8 +111,11 @@ class WebAccess(Protocol):
     async def ask(self, prompt: str) -> str:
         """Ask a small model; `ApiFailed` if it does not answer."""
 
-    async def search(self, search: WebSearchRequest, notice: Callable[[Json], None]) -> list[Json] | None:
-        """Search with the server's own tool and return content blocks; None where the endpoint has no search."""
+    async def search(self, query: str, sites: Json, notice: Callable[[Json], None]) -> list[Json] | None:
+        """Search with the server's own tool and return content blocks; None where the endpoint has no search.
+
+        `sites` are the search's `allowed_domains` or `blocked_domains`; `notice` gets the data of progress lines.
+        """
 
 
 class ToolBackends(NamedTuple):

@@ -11,15 +11,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from contextlib import aclosing
-from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
 from unspool.api import ApiResponse, BlockFinished, FetchedPage, PageFetcher, ResponseAccumulator
 from unspool.client.protocols import Model
-from unspool.client.tool_context import WebSearchRequest
+from unspool.client.tool_result import Json
 from unspool.errors import ApiFailed
-
-Json: TypeAlias = dict[str, Any]
 
 MAX_PAGE_CHARACTERS = 100_000
 _CACHE_SECONDS = 15 * 60
@@ -74,14 +71,10 @@ class WebClient:
             raise ApiFailed(f"the model did not answer: {response.broken}")
         return response.text
 
-    async def search(self, search: WebSearchRequest, notice: Callable[[Json], None]) -> list[Json] | None:
-        """Let the server search; `notice` gets the data of progress lines."""
-        tool: Json = {"type": "web_search_20250305", "name": "web_search", "max_uses": 8}
-        if search.allowed:
-            tool["allowed_domains"] = [*search.allowed]
-        if search.blocked:
-            tool["blocked_domains"] = [*search.blocked]
-        prompt = f"Search the web for: {search.query}\n\nThen sum up in a few sentences what was found."
+    async def search(self, query: str, sites: Json, notice: Callable[[Json], None]) -> list[Json] | None:
+        """Let the server search, with its own names for the sites that it is limited to."""
+        tool: Json = {"type": "web_search_20250305", "name": "web_search", "max_uses": 8, **sites}
+        prompt = f"Search the web for: {query}\n\nThen sum up in a few sentences what was found."
         messages: list[Json] = [{"role": "user", "content": prompt}]
         body: Json = {"model": self._model_name(), "max_tokens": _ANSWER_TOKENS, "tools": [tool]}
         blocks: list[Json] = []

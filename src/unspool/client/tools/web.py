@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from unspool.client.tool_context import ToolContext, WebAccess, WebSearchRequest
+from unspool.client.tool_context import ToolContext, WebAccess
 from unspool.client.tool_result import InvalidToolCall, Json, ToolFailed, ToolOutcome
 from unspool.client.tools.base import BuiltInTool, ToolArguments, parse_arguments
 from unspool.errors import ApiFailed
@@ -103,8 +103,9 @@ class WebSearchTool(BuiltInTool[WebSearchArguments]):
         if allowed and blocked:
             raise InvalidToolCall("Error: Cannot specify both allowed_domains and blocked_domains in the same request")
         began = time.monotonic()
-        search = WebSearchRequest(arguments.query, tuple(allowed or ()), tuple(blocked or ()))
-        blocks = await _web_access(context).search(search, lambda data: context.report_progress(call_id, data))
+        sites = {"allowed_domains": allowed} if allowed else {"blocked_domains": blocked} if blocked else {}
+        web = _web_access(context)
+        blocks = await web.search(arguments.query, sites, lambda data: context.report_progress(call_id, data))
         if blocks is None:
             raise ToolFailed("WebSearch is not available: the endpoint has no web search. Do not try again.")
         results = _collect_results(blocks)
