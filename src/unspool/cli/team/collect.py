@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,10 +15,19 @@ import click
 
 from unspool.cli import options, output, store_access
 from unspool.cli.main import on_step
-from unspool.cli.team.collect_install import install_service, load_credentials, uninstall_service
-from unspool.collect import OPTIONAL, CollectCandidate, SelectionRules, find_candidates, is_refused
+from unspool.collect import (
+    OPTIONAL,
+    CollectCandidate,
+    SelectionRules,
+    commands,
+    find_candidates,
+    is_refused,
+    unit_path,
+    unit_text,
+)
 from unspool.display import units
-from unspool.errors import ObjectStoreFailed, Refused, UsageError
+from unspool.errors import NothingFound, ObjectStoreFailed, Refused, Unreadable, UsageError
+from unspool.files import raise_unwritable, read_whole
 from unspool.paths import config_folder, data_folder, is_encodable, resolve_existing
 from unspool.read import Skipped
 from unspool.store import open_archive, open_store, preferences, translate_errors
@@ -37,6 +46,10 @@ _MANIFEST = 60.0
 """Seconds between manifests, at least: one lists all streams."""
 _MAX_CLOCK_SKEW = 300.0
 """Seconds that the clock may be wrong before a warning."""
+
+
+_PASSED_VARIABLES = ("UNSPOOL_HOME", "CLAUDE_CONFIG_DIR")
+"""Variables of this environment that the service gets too."""
 
 
 class _CollectorSettings(NamedTuple):
@@ -99,7 +112,7 @@ def collect(
     if rest["once"] and follow:
         raise UsageError("`--once` and `--follow` do not go together", hint="leave one of them out")
     if action == "uninstall":
-        uninstall_service()
+        _uninstall_service()
     elif status:
         _status(folder, as_json)
     elif action == "enrol":
@@ -110,9 +123,9 @@ def collect(
         if to is None:
             raise UsageError("where to?", hint="`--to URL`, or `$UNSPOOL_COLLECT_TO`")
         if action == "install":
-            install_service(to, folder, only_print=rest["only_print"], passed=_unit_options(rest))
+            _install_service(to, folder, only_print=rest["only_print"], passed=_unit_options(rest))
             return
-        load_credentials(rest["env_file"])
+        _load_credentials(rest["env_file"])
         _run(_parse_settings(to, folder, rest), rest, follow=follow, dry_run=dry_run, as_json=as_json)
 
 
@@ -359,3 +372,48 @@ def _unit_options(rest: dict[str, Any]) -> list[str]:
 
 def _format_time(seconds: float) -> str:
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}Z"
+
+
+def _install_service(to: str, folder: Path, *, only_print: bool, passed: Sequence[str]) -> None:
+    """Write the systemd unit or launchd file of the collector, and print how to start it."""
+    path = unit_path(Path.home(), sys.platform, os.environ)
+    command = [sys.executable, "-m", "unspool", "collect", "--to", to, "--follow", *passed]
+    environment = {name: os.environ[name] for name in _PASSED_VARIABLES if name in os.environ}
+    text = unit_text(command, environment, sys.platform)
+    if only_print:
+        click.echo(text.decode(), nl=False)
+        return
+    with raise_unwritable(f"cannot write `{path}`"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(text)
+    click.echo(f"wrote {path}")
+    click.echo(f"start it: {commands(path, sys.platform)[0]}")
+    if not (folder / "enrolment.json").exists():
+        click.echo("before that: unspool collect enrol --org NAME --user NAME", err=True)
+
+
+def _uninstall_service() -> None:
+    """Remove the unit, and print how to end a collector that runs."""
+    path = unit_path(Path.home(), sys.platform, os.environ)
+    if not path.exists():
+        raise NothingFound(f"not installed: `{path}`")
+    with raise_unwritable(f"cannot remove `{path}`"):
+        path.unlink()
+    click.echo(f"removed {path}")
+    click.echo(f"end what runs: {commands(path, sys.platform)[1]}")
+
+
+def _load_credentials(path: Path | None) -> None:
+    """Add the variables of a file to the environment of this process; those that are set already stay."""
+    if path is None:
+        return
+    data = read_whole(path, 1024 * 1024)
+    if path.stat().st_mode & 0o077:
+        raise Refused(f"others may read `{path}`, which holds credentials", hint=f"chmod 600 {path}")
+    for number, line in enumerate(data.decode("utf-8", "replace").splitlines(), 1):
+        name, equals, value = line.strip().removeprefix("export ").partition("=")
+        if not name or name.startswith("#"):
+            continue
+        if not equals or not name.replace("_", "").isalnum():
+            raise Unreadable(f"not `NAME=VALUE`: line {number} of `{path}`")
+        os.environ.setdefault(name, value.strip("\"'"))
