@@ -10,17 +10,17 @@ from typing import Any
 import click
 
 from unspool.cli import options, output
-from unspool.display import table
+from unspool.display import TextColumn
 from unspool.errors import NothingFound, UsageError
 from unspool.paths import data_folder
 from unspool.store import preferences
 
 _ANY_PRICE = f"{preferences.PRICE_PREFIX}MODEL"
 _COLUMNS = [
-    table.TextColumn("setting"),
-    table.TextColumn("value", least=20),
-    table.TextColumn("default"),
-    table.TextColumn("meaning", least=30, expendable=True),
+    TextColumn("setting"),
+    TextColumn("value", least=20),
+    TextColumn("default"),
+    TextColumn("meaning", least=30, expendable=True),
 ]
 
 

@@ -118,8 +118,12 @@ def progress_bar(total: int, label: str) -> Iterator[Callable[[int], None]]:
 
 
 @contextmanager
-def create_file(target: str) -> Iterator[IO[bytes]]:
-    """Create a file that only its owner can read, and open it for writing; an existing file is an error."""
+def open_target(target: str | None) -> Iterator[IO[bytes]]:
+    """Open stdout for writing bytes, or a new file that only its owner can read; an existing file is an error."""
+    if not target:
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+        return
     # Created with these rights, not given them afterwards: nobody can open it in between.
     try:
         descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)

@@ -64,6 +64,12 @@ def cell_width(text: str) -> int:
     return width(text, control_codes="ignore")
 
 
+def natural_widths(columns: Sequence[TextColumn], rows: Iterable[Sequence[str]]) -> list[int]:
+    """Return the width of each column if no cell is cut."""
+    lines = [[column.title for column in columns], *rows]
+    return [max(map(cell_width, cells)) for cells in zip(*lines, strict=True)]
+
+
 def _is_narrow(text: str) -> bool:
     return text.isascii() or re.fullmatch(_NARROW, text) is not None
 
@@ -71,7 +77,7 @@ def _is_narrow(text: str) -> bool:
 def _fit_columns(columns: Sequence[TextColumn], rows: list[list[str]], width: int) -> tuple[list[int], list[int]]:
     """Return which columns are shown, and their widths."""
     shown = list(range(len(columns)))
-    natural = [max(map(cell_width, [column.title, *(row[at] for row in rows)])) for at, column in enumerate(columns)]
+    natural = natural_widths(columns, rows)
     while True:
         widths = [natural[at] for at in shown]
         least = [natural[at] if (low := columns[at].least) is None else min(low, natural[at]) for at in shown]

@@ -88,11 +88,8 @@ def export(
             return
         data = json_data.session_to_json(opened) if form == "json" else json_data.context_to_json(opened)
         text = output.json_text(data) + "\n"
-    if target:
-        with output.create_file(target) as file:
-            file.write(text.encode())
-    else:
-        click.echo(text, nl=False)
+    with output.open_target(target) as file:
+        file.write(text.encode())
 
 
 def _export_document(session: Session, form: str, depth: Depth, turns: range | None, target: str | None) -> None:
@@ -106,13 +103,7 @@ def _export_document(session: Session, form: str, depth: Depth, turns: range | N
             raise UsageError(f"`--html` needs `{missing.name}`", hint="install `unspool[web]`") from None
 
         pieces = render_standalone(session, depth=depth, turns=turns)
-    first = next(pieces, "")  # before the file is created: a session that cannot be read leaves no empty file
-    if target:
-        with output.create_file(target) as file:
-            file.writelines(piece.encode() for piece in chain([first], pieces))
-    else:
-        for piece in chain([first], pieces):
-            click.echo(piece, nl=False)
+    _write((piece.encode() for piece in pieces), target)
 
 
 def _export_lines(name: str, access: options.AccessOptions, target: str | None) -> None:
@@ -133,19 +124,20 @@ def _export_lines(name: str, access: options.AccessOptions, target: str | None) 
 
 
 def _copy(pieces: Iterator[bytes], target: str | None) -> None:
-    if target:
-        first = next(pieces, b"")  # before the file is created: a source that cannot be read leaves no empty file
-        with output.create_file(target) as file:
-            file.writelines(chain([first], pieces))
-    elif sys.stdout.isatty():
-        lines = LineBuffer()
-        for piece in pieces:
-            _print_lines(lines.feed(piece))
-        _print_lines(lines.finish())
-        output.warn_of_cleaning()
-    else:
-        for piece in pieces:
-            _write(sys.stdout.buffer.fileno(), piece)
+    if target or not sys.stdout.isatty():
+        _write(pieces, target)
+        return
+    lines = LineBuffer()
+    for piece in pieces:
+        _print_lines(lines.feed(piece))
+    _print_lines(lines.finish())
+    output.warn_of_cleaning()
+
+
+def _write(pieces: Iterator[bytes], target: str | None) -> None:
+    first = next(pieces, b"")  # before the file is created: a source that cannot be read leaves no empty file
+    with output.open_target(target) as file:
+        file.writelines(chain([first], pieces))
 
 
 def _print_lines(lines: list[Line | LongLine]) -> None:
@@ -160,12 +152,6 @@ def _is_named(source: Source, name: str) -> bool:
     if source.agent_id:
         return source.agent_id.startswith(name) or source.path.stem == name
     return bool(source.session_id and source.session_id.startswith(name))
-
-
-def _write(target: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(target, view) :]
 
 
 def _export_tables(

@@ -9,10 +9,12 @@ from typing import Any, TypeAlias
 import click
 
 from unspool.cli import options, output, store_access
-from unspool.display import parse_time_expression, table, units
+from unspool.display import TextColumn, parse_time_expression, units
 from unspool.errors import NothingFound, UsageError
 from unspool.format import parse_local_time
 from unspool.store import StoreAccess
+from unspool.store.catalog import list_sessions, read_session_costs
+from unspool.store.usage import matches_project
 
 Json: TypeAlias = dict[str, Any]
 
@@ -26,17 +28,17 @@ FIELDS = (
 """The fields of a session in `--json`."""
 
 _COLUMNS = [
-    table.TextColumn("id"),
-    table.TextColumn("last"),
-    table.TextColumn("title", least=20),
-    table.TextColumn("project", least=8, expendable=True),
-    table.TextColumn("branch", least=6, expendable=True),
-    table.TextColumn("turns", right=True),
-    table.TextColumn("calls", right=True),
-    table.TextColumn("errors", right=True),
-    table.TextColumn("size", right=True),
-    table.TextColumn("context", right=True, expendable=True),
-    table.TextColumn("cost", right=True),
+    TextColumn("id"),
+    TextColumn("last"),
+    TextColumn("title", least=20),
+    TextColumn("project", least=8, expendable=True),
+    TextColumn("branch", least=6, expendable=True),
+    TextColumn("turns", right=True),
+    TextColumn("calls", right=True),
+    TextColumn("errors", right=True),
+    TextColumn("size", right=True),
+    TextColumn("context", right=True, expendable=True),
+    TextColumn("cost", right=True),
 ]
 
 
@@ -77,7 +79,7 @@ def ls(
     rows: list[Json] = []
     with store_access.open_folder(access) as opened:
         for row in _read_rows(opened):
-            if not _is_of_project(row, project):
+            if not matches_project(project, row["project"], row["cwd"], row["project_key"]):
                 continue
             reason = None if show_all else row["hidden"]
             if reason:
@@ -99,8 +101,6 @@ def ls(
 
 def _read_rows(opened: StoreAccess) -> list[Json]:
     """Return a row for each session, from the store or from the files."""
-    from unspool.store.catalog import list_sessions, read_session_costs
-
     if opened.database is not None:
         return list_sessions(opened.database, opened.root, opened.ledger)
     # Start-up: what reads files is not loaded when the store answers.
@@ -131,12 +131,6 @@ def _matches(
         and (model is None or any(model.casefold() in name.casefold() for name in row["models"]))
         and all(row[_HAS[name]] for name in has)
     )
-
-
-def _is_of_project(row: Json, project: str | None) -> bool:
-    from unspool.store.usage import matches_project
-
-    return matches_project(project, row["project"], row["cwd"], row["project_key"])
 
 
 def _parse_has(has: str | None) -> tuple[str, ...]:

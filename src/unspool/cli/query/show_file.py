@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeAlias
 import click
 
 from unspool.cli import output
-from unspool.display import clean, clean_line, table, units
+from unspool.display import TextColumn, clean, clean_line, units
 from unspool.errors import NotFound, UsageError
 from unspool.export import (
     FileHistoryVersion,
@@ -30,11 +30,11 @@ from unspool.home import Session
 
 _SPEC = re.compile(r"(.+)@v([0-9]{1,9})(?:\.\.v?([0-9]{1,9}))?", re.DOTALL)
 _COLUMNS = [
-    table.TextColumn("file", least=20),
-    table.TextColumn("version"),
-    table.TextColumn("time"),
-    table.TextColumn("size", right=True),
-    table.TextColumn("copy"),
+    TextColumn("file", least=20),
+    TextColumn("version"),
+    TextColumn("time"),
+    TextColumn("size", right=True),
+    TextColumn("copy"),
 ]
 History: TypeAlias = dict[str, list[FileHistoryVersion]]
 """The versions of each file, by its path."""
@@ -138,12 +138,9 @@ def _diff(session: Session, old: FileHistoryVersion, new: FileHistoryVersion) ->
 
 
 def _write(data: bytes, target: str | None) -> None:
-    if target:
-        with output.create_file(target) as file:
+    if target or not sys.stdout.isatty():
+        with output.open_target(target) as file:
             file.write(data)
-    elif not sys.stdout.isatty():
-        sys.stdout.buffer.write(data)
-        sys.stdout.buffer.flush()
     elif b"\0" in data:
         click.echo(f"binary, {units.size(len(data))}: `-o FILE` or a pipe gives the bytes", err=True)
     else:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from itertools import chain, islice
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 import click
 
@@ -174,22 +174,14 @@ def write_answer(engine: SqlEngine, query: str, form: str, target: str | None) -
         first = next(pieces, "")  # an error is printed before the pager starts
         output.show_pages(chain([first], pieces))
         return
-    with ExitStack() as stack:
-        held: list[bytes] = []
-        size, out = 0, None
-        for piece in pieces:
-            data = piece.encode()
-            if out is None:
-                held.append(data)
-                size += len(data)
-                if size < _HELD:
-                    continue
-                data, out = b"".join(held), _out(target, stack)
-            out.write(data)
-        if out is None:
-            out = _out(target, stack)
-            out.write(b"".join(held))
-        out.flush()
+    held = bytearray()
+    for piece in pieces:
+        held += piece.encode()
+        if len(held) >= _HELD:
+            break
+    with output.open_target(target) as out:
+        out.write(held)
+        out.writelines(piece.encode() for piece in pieces)
 
 
 def print_query_error(error: UnspoolError) -> None:
@@ -198,10 +190,6 @@ def print_query_error(error: UnspoolError) -> None:
     click.echo(f"unspool: {clean(error.message)}", err=True)
     if error.hint:
         click.echo(f"hint: {clean(error.hint)}", err=True)
-
-
-def _out(target: str | None, stack: ExitStack) -> IO[bytes]:
-    return stack.enter_context(output.create_file(target)) if target else sys.stdout.buffer
 
 
 def _format_rows(engine: SqlEngine, query: str, form: str, *, for_terminal: bool) -> Iterator[str]:
@@ -242,7 +230,5 @@ def _write_parquet(engine: SqlEngine, query: str, target: str | None) -> None:
     stream = BytesIO(b"".join(answer for answer in answers if isinstance(answer, bytes)))
     file = BytesIO()
     write_parquet(read_ipc_stream(stream), file, compression="zstd(6)")
-    with ExitStack() as stack:
-        out = _out(target, stack)
+    with output.open_target(target) as out:
         out.write(file.getbuffer())
-        out.flush()

@@ -8,7 +8,7 @@ import click
 
 from unspool.cli import options, output, store_access
 from unspool.cli.session_argument import open_session, sessions_newest_first
-from unspool.display import table, units
+from unspool.display import TextColumn, units
 from unspool.errors import NothingFound
 from unspool.export import counts
 from unspool.home import Session
@@ -75,10 +75,10 @@ def _print_tables(tables: dict[str, list[dict[str, Any]]]) -> None:
         output.print_table(columns, [[_cell(key, row[key]) for key in row] for row in rows])
 
 
-def _column(key: str) -> table.TextColumn:
+def _column(key: str) -> TextColumn:
     if key == "versions":
-        return table.TextColumn("versions", least=8)
-    return table.TextColumn(_COLUMN_TITLES.get(key, key), right=key != "id")
+        return TextColumn("versions", least=8)
+    return TextColumn(_COLUMN_TITLES.get(key, key), right=key != "id")
 
 
 def _cell(key: str, value: Any) -> str:

@@ -87,7 +87,7 @@ def _write_report(usage_report: UsageReport, request: UsageRequest, limit: int |
         click.echo(usage_table.csv_text(shown), nl=False)
         return
     left_out = len(usage_report.rows) - len(shown.rows)
-    usage_table.print_report(shown, left_out, request.zone, output.terminal_width())
+    usage_table.print_report(shown, left_out, request.zone)
 
 
 def _explain(ledger: Ledger, request: UsageRequest, as_json: bool) -> None:

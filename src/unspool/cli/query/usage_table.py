@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 import shutil
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from datetime import tzinfo
 from itertools import zip_longest
 from typing import Any
 
 from unspool.cli import output
-from unspool.display import clean_line, table, units
+from unspool.display import TextColumn, clean_line, table, units
 from unspool.format import parse_local_time
 from unspool.store.usage import PERIODS, UsageFigures, UsageReport, UsageRow
 
@@ -23,31 +23,27 @@ _FORMULA_STARTS = ("=", "+", "-", "@")
 _PARTS = " ▏▎▍▌▋▊▉"
 _BAR = 12
 _HEADS = {
-    "session": [
-        table.TextColumn("session"),
-        table.TextColumn("project", least=8, expendable=True),
-        table.TextColumn("last"),
-    ],
-    "agent": [table.TextColumn("agent", least=12), table.TextColumn("session")],
-    "blocks": [table.TextColumn("block"), table.TextColumn("")],
-    "model": [table.TextColumn("model", least=20)],
-    "project": [table.TextColumn("project", least=12)],
-    "branch": [table.TextColumn("branch", least=12)],
+    "session": [TextColumn("session"), TextColumn("project", least=8, expendable=True), TextColumn("last")],
+    "agent": [TextColumn("agent", least=12), TextColumn("session")],
+    "blocks": [TextColumn("block"), TextColumn("")],
+    "model": [TextColumn("model", least=20)],
+    "project": [TextColumn("project", least=12)],
+    "branch": [TextColumn("branch", least=12)],
 }
 _NUMBERS = [
-    table.TextColumn("input", right=True),
-    table.TextColumn("output", right=True),
-    table.TextColumn("cache write", right=True),
-    table.TextColumn("cache read", right=True),
-    table.TextColumn("responses", right=True, expendable=True),
-    table.TextColumn("cost", right=True),
+    TextColumn("input", right=True),
+    TextColumn("output", right=True),
+    TextColumn("cache write", right=True),
+    TextColumn("cache read", right=True),
+    TextColumn("responses", right=True, expendable=True),
+    TextColumn("cost", right=True),
 ]
 
 
-def print_report(report: UsageReport, left_out: int, zone: tzinfo | None, width: int) -> None:
+def print_report(report: UsageReport, left_out: int, zone: tzinfo | None) -> None:
     """Write a report as a table, and below it the notes: estimates, models without a price, rows left out."""
-    head = _HEADS.get(report.period) or [table.TextColumn(PERIODS[report.period].labels[0])]
-    models = [] if report.period == "model" else [table.TextColumn("models", least=8, expendable=True)]
+    head = _HEADS.get(report.period) or [TextColumn(PERIODS[report.period].labels[0])]
+    models = [] if report.period == "model" else [TextColumn("models", least=8, expendable=True)]
     columns = [*head, *models, *_NUMBERS]
     lines = [
         [*_head(report.period, row, zone), *_rest(report.period, row.figures, row.labels.get("is_gap", False))]
@@ -58,8 +54,10 @@ def print_report(report: UsageReport, left_out: int, zone: tzinfo | None, width:
         total[len(head)] = ""
     lines.append(total)
     # Bars only where no column has to be cut for them.
-    if sys.stdout.isatty() and _natural_width(columns, lines) + 2 + _BAR <= width:
-        columns.append(table.TextColumn(""))
+    cells = [[clean_line(cell) for cell in line] for line in lines]
+    width = sum(table.natural_widths(columns, cells)) + 2 * len(columns) + _BAR
+    if sys.stdout.isatty() and width <= output.terminal_width():
+        columns.append(TextColumn(""))
         most = max(row.figures.cost_micros for row in report.rows)
         for line, row in zip_longest(lines, report.rows):
             line.append(draw_bar(row.figures.cost_micros, most) if row else "")
@@ -153,12 +151,6 @@ def _rest(period: str, numbers: UsageFigures, is_gap: bool = False) -> list[str]
         *(f"{count:,}" for count in counts),
         "unpriced" if is_unpriced else units.dollars(numbers.cost_micros),
     ]
-
-
-def _natural_width(columns: Sequence[table.TextColumn], lines: Iterable[Sequence[str]]) -> int:
-    """Return the width of a table whose cells are not cut."""
-    rows = [[column.title for column in columns], *([clean_line(cell) for cell in line] for line in lines)]
-    return sum(max(map(table.cell_width, cells)) for cells in zip(*rows, strict=True)) + 2 * (len(columns) - 1)
 
 
 def _notes(report: UsageReport, left_out: int, zone: tzinfo | None) -> Iterable[str]:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import click
 
 from unspool.cli import options, output
-from unspool.display import clean_line, parse_time_expression, table, truncate, units
+from unspool.display import TextColumn, clean_line, parse_time_expression, table, truncate, units
 from unspool.errors import Refused, UsageError
 from unspool.live import DEFAULT_RECENT, Board, Watcher, hook_signals
 from unspool.live.state import (
@@ -49,14 +49,14 @@ _MARKS = {
     BoardGroup.IDLE: " ",
 }
 _COLUMNS = [
-    table.TextColumn(" "),
-    table.TextColumn("session", least=16),
-    table.TextColumn("doing", least=24),
-    table.TextColumn("for", right=True),
-    table.TextColumn("project", least=8, expendable=True),
-    table.TextColumn("branch", least=6, expendable=True),
-    table.TextColumn("context", right=True, expendable=True),
-    table.TextColumn("known by", expendable=True),
+    TextColumn(" "),
+    TextColumn("session", least=16),
+    TextColumn("doing", least=24),
+    TextColumn("for", right=True),
+    TextColumn("project", least=8, expendable=True),
+    TextColumn("branch", least=6, expendable=True),
+    TextColumn("context", right=True, expendable=True),
+    TextColumn("known by", expendable=True),
 ]
 
 
