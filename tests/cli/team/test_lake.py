@@ -130,3 +130,11 @@ def test_what_cannot_be_done_is_said_in_a_line(
     assert done.code == code
     assert words.lower() in done.err.lower()
     assert not Path("nowhere").exists()
+
+
+def test_the_name_of_a_bad_segment_does_not_reach_the_terminal_as_it_is(run: Run, sent: str, tmp_path: Path) -> None:
+    segment = next((tmp_path / "segments" / "segments").rglob("*.zst"))
+    segment.with_name("a\u202eb.zst").write_bytes(segment.read_bytes())
+    done = run("lake", "ingest", "--from", sent, "--to", tmp_path / "lake")
+    assert done.code == 4
+    assert done.err.endswith("a<U+202E>b.zst`: its name is not that of a segment\n")

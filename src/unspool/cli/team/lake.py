@@ -87,7 +87,7 @@ def ingest(
                 _print_report(outcome, as_json)
                 sys.stdout.flush()
             else:  # the object store did not answer; the job goes on by itself
-                click.echo(f"unspool: {outcome.message}; trying again", err=True)
+                output.warn(f"{outcome.message}; trying again")
         return
     report = run.run_once(job, os.environ)
     _print_report(report, as_json)
@@ -104,7 +104,7 @@ def _print_report(report: IngestReport, as_json: bool) -> None:
     ingested = f"{report.lines:,} lines of {report.segments:,} segments, {units.size(report.bytes)}"
     output.print_line(f"{ingested}, {report.seconds:.1f} s{waiting}")
     for segment in report.bad:
-        click.echo(f"unspool: left out `{segment.name}`: {segment.reason}", err=True)
+        output.warn_left_out(segment.name, segment.reason)
 
 
 @lake.command()
