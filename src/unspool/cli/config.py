@@ -71,10 +71,7 @@ def _print_one(folder: Path, key: str, as_json: bool) -> None:
     row = next((row for row in _rows(preferences.load_file(folder)) if row["key"] == key), None)
     if row is None:
         raise NothingFound(f"not set: `{key}`", hint="the built-in table has the price, if the model is in it")
-    if as_json:
-        output.write_json(row)
-    else:
-        output.print_line(_format_value(row["value"]))
+    output.print_result(row, _format_value(row["value"]), as_json=as_json)
 
 
 def _rows(values: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -82,11 +79,8 @@ def _rows(values: Mapping[str, Any]) -> list[dict[str, Any]]:
     defaults, rows = preferences.Preferences()._asdict() | {"timezone": "local"}, []
     for key, meaning in preferences.MEANINGS.items():
         if not key.startswith(preferences.PRICE_PREFIX):
-            value = values.get(key)
-            default = defaults[key]
-            rows.append(
-                {"key": key, "value": default if value is None else value, "default": default, "meaning": meaning}
-            )
+            value = defaults[key] if values.get(key) is None else values[key]
+            rows.append({"key": key, "value": value, "default": defaults[key], "meaning": meaning})
             continue
         for model, price in values.get("prices", {}).items():
             rows.append({"key": preferences.PRICE_PREFIX + model, "value": price, "default": None, "meaning": meaning})

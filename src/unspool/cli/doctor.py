@@ -202,10 +202,8 @@ def _report_session(name: str, access: options.AccessOptions, *, as_json: bool) 
     with session_argument.open_session(name, access) as session:
         broken = violations(session)
     if as_json:
-        rows = [
-            {"rule": violation.rule, "file": violation.file, "offset": violation.offset, "message": violation.message}
-            for violation in broken
-        ]
+        names = ("rule", "file", "offset", "message")
+        rows = [{name: getattr(violation, name) for name in names} for violation in broken]
         output.write_json({"session": session.id, "path": str(session.path), "violations": rows})
         return
     output.print_heading(str(session.path))
@@ -332,9 +330,8 @@ def _print_difference(stats: StatsDifference) -> None:
     rows += [(f"tokens of {model}", _sum_comparisons([*tokens.values()])) for model, tokens in stats.models.items()]
     output.print_table(_COLUMNS, [[name, *_cells(compared)] for name, compared in rows])
     days = sum(1 for day in stats.days if any(row.difference for row in (day.messages, day.sessions, day.tool_calls)))
-    output.print_line(
-        f"{days:,} of the {units.amount(len(stats.days), 'day')} that both know differ; `--json` lists them"
-    )
+    known = units.amount(len(stats.days), "day")
+    output.print_line(f"{days:,} of the {known} that both know differ; `--json` lists them")
 
 
 def _sum_comparisons(tokens: list[Comparison]) -> Comparison:

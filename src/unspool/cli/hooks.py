@@ -78,10 +78,7 @@ def _install(before: FileSnapshot, folder: Path, version: str | None, *, yes: bo
             atomic.remove_file(left)  # the backup of an installation that was undone by hand
         atomic.replace_file(before, after, backup=_backup(before))
         message = "the hooks are installed; sessions that start now use them"
-    if as_json:
-        output.write_json({"changed": after != before.data, "events": events})
-    else:
-        output.print_line(message)
+    output.print_result({"changed": after != before.data, "events": events}, message, as_json=as_json)
 
 
 def _remove(before: FileSnapshot, *, yes: bool, as_json: bool) -> None:
@@ -102,10 +99,7 @@ def _remove(before: FileSnapshot, *, yes: bool, as_json: bool) -> None:
         atomic.replace_file(before, after)
     if backup.data is not None:
         atomic.remove_file(backup)
-    if as_json:
-        output.write_json({"changed": True, "events": []})
-    else:
-        output.print_line("the hooks are removed")
+    output.print_result({"changed": True, "events": []}, "the hooks are removed", as_json=as_json)
 
 
 def _is_same_without_hooks(backup: bytes, after: bytes) -> bool:
@@ -127,22 +121,14 @@ def _print_status(before: FileSnapshot, folder: Path, as_json: bool) -> None:
     times = [signal.at for by_event in signals.values() for signal in by_event.values()]
     newest: datetime | None = max(times, default=None)
     if as_json:
-        output.write_json(
-            {
-                "settings": str(before.path),
-                "installed": bool(events),
-                "events": sorted(events),
-                "signals": str(folder),
-                "sessions": len(signals),
-                "newest": newest.isoformat() if newest else None,
-            }
-        )
+        hooks = {"settings": str(before.path), "installed": bool(events), "events": sorted(events)}
+        last = newest.isoformat() if newest else None
+        output.write_json({**hooks, "signals": str(folder), "sessions": len(signals), "newest": last})
         return
-    output.print_line(
-        f"hooks: {', '.join(sorted(events))}" if events else "hooks: none; `unspool hooks install` adds them"
-    )
-    output.print_line(f"settings: {before.path}")
+    named = ", ".join(sorted(events)) if events else "none; `unspool hooks install` adds them"
     received = f"{units.amount(len(signals), 'session')}, last {newest:%Y-%m-%d %H:%M:%S} UTC" if newest else "none yet"
+    output.print_line(f"hooks: {named}")
+    output.print_line(f"settings: {before.path}")
     output.print_line(f"signals: {received}, in {folder}")
 
 
@@ -151,10 +137,8 @@ def _print_difference(before: FileSnapshot, after: bytes | None) -> None:
         output.print_line(f"settings.json is a link to {before.path}, which is what would change")
     old = (before.data or b"").decode(errors="replace").splitlines()
     new = (after or b"").decode(errors="replace").splitlines()
-    name = str(before.path)
-    for line in difflib.unified_diff(
-        old, new, name if before.data is not None else "/dev/null", name if after is not None else "/dev/null", n=1
-    ):
+    source, target = ("/dev/null" if data is None else str(before.path) for data in (before.data, after))
+    for line in difflib.unified_diff(old, new, source, target, n=1):
         output.print_line(line.rstrip("\n"))
 
 

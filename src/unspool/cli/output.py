@@ -24,6 +24,14 @@ def write_json(value: Any) -> None:
     click.echo(json_text(value))
 
 
+def print_result(data: Any, line: str, *, as_json: bool) -> None:
+    """Write what a command did: as JSON, or as a line of text."""
+    if as_json:
+        write_json(data)
+    else:
+        print_line(line)
+
+
 def json_text(value: Any) -> str:
     """Return a value as JSON that is safe to show: the two outer levels are indented, deeper ones are on one line."""
     import json  # start-up: only `--json` needs it

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,7 +23,6 @@ from unspool.store.columns import INSTALL_HINT, Table, public_tables
 
 if TYPE_CHECKING:
     from prompt_toolkit import PromptSession
-    from prompt_toolkit.completion import Completer
     from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 
     from unspool.store.sql import SqlEngine
@@ -43,7 +42,8 @@ _KEYWORDS = (
     "AVG", "MIN", "MAX", "HAVING", "WITH", "UNION", "ALL", "DESC", "ASC", "DESCRIBE",
     "SUMMARIZE", "SHOW", "EXPLAIN", "INTERVAL", "CAST", "DATE_TRUNC", "QUALIFY", "OVER", "PARTITION", "UNNEST",
 )  # fmt: skip
-_WORD = re.compile(r"[.\w]+$")
+_WORD = re.compile(r"^(?:\w*\.(?!\S)|\w+)")
+"""The word before the cursor, as prompt_toolkit looks for it, from its end: a command, or a name after any dot."""
 
 
 def run_prompt(engine: SqlEngine, form: str, folder: Path) -> None:
@@ -126,6 +126,7 @@ def _show_schema(name: str) -> None:
 def _session(folder: Path) -> PromptSession[str]:
     try:
         from prompt_toolkit import PromptSession
+        from prompt_toolkit.completion import WordCompleter
         from prompt_toolkit.history import FileHistory
     except ImportError:
         raise Refused("a prompt needs prompt_toolkit, which is not installed", hint=INSTALL_HINT) from None
@@ -134,31 +135,12 @@ def _session(folder: Path) -> PromptSession[str]:
     os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600))
     return PromptSession(
         history=FileHistory(str(path)),
-        completer=_completer(),
+        completer=WordCompleter(completion_words, ignore_case=True, pattern=_WORD),
         complete_while_typing=False,
         multiline=True,
         key_bindings=_keys(),
         prompt_continuation="...> ",
     )
-
-
-def _completer() -> Completer:
-    from prompt_toolkit.completion import CompleteEvent, Completer, Completion
-    from prompt_toolkit.document import Document
-
-    class Words(Completer):
-        """Tables, columns, keywords and commands."""
-
-        def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
-            """Yield the words that begin with what is typed."""
-            match = _WORD.search(document.text_before_cursor)
-            typed = match[0] if match else ""
-            last = typed if typed.startswith(".") else typed.rpartition(".")[2]
-            for word in completion_words():
-                if word.lower().startswith(last.lower()):
-                    yield Completion(word, start_position=-len(last))
-
-    return Words()
 
 
 def _keys() -> KeyBindings:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -57,9 +57,8 @@ def usage(
     of a subscription are what the same use would cost by the token. docs/usage.md tells what the numbers mean.
     """
     if as_csv and (as_json or explain):
-        raise UsageError(
-            "`--csv` does not go with `--json` or `--explain`", hint="choose one; `--explain --json` is fine"
-        )
+        hint = "choose one; `--explain --json` is fine"
+        raise UsageError("`--csv` does not go with `--json` or `--explain`", hint=hint)
     zone = parse_zone(tz or preferences.read_preferences(data_folder(os.environ)).timezone or "local")
     request = report.parse_request(period, datetime.now(UTC), zone, since=since, until=until)
     request = request._replace(project=project, order=order)
@@ -94,9 +93,8 @@ def _explain(ledger: Ledger, request: UsageRequest, as_json: bool) -> None:
     from unspool.cli.query import usage_table
     from unspool.store.usage import UsageQuery
 
-    lines: dict[str, list[dict[str, Any]]] = explanation_data(
-        ledger.explain(UsageQuery(since=request.since, until=request.until, project=request.project))
-    )
+    query = UsageQuery(since=request.since, until=request.until, project=request.project)
+    lines = explanation_data(ledger.explain(query))
     if as_json:
         output.write_json(lines)
     elif not any(lines.values()):

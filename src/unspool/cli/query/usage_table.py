@@ -137,20 +137,12 @@ def _block(labels: Mapping[str, Any], zone: tzinfo | None) -> list[str]:
 def _rest(period: str, numbers: UsageFigures, is_gap: bool = False) -> list[str]:
     if is_gap:
         return [""] * (1 + len(_NUMBERS))
-    counts = (
-        numbers.input_tokens,
-        numbers.output_tokens,
-        numbers.cache_write_tokens,
-        numbers.cache_read_tokens,
-        numbers.responses,
-    )
+    sent = (numbers.input_tokens, numbers.output_tokens)
+    counts = (*sent, numbers.cache_write_tokens, numbers.cache_read_tokens, numbers.responses)
     names = [] if period == "model" else [", ".join(dict.fromkeys(map(short_model_name, numbers.models)))]
     is_unpriced = numbers.unpriced_tokens and not numbers.cost_micros
-    return [
-        *names,
-        *(f"{count:,}" for count in counts),
-        "unpriced" if is_unpriced else units.dollars(numbers.cost_micros),
-    ]
+    cost = "unpriced" if is_unpriced else units.dollars(numbers.cost_micros)
+    return [*names, *(f"{count:,}" for count in counts), cost]
 
 
 def _notes(report: UsageReport, left_out: int, zone: tzinfo | None) -> Iterable[str]:
@@ -214,11 +206,8 @@ def _describe_line(line: Mapping[str, Any], folder: str) -> str:
     parts = [line.get("id") or ""]
     if "cost_micros" in line:
         tokens = sum(line.get(f"{kind}_tokens", 0) for kind in ("input", "output", "cache_write", "cache_read"))
-        parts += [
-            short_model_name(line.get("model") or _NONE),
-            units.amount(tokens, "token"),
-            units.dollars(line["cost_micros"]),
-        ]
+        model = short_model_name(line.get("model") or _NONE)
+        parts += [model, units.amount(tokens, "token"), units.dollars(line["cost_micros"])]
     elif counted := line.get("counted"):
         is_near = counted["file"] == line["file"]
         parts.append(f"counted at {counted['offset'] if is_near else _place(counted, folder)}")

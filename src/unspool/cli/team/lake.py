@@ -41,11 +41,9 @@ def init(url: str, as_json: bool) -> None:
     """Make an empty lake, or the tables that are missing in one."""
     from unspool.collect.lake import create_lake, lake_tables
 
-    created = create_lake(url, os.environ)
-    if as_json:
-        output.write_json({"lake": created.url, "tables": list(lake_tables())})
-    else:
-        output.print_line(f"{len(lake_tables())} tables at {created.url}")
+    created, tables = create_lake(url, os.environ), list(lake_tables())
+    data = {"lake": created.url, "tables": tables}
+    output.print_result(data, f"{len(tables)} tables at {created.url}", as_json=as_json)
 
 
 @lake.command()
@@ -119,11 +117,9 @@ def compact(url: str, days: int, as_json: bool) -> None:
     from unspool.collect.lake import maintenance, open_lake
 
     compacted = maintenance.compact_tables(open_lake(url, os.environ), days)
-    if as_json:
-        output.write_json({name: {"removed": one.removed, "added": one.added} for name, one in compacted.items()})
-    else:
-        removed, added = sum(one.removed for one in compacted.values()), sum(one.added for one in compacted.values())
-        output.print_line(f"{removed:,} files became {added:,}")
+    data = {name: {"removed": one.removed, "added": one.added} for name, one in compacted.items()}
+    removed, added = sum(one.removed for one in compacted.values()), sum(one.added for one in compacted.values())
+    output.print_result(data, f"{removed:,} files became {added:,}", as_json=as_json)
 
 
 @lake.command()
@@ -139,10 +135,8 @@ def vacuum(url: str, hours: int, yes: bool, as_json: bool) -> None:
     from unspool.collect.lake import maintenance, open_lake
 
     count = maintenance.vacuum_tables(open_lake(url, os.environ), hours, really=yes)
-    if as_json:
-        output.write_json({"files": count, "removed": yes})
-    else:
-        output.print_line(f"{count:,} files {'removed' if yes else 'could go; `--yes` removes them'}")
+    line = f"{count:,} files {'removed' if yes else 'could go; `--yes` removes them'}"
+    output.print_result({"files": count, "removed": yes}, line, as_json=as_json)
 
 
 @lake.command()
