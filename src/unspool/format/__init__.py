@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from unspool.format import attachments, blocks, json_edit, meta_records, records, written_lines
     from unspool.format.attachments import MaxTurnsReached, QueuedCommand
     from unspool.format.base import (
-        ABSENT, DECODE_ERRORS, MAX_TOKENS, BilledUsage, Buffer, CamelShape, Shape, Usage, bound_tokens,
+        ABSENT, DECODE_ERRORS, MAX_TOKENS, BilledUsage, Buffer, Usage, bound_tokens,
         count_prompt_tokens, encode_json, type_name,
     )
     from unspool.format.blocks import (
@@ -43,11 +43,11 @@ if TYPE_CHECKING:
 __all__ = [
     "ABSENT", "DECODE_ERRORS", "FORMAT_VERSION", "HISTORY", "MAX_TOKENS", "REMOVE", "SESSION", "SYSTEM_SUBTYPES",
     "AgentProgress", "AiTitle", "AnyBlock", "AnyRecord", "Assistant", "Attachment", "Backup", "BadLine", "BilledLine",
-    "BilledUsage", "Blank", "Buffer", "CamelShape", "CompactMetadata", "ContentReplacement", "CustomTitle", "Dialect",
+    "BilledUsage", "Blank", "Buffer", "CompactMetadata", "ContentReplacement", "CustomTitle", "Dialect",
     "Document", "Entry", "Envelope", "FileBackup", "FileHistoryDelta", "FileHistorySnapshot", "Glance", "GlanceBlock",
     "HookProgress", "Image", "Item", "Json", "JsonPath", "LastPrompt", "LineEnvelope", "MaxTurnsReached",
     "MediaSource", "Message", "Other", "PermissionMode", "PrLink", "PreservedSegment", "Progress", "QueueOperation",
-    "QueuedCommand", "RawJson", "RedactedThinking", "Shape", "Summary", "System", "Tag", "Text", "TextLine",
+    "QueuedCommand", "RawJson", "RedactedThinking", "Summary", "System", "Tag", "Text", "TextLine",
     "Thinking", "ToolReference", "ToolResult", "ToolUse", "Unknown", "Usage", "User", "as_blocks", "attachments",
     "blocks", "bound_tokens", "count_prompt_tokens", "cut_raw_json", "decode", "decode_billed_line",
     "decode_file_change", "decode_glance", "decode_plain", "decode_raw_line", "decode_spoken_fields",
@@ -60,7 +60,7 @@ __all__ = [
 __getattr__ = lazy_door(__name__, {
     "attachments": "MaxTurnsReached QueuedCommand",
     "base":
-        "ABSENT DECODE_ERRORS MAX_TOKENS BilledUsage Buffer CamelShape Shape Usage bound_tokens "
+        "ABSENT DECODE_ERRORS MAX_TOKENS BilledUsage Buffer Usage bound_tokens "
         "count_prompt_tokens encode_json type_name",
     "blocks":
         "AnyBlock Document Image MediaSource Message Other RedactedThinking Text Thinking ToolReference "

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from unspool.graph.search_text import (
         PASSAGE_KINDS, Json, Passage, extract_passages, extract_text_passages, find_target_path, join_texts,
     )
-    from unspool.graph.session_facts import FactsCollector, SessionFacts, is_special_fork
+    from unspool.graph.session_facts import FactsCollector, SessionFacts, choose_title, is_special_fork
     from unspool.graph.session_facts_from_entries import add_entry_facts, collect_facts
     from unspool.graph.speakers import INTERRUPT_PREFIX, Speaker, is_typed_prompt
     from unspool.graph.threads import (
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 __all__ = [
     "INTERRUPT_PREFIX", "PASSAGE_KINDS", "Agent", "AgentClass", "AgentFile", "BranchIndex", "BranchState",
     "FactsCollector", "Json", "Passage", "PromptTracker", "SessionFacts", "SessionGraph", "Speaker", "Thread",
-    "ToolCall", "Turn", "WholeMessage", "add_entry_facts", "build_main_graph", "classify_user_record",
+    "ToolCall", "Turn", "WholeMessage", "add_entry_facts", "build_main_graph", "choose_title", "classify_user_record",
     "collect_facts", "collect_uses_and_results", "describe_target", "extract_passages",
     "extract_text_passages", "find_flaws", "find_leaf", "find_leaf_by_oldest_rule", "find_orphan_results",
     "find_path_with_siblings", "find_prompts", "find_target_path", "find_thread_entries",
@@ -48,7 +48,7 @@ __getattr__ = lazy_door(__name__, {
     "integrity": "find_flaws",
     "messages": "WholeMessage group_messages",
     "search_text": "PASSAGE_KINDS Json Passage extract_passages extract_text_passages find_target_path join_texts",
-    "session_facts": "FactsCollector SessionFacts is_special_fork",
+    "session_facts": "FactsCollector SessionFacts choose_title is_special_fork",
     "session_facts_from_entries": "add_entry_facts collect_facts",
     "speakers": "INTERRUPT_PREFIX Speaker is_typed_prompt",
     "threads":

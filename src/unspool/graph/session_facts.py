@@ -65,6 +65,13 @@ class SessionFacts(msgspec.Struct, frozen=True):
     """Why a list leaves it out: it is `empty`, a `warm-up`, or a `special fork` that Claude Code made for itself."""
 
 
+def choose_title(custom: str | None, ai: str | None, summary: str | None, first_prompt: str) -> tuple[str, str]:
+    """Return the title of a session and who gave it (rule 1)."""
+    prompt = " ".join(first_prompt.split())[:200]
+    choices = ((custom, "person"), (ai, "model"), (summary, "summary"), (prompt, "prompt"))
+    return next(((title, author) for title, author in choices if title), ("", "nobody"))
+
+
 def is_special_fork(id: str) -> bool:
     """Tell by its id whether an agent is a fork that Claude Code makes for itself."""
     return id.startswith(_SPECIAL_FORK_PREFIXES)
@@ -176,7 +183,9 @@ class FactsCollector(msgspec.Struct, omit_defaults=True):
     def facts(self) -> SessionFacts:
         """Return the facts of the lines so far."""
         first = min((prompt for prompt in (self.first, *self.waiting) if prompt), default=(0, ""))[1]
-        title, titled_by = self._choose_title(first)
+        # The last summary that points into this file.
+        own = [summary for leaf, summary in self.summaries if leaf in self.own or leaf in (self.uuids or ())]
+        title, titled_by = choose_title(self.custom_title, self.ai_title, own[-1] if own else None, first)
         self._extend_last_span()
         spans = self.spans
         return SessionFacts(
@@ -255,17 +264,6 @@ class FactsCollector(msgspec.Struct, omit_defaults=True):
         if self.waiting:
             text = text.strip()[:MAX_PROMPT_CHARS]
             self.waiting = [queued for queued in self.waiting if queued[1] != text]
-
-    def _choose_title(self, first_prompt: str) -> tuple[str, str]:
-        """Return the title and who gave it (rule 1)."""
-        own = [summary for leaf, summary in self.summaries if leaf in self.own or leaf in (self.uuids or ())]
-        choices = [
-            (self.custom_title, "person"),
-            (self.ai_title, "model"),
-            (own[-1] if own else None, "summary"),
-            (" ".join(first_prompt.split())[:200], "prompt"),
-        ]
-        return next(((title, author) for title, author in choices if title), ("", "nobody"))
 
     def _hidden_reason(self) -> str | None:
         if self.in_main:

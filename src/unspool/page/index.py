@@ -53,6 +53,7 @@ from unspool.graph import (
     Speaker,
     ToolCall,
     add_entry_facts,
+    choose_title,
     classify_user_record,
     find_target_path,
     is_boundary,
@@ -258,8 +259,8 @@ class SessionIndex:
         turns = len(self.turns) - 1
         if known.titled_by in ("prompt", "nobody") and turns:
             first = next((turn.prompt.strip() for turn in self.turns[1:] if turn.prompt.strip()), "")
-            title = " ".join(first.split())[:200]
-            known = msgspec.structs.replace(known, title=title, titled_by="prompt" if title else "nobody")
+            title, titled_by = choose_title(None, None, None, first)
+            known = msgspec.structs.replace(known, title=title, titled_by=titled_by)
         return msgspec.structs.replace(known, turns=turns)
 
     @property

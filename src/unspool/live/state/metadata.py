@@ -36,7 +36,15 @@ from unspool.format import (
     count_prompt_tokens,
     parse_local_time,
 )
-from unspool.graph import Speaker, classify_user_record, is_queued_prompt, is_typed_prompt, join_text, typed_text
+from unspool.graph import (
+    Speaker,
+    choose_title,
+    classify_user_record,
+    is_queued_prompt,
+    is_typed_prompt,
+    join_text,
+    typed_text,
+)
 from unspool.prices import SYNTHETIC
 
 MAX_GOAL = 200
@@ -74,7 +82,7 @@ class SessionMetadata(msgspec.Struct):
     @property
     def title(self) -> str:
         """The title to show for the session."""
-        return self.custom_title or self.ai_title or self.summary or " ".join((self.goal or self.queued).split())
+        return choose_title(self.custom_title, self.ai_title, self.summary, self.goal or self.queued)[0]
 
     def add_record(self, record: AnyRecord) -> None:
         """Take over what a record says about the session."""
