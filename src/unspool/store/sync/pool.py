@@ -28,15 +28,8 @@ _REPLY_BYTES = 1024 * 1024
 T = TypeVar("T")
 
 
-class WorkerReply(msgspec.Struct, frozen=True):
-    """What a worker process read: all of a bundle, or a part of it that is large enough to be sent."""
-
-    batches: list[Batch]
-    failed: list[FailedRead]
-
-
 _encode = msgspec.msgpack.Encoder().encode
-_decode_reply = msgspec.msgpack.Decoder(WorkerReply).decode
+_decode_results = msgspec.msgpack.Decoder(list[Batch | FailedRead]).decode
 _decode_tasks = msgspec.msgpack.Decoder(list[ReadTask]).decode
 
 
@@ -51,9 +44,7 @@ def read_in_processes(tasks: Sequence[tuple[int, ReadTask]], workers: int) -> It
     messages = [_encode([task for _, task in bundle]) for bundle in bundles]
     # One ahead: a process has the next bundle at hand while this one writes.
     for data in answer_messages(messages, min(workers, len(bundles)), _answer, lost, ahead=1):
-        reply = _decode_reply(data)
-        yield from reply.failed
-        yield from reply.batches
+        yield from _decode_results(data)
 
 
 def bundle_tasks(tasks: Iterable[T], size_of: Callable[[T], int], max_bytes: int, max_tasks: int) -> list[list[T]]:
@@ -71,17 +62,14 @@ def bundle_tasks(tasks: Iterable[T], size_of: Callable[[T], int], max_bytes: int
 
 def _answer(message: bytes) -> Iterator[tuple[bytes, bool]]:
     """Read the files of a bundle, in a worker process."""
-    batches: list[Batch] = []
-    failed: list[FailedRead] = []
+    results: list[Batch | FailedRead] = []
     weight = 0
     for task in _decode_tasks(message):
         for result in read_or_fail(task):
-            if isinstance(result, FailedRead):
-                failed.append(result)
-                continue
-            batches.append(result)
-            weight += sum(len(frame.data) for frame in result.frames)
-            if weight > _REPLY_BYTES or not result.is_last:
-                yield _encode(WorkerReply(batches, failed)), False
-                batches, failed, weight = [], [], 0
-    yield _encode(WorkerReply(batches, failed)), True
+            results.append(result)
+            if isinstance(result, Batch):
+                weight += sum(len(frame.data) for frame in result.frames)
+                if weight > _REPLY_BYTES or not result.is_last:
+                    yield _encode(results), False
+                    results, weight = [], 0
+    yield _encode(results), True

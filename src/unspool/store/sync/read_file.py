@@ -74,7 +74,7 @@ class ReadTask(msgspec.Struct, frozen=True):
     """Whether to return the bytes too: they are few, and the text index would read them again."""
 
 
-class Batch(msgspec.Struct, frozen=True, kw_only=True):
+class Batch(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """The content of a part of a file."""
 
     path: str
@@ -105,7 +105,7 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
     """The bytes that were read, if the task has `keep_text`."""
 
 
-class FailedRead(msgspec.Struct, frozen=True):
+class FailedRead(msgspec.Struct, frozen=True, tag=True):
     """A file that could not be read."""
 
     path: str
