@@ -149,9 +149,22 @@ def test_every_line_is_explained_those_that_have_gone_too(around: Path, tmp_path
         for path in around.rglob("*.jsonl"):
             path.unlink()
         synced(own, around)
-    assert len(explained[0].counted) == 3
-    assert len(explained[0].merged) == 1
+    assert len(explained[0]["counted"]) == 3
+    assert len(explained[0]["merged"]) == 1
     assert explained[0] == explained[1]
+
+
+def test_what_was_merged_says_where_its_response_was_counted(tmp_path: Path) -> None:
+    synthetic = assistant("no", model="<synthetic>")
+    path = session(synthetic, assistant("hi", usage={"output_tokens": 7}), id=S[1]).save(tmp_path)
+    copy = path.with_name(f"{S[2]}.jsonl")
+    copy.write_bytes(path.read_bytes())
+    data = FileLedger(read_lines(str(each), None) for each in (path, copy)).explain(UsageQuery())
+    (counted,), (merged,) = data["counted"], data["merged"]
+    assert (counted["file"], counted["output_tokens"], counted["cache_write_tokens"]) == (str(path), 7, 200)
+    assert (merged["file"], merged["id"]) == (str(copy), counted["id"])
+    assert merged["counted"] == {"file": str(path), "offset": counted["offset"]}
+    assert data["dropped"] == [{"file": str(each), "offset": 0, "why": "synthetic"} for each in (path, copy)]
 
 
 def test_what_is_remembered_is_forgotten_when_something_changes(tmp_path: Path) -> None:

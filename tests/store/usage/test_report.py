@@ -15,11 +15,9 @@ from hypothesis import strategies as st
 
 from unspool.errors import UsageError
 from unspool.prices import Bill
-from unspool.prices.from_entries import responses_of_entries
 from unspool.store.times import milliseconds, milliseconds_of, parse_zone, zone_offsets
-from unspool.store.usage.ledger import ExplainedLine, UsageExplanation, UsageSum
-from unspool.store.usage.report import PERIODS, UsageFigures, UsageReport, build_report, explanation_data, total_of_sums
-from unspool.testing.build import assistant, session
+from unspool.store.usage.ledger import UsageSum
+from unspool.store.usage.report import PERIODS, UsageFigures, UsageReport, build_report, total_of_sums
 
 ZONES = ["UTC", "Europe/Berlin", "America/Los_Angeles", "Asia/Kolkata", "Asia/Kathmandu", "+05:45", "-09:30"]
 PLAIN = [period for period in PERIODS if period != "blocks"]
@@ -245,21 +243,6 @@ def test_any_text_is_a_zone_or_refused(text: str) -> None:
     except UsageError:
         return
     assert datetime(2026, 1, 5, tzinfo=UTC).astimezone(zone).tzinfo is not None
-
-
-def test_what_was_merged_says_where_its_response_was_counted() -> None:
-    (response,) = responses_of_entries(session(assistant("hi", usage={"output_tokens": 7})).entries)
-    lines = UsageExplanation(
-        counted=[ExplainedLine("a", 10, "priced", "m", response, 5), ExplainedLine("c", 1, "priced", "n")],
-        merged=[ExplainedLine("b", 20, "a copy", "m"), ExplainedLine("b", 30, "a copy", "gone")],
-        dropped=[ExplainedLine("b", 0, "synthetic")],
-    )
-    data = explanation_data(lines)
-    assert data["counted"][0]["output_tokens"] == 7
-    assert data["counted"][0]["cache_write_tokens"] == 200
-    assert data["counted"][1] == {"file": "c", "offset": 1, "id": "n", "cost_micros": 0, "why": "priced"}
-    assert [line["counted"] for line in data["merged"]] == [{"file": "a", "offset": 10}, None]
-    assert data["dropped"] == [{"file": "b", "offset": 0, "why": "synthetic"}]
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from unspool.cli import options, output, store_access
 from unspool.errors import NothingFound, UsageError
 from unspool.paths import data_folder
 from unspool.store import parse_zone, preferences
-from unspool.store.usage import PERIODS, UsageReport, UsageRequest, explanation_data, report
+from unspool.store.usage import PERIODS, UsageReport, UsageRequest, report
 
 if TYPE_CHECKING:
     from unspool.store.usage import Ledger
@@ -93,8 +93,7 @@ def _explain(ledger: Ledger, request: UsageRequest, as_json: bool) -> None:
     from unspool.cli.query import usage_table
     from unspool.store.usage import UsageQuery
 
-    query = UsageQuery(since=request.since, until=request.until, project=request.project)
-    lines = explanation_data(ledger.explain(query))
+    lines = ledger.explain(UsageQuery(since=request.since, until=request.until, project=request.project))
     if as_json:
         output.write_json(lines)
     elif not any(lines.values()):

@@ -11,15 +11,15 @@ if TYPE_CHECKING:
     from unspool.store.usage import report
     from unspool.store.usage.ledger import Ledger, UsageQuery, UsageSum, matches_project
     from unspool.store.usage.report import (
-        PERIODS, UsageFigures, UsageReport, UsageRequest, UsageRow, build_report, explanation_data, total_of_rows,
+        PERIODS, UsageFigures, UsageReport, UsageRequest, UsageRow, build_report, total_of_rows,
     )
 
 __all__ = [
     "PERIODS", "Ledger", "UsageFigures", "UsageQuery", "UsageReport", "UsageRequest", "UsageRow", "UsageSum",
-    "build_report", "explanation_data", "matches_project", "report", "total_of_rows",
+    "build_report", "matches_project", "report", "total_of_rows",
 ]
 
 __getattr__ = lazy_door(__name__, {
     "ledger": "Ledger UsageQuery UsageSum matches_project",
-    "report": "PERIODS UsageFigures UsageReport UsageRequest UsageRow build_report explanation_data total_of_rows",
+    "report": "PERIODS UsageFigures UsageReport UsageRequest UsageRow build_report total_of_rows",
 })

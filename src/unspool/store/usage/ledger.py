@@ -16,15 +16,12 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from unspool.prices import Bill
 from unspool.store.database import IN_FOLDER, folder_parameters, snapshot, transaction
 from unspool.store.sync.changes import read_homes
 from unspool.store.times import DAY, DAYS_FROM, DAYS_TO, QUARTER, milliseconds
-
-if TYPE_CHECKING:
-    from unspool.prices import Response
 
 KEY_COLUMNS = {"session": "session_id", "agent": "agent_id", "project": "project", "branch": "branch"}
 """What rows may be grouped by, and the name of that field and column."""
@@ -71,24 +68,8 @@ class LimitNotice(NamedTuple):
     notice: str
 
 
-class ExplainedLine(NamedTuple):
-    """A line of a file that was counted, merged or dropped."""
-
-    file: str
-    offset: int
-    why: str
-    id: str | None = None
-    """The id of the response."""
-    response: Response | None = None
-    cost_micros: int = 0
-
-
-class UsageExplanation(NamedTuple):
-    """Every line that could have been billed."""
-
-    counted: list[ExplainedLine]
-    merged: list[ExplainedLine]
-    dropped: list[ExplainedLine]
+UsageExplanation: TypeAlias = dict[str, list[dict[str, Any]]]
+"""Every line that could have been billed, as JSON has it: those that were `counted`, `merged` and `dropped`."""
 
 
 class Ledger(Protocol):

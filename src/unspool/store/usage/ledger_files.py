@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from unspool.errors import NotFound, UnspoolError
 from unspool.format import parse_timestamp
@@ -23,7 +23,6 @@ from unspool.store.database import IN_FOLDER, folder_parameters
 from unspool.store.times import milliseconds
 from unspool.store.usage.ledger import (
     KEY_COLUMNS,
-    ExplainedLine,
     LimitNotice,
     UsageExplanation,
     UsageQuery,
@@ -114,25 +113,25 @@ class FileLedger:
 
     def explain(self, query: UsageQuery) -> UsageExplanation:
         """Return which lines were counted, merged and dropped, and why."""
-        explained = UsageExplanation([], [], [])
-        for counted in self._read.counting.counted():
-            best = counted.response
-            if not self._matches(counted.source, best, query):
+        counted, merged = [], []
+        for once in self._read.counting.counted():
+            best = once.response
+            if not self._matches(once.source, best, query):
                 continue
+            place = {"file": once.source, "offset": best.offset}
             cost = self._prices.bill([best]).cost_micros
             why = "; ".join(explain_cost(best, self._prices.price(best)).reasons)
-            explained.counted.append(ExplainedLine(counted.source, best.offset, why, best.id, best, cost))
-            explained.merged.extend(
-                ExplainedLine(source, offset, _why_merged(source, counted.source), best.id)
-                for source, offset in counted.merged
-            )
-        explained.dropped.extend(
-            ExplainedLine(file, dropped.offset, dropped.reason)
-            for file, dropped in self._read.dropped
+            counted.append({**place, "id": best.id, **_numbers(best), "cost_micros": cost, "why": why})
+            for source, offset in once.merged:
+                why = _why_merged(source, once.source)
+                merged.append({"file": source, "offset": offset, "id": best.id, "counted": place, "why": why})
+        dropped = [
+            {"file": file, "offset": line.offset, "why": line.reason}
+            for file, line in self._read.dropped
             if matches_project(query.project, self._read.projects.get(file))
-            and _is_in_time(milliseconds(dropped.timestamp), query)
-        )
-        return explained
+            and _is_in_time(milliseconds(line.timestamp), query)
+        ]
+        return {"counted": counted, "merged": merged, "dropped": dropped}
 
     def _sum(self, source: str, responses: Sequence[Response]) -> UsageSum:
         """Return responses of one quarter of an hour, project, model and so on as one sum."""
@@ -196,3 +195,20 @@ def _why_merged(source: str, counted: str) -> str:
     if source == counted:
         return "another line of the same response; the one with the most output counts"
     return "a copy of the response in another file"
+
+
+def _numbers(response: Response) -> dict[str, Any]:
+    return {
+        "model": response.model,
+        "session": response.session_id,
+        "agent": response.agent_id,
+        "timestamp": response.timestamp,
+        "input_tokens": response.input,
+        "output_tokens": response.output,
+        "cache_write_tokens": response.cache_write_5m + response.cache_write_1h,
+        "cache_write_5m_tokens": response.cache_write_5m,
+        "cache_write_1h_tokens": response.cache_write_1h,
+        "cache_read_tokens": response.cache_read,
+        "web_searches": response.web_searches,
+        "estimated": not response.final,
+    }

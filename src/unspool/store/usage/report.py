@@ -22,8 +22,7 @@ from unspool.store.times import format_time, local_time, parse_time_range, zone_
 from unspool.store.usage.ledger import UsageQuery, UsageSum
 
 if TYPE_CHECKING:
-    from unspool.prices import Response
-    from unspool.store.usage.ledger import ExplainedLine, Ledger, UsageExplanation
+    from unspool.store.usage.ledger import Ledger
 
 Key: TypeAlias = tuple[str | None, ...]
 
@@ -267,45 +266,3 @@ def _labels(period: str, key: Key, sums: Sequence[UsageSum], zone: tzinfo | None
         project = projects[0][2] if projects else None
         key = (*key, project, format_time(first, zone), format_time(last, zone))
     return dict(zip(PERIODS[period].labels, key, strict=True))
-
-
-def explanation_data(explanation: UsageExplanation) -> dict[str, list[dict[str, Any]]]:
-    """Return which lines were counted, merged and dropped, and why, as JSON has it."""
-    places = {line.id: {"file": line.file, "offset": line.offset} for line in explanation.counted}
-    return {
-        "counted": [_counted_line(line) for line in explanation.counted],
-        "merged": [
-            {
-                "file": line.file,
-                "offset": line.offset,
-                "id": line.id,
-                "counted": places.get(line.id),
-                "why": line.why,
-            }
-            for line in explanation.merged
-        ],
-        "dropped": [{"file": line.file, "offset": line.offset, "why": line.why} for line in explanation.dropped],
-    }
-
-
-def _counted_line(line: ExplainedLine) -> dict[str, Any]:
-    place = {"file": line.file, "offset": line.offset, "id": line.id}
-    numbers = _numbers(line.response) if line.response else {}
-    return {**place, **numbers, "cost_micros": line.cost_micros, "why": line.why}
-
-
-def _numbers(response: Response) -> dict[str, Any]:
-    return {
-        "model": response.model,
-        "session": response.session_id,
-        "agent": response.agent_id,
-        "timestamp": response.timestamp,
-        "input_tokens": response.input,
-        "output_tokens": response.output,
-        "cache_write_tokens": response.cache_write_5m + response.cache_write_1h,
-        "cache_write_5m_tokens": response.cache_write_5m,
-        "cache_write_1h_tokens": response.cache_write_1h,
-        "cache_read_tokens": response.cache_read,
-        "web_searches": response.web_searches,
-        "estimated": not response.final,
-    }
