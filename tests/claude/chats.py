@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import sys
 from pathlib import Path
-from uuid import uuid4
 
 from tests.claude.program import Place, Program
-from tests.claude.scenarios import DOT, IMAGE, INTERRUPT, QUESTION, RESULT, Run, Scenario, assert_written, typed
-from tests.claude.server import Json, calls, says, thinks
-from unspool.testing.api import scripted
+from tests.claude.scenarios import IMAGE, INTERRUPT, QUESTION, RESULT, Run, Scenario, furnish, play_script, shell, typed
+from tests.claude.server import Json, Script, calls, says, thinks
 
 CHAT = Program("chat", (sys.executable, "-m", "unspool", "chat", "--trust", "--permission-mode", "acceptEdits"))
 """Our own client, which is started as the program is."""
@@ -85,22 +82,22 @@ SCENARIOS = (
 )
 
 
-def script(work: Path) -> Json:
+def script(work: Path) -> Script:
     """Return what the API says to each prompt."""
     read = calls("Read", file_path=str(work / "notes.md"))
-    cues: dict[str, list[Json | str]] = {
+    return {
         "Say hello.": ["Hello to you."],
         "Read the notes.": [_says(thinks("Notes first."), "I look.", read), _says(thinks("Milk."), "About milk.")],
-        "Do three things.": [_says("All at once.", read, _shell("echo and one more"), _shell("ls")), "Done."],
+        "Do three things.": [_says("All at once.", read, shell("echo and one more"), shell("ls")), "Done."],
         "Fail twice.": [
             _says(calls("Read", file_path=str(work / "missing.md"))),
-            _says(_shell("echo no; exit 3")),
+            _says(shell("echo no; exit 3")),
             "Both failed.",
         ],
         "Look at the dot.": [_says(calls("Read", file_path=str(work / "dot.png"))), "A dot."],
         "Use every tool.": _every_tool(str(work / "made.txt"), str(work / "book.ipynb")),
         "Greet the world": ["Greeted."],
-        "Flood me": [_says(_shell("seq 1 900")), "A flood. " * 500],
+        "Flood me": [_says(shell("seq 1 900")), "A flood. " * 500],
         "Send two agents.": [_says(_agent("Report on the notes."), _agent("Report on the dot.")), "Both are back."],
         "Report on the notes.": [_says(read), "It is about milk."],
         "Report on the dot.": ["It is about a dot."],
@@ -109,12 +106,11 @@ def script(work: Path) -> Json:
         "Break.": [{"error": {"status": 400}}],
         "Cut it.": [{"content": "This is said, and more is not.", "break": {"how": "cut", "after": 4}}],
         "Talk long.": [{"content": "It is long", "stop_reason": "max_tokens"}, " and then it ends."],
-        "Be slow.": [_says("Slowly.", _shell("sleep 1; echo slept")), "That was slow."],
+        "Be slow.": [_says("Slowly.", shell("sleep 1; echo slept")), "That was slow."],
         "Look at this.": ["I see a dot."],
-        "Never end.": [_says("Endless.", _shell("tail -f notes.md")), "It ended."],
+        "Never end.": [_says("Endless.", shell("tail -f notes.md")), "It ended."],
         SUMMARIZE: ["<summary>Notes were read.</summary>"],
     }
-    return {"cues": cues, "default": "OK."}
 
 
 def _every_tool(made: str, book: str) -> list[Json | str]:
@@ -141,42 +137,11 @@ def _says(*content: Json | str) -> Json:
     return {"content": list(content)}
 
 
-def _shell(command: str) -> Json:
-    return calls("Bash", command=command, description="Run it")
-
-
 def _agent(prompt: str) -> Json:
     return calls("Task", description="Report", prompt=prompt, subagent_type="general-purpose")
 
 
-def furnish(place: Place) -> None:
-    """Make the project that is worked in."""
-    files = {
-        "notes.md": b"# Notes\n\nRemember the milk.\n",
-        "dot.png": base64.b64decode(DOT),
-        "book.ipynb": json.dumps(NOTEBOOK).encode(),
-        ".claude/commands/greet.md": b"---\ndescription: say hello\n---\nGreet $ARGUMENTS, please.\n",
-    }
-    for name, data in files.items():
-        path = place.work / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(data)
-    place.config.mkdir(parents=True)
-
-
 def play(scenario: Scenario, place: Place) -> list[str]:
-    """Run a scenario and return the ids of the sessions it wrote."""
-    ids = [str(uuid4())]
-    for number, run in enumerate(scenario.runs):
-        name = ("--resume", ids[-1]) if number else ("--session-id", ids[-1])
-        flags = (*name, *run.flags, "--allowedTools", *TOOLS)
-        with scripted(script(place.work)) as api:
-            if run.talk:
-                CHAT.talk(place, api.url, run.talk, *flags)
-            else:
-                result = CHAT.run(place, api.url, *flags, "--", run.prompt)
-                ids += [str(result["session_id"])] if "--fork-session" in run.flags else []
-        assert not api.failures, f"{scenario.name}: {api.failures}"
-    for id in ids:
-        assert_written(scenario, place, id)
-    return ids
+    """Make the project that is worked in, run a scenario there, and return the ids of the sessions it wrote."""
+    furnish(place, {"book.ipynb": json.dumps(NOTEBOOK).encode()})
+    return play_script(scenario, CHAT, place, script(place.work), TOOLS)

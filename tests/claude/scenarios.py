@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 from uuid import uuid4
@@ -119,15 +119,15 @@ def script(work: Path, agent_tool: str) -> Script:
         "Say hello.": ((says("Hello to you."),),),
         "Read the notes.": ((thinks("Notes first."), says("I look."), read), (thinks("Milk."), says("About milk."))),
         "Do three things.": (
-            (says("All at once."), read, _shell("echo and one more"), _shell("ls")),
+            (says("All at once."), read, shell("echo and one more"), shell("ls")),
             (says("Done."),),
         ),
         "Fail twice.": (
             (calls("Read", file_path=str(work / "missing.md")),),
-            (_shell("echo no; exit 3"),),
+            (shell("echo no; exit 3"),),
             (says("Both failed."),),
         ),
-        "Count far.": ((says("One by one."), _shell("seq 1 3000")), (says("That was far."),)),
+        "Count far.": ((says("One by one."), shell("seq 1 3000")), (says("That was far."),)),
         "Look at the dot.": ((calls("Read", file_path=str(work / "dot.png")),), (says("A dot."),)),
         "Greet the world": ((says("Greeted."),),),
         "Use the skill.": ((calls("Skill", skill="count", args="to three"),), (says("Counted."),)),
@@ -138,11 +138,11 @@ def script(work: Path, agent_tool: str) -> Script:
         "Report on the notes.": ((read,), (says("It is about milk."),)),
         "Break.": (Reply(status=400),),
         "Be slow.": (
-            (says("Slowly."), _shell("sleep 1; echo slept")),
+            (says("Slowly."), shell("sleep 1; echo slept")),
             (says("That was slow."),),
         ),
         "Look at this.": ((says("I see a dot."),),),
-        "Never end.": ((says("Endless."), _shell("tail -f notes.md")), (says("It ended."),)),
+        "Never end.": ((says("Endless."), shell("tail -f notes.md")), (says("It ended."),)),
         "create a detailed summary": ((says("<analysis>Short.</analysis><summary>Notes were read.</summary>"),),),
     }
     return {
@@ -150,17 +150,20 @@ def script(work: Path, agent_tool: str) -> Script:
     }
 
 
-def _shell(command: str) -> Json:
+def shell(command: str) -> Json:
     return calls("Bash", command=command, description="Run it")
 
 
-def furnish(place: Place) -> None:
-    """Make the project that the program works in: a note, an image, a command and a skill."""
+SKILL = {".claude/skills/count/SKILL.md": b"---\nname: count\ndescription: counts things\n---\nCount from one.\n"}
+
+
+def furnish(place: Place, more: Mapping[str, bytes] = SKILL) -> None:
+    """Make the project that the program works in: a note, an image, a command and more."""
     files = {
         "notes.md": b"# Notes\n\nRemember the milk.\n",
         "dot.png": base64.b64decode(DOT),
         ".claude/commands/greet.md": b"---\ndescription: say hello\n---\nGreet $ARGUMENTS, please.\n",
-        ".claude/skills/count/SKILL.md": b"---\nname: count\ndescription: counts things\n---\nCount from one.\n",
+        **more,
     }
     for name, data in files.items():
         path = place.work / name
@@ -170,12 +173,16 @@ def furnish(place: Place) -> None:
 
 
 def play(scenario: Scenario, program: Program, place: Place) -> list[str]:
-    """Run a scenario and return the ids of the sessions it wrote."""
+    """Run a scenario of Claude Code and return the ids of the sessions it wrote."""
+    return play_script(scenario, program, place, script(place.work, _agent_tool(program.version)), TOOLS)
+
+
+def play_script(scenario: Scenario, program: Program, place: Place, replies: Script, tools: Sequence[str]) -> list[str]:
+    """Run a scenario with an API that says these replies; return the ids of the sessions it wrote."""
     ids = [str(uuid4())]
-    replies = script(place.work, _agent_tool(program.version))
     for number, run in enumerate(scenario.runs):
         name = ("--resume", ids[-1]) if number else ("--session-id", ids[-1])
-        flags = (*name, *run.flags, "--allowedTools", *TOOLS)
+        flags = (*name, *run.flags, "--allowedTools", *tools)
         with Server(replies) as server:
             if run.talk:
                 program.talk(place, server.url, run.talk, *flags)

@@ -27,7 +27,8 @@ class Reply(NamedTuple):
     """Nothing is said before this file is there."""
 
 
-Script: TypeAlias = Mapping[str, Sequence[Reply]]
+Script: TypeAlias = Mapping[str, Sequence[Reply | Json | str]]
+"""By cue, what the API says: as a `Reply`, or as scripts say it."""
 
 
 def says(text: str) -> Json:
@@ -69,7 +70,9 @@ class Server:
         assert kind or not self._api.failures, "\n".join(self._api.failures)
 
 
-def _step(reply: Reply) -> Json:
+def _step(reply: Reply | Json | str) -> Json | str:
+    if not isinstance(reply, Reply):
+        return reply
     if reply.status != 200:
         return {"error": {"status": reply.status}}
     step: Json = {"content": list(reply.blocks), "usage": {"input_tokens": reply.input_tokens, "output_tokens": 20}}

@@ -55,7 +55,6 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> list[Written]:
 
 def write(scenario: Scenario, root: Path) -> list[Written]:
     place = Place(root / scenario.name, root / f"{scenario.name} work")
-    chats.furnish(place)
     ids = chats.play(scenario, place)
     home = unspool.open(place.config)
     return [Written(scenario.name, place, home.session(id)) for id in ids]
