@@ -75,7 +75,7 @@ def test_what_another_process_appends_is_told(world: World) -> None:
     path = world.save(user("a"))
     watch = Watcher(world.board)
     assert [event.event for event in watch.step()] == ["mode", "status"]
-    assert watch.mode.description == "watching"
+    assert watch.mode == "watching"
     with Writer(path) as writer:
         writer.write(world.build(assistant("Done.")).data)
         seen = step_until(watch, has("message"))

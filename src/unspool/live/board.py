@@ -181,7 +181,6 @@ class Board:
             group=board_group(verdict, state),
             started=metadata.started,
             pid=process.pid if process else None,
-            entrypoint=process.entrypoint if process else None,
         )
 
     def _row_without_file(self, process: SessionProcess, now: datetime) -> BoardRow:
@@ -197,7 +196,6 @@ class Board:
             last=process.updated,
             group=board_group(verdict, state),
             pid=process.pid,
-            entrypoint=process.entrypoint,
         )
 
     # Which files have changed

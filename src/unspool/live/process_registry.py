@@ -53,9 +53,7 @@ class ProcessRegistry:
             waiting_for=entry.waiting_for,
             since=_time(entry.status_updated_at) or _time(entry.updated_at),
             updated=_time(entry.updated_at) or _time(entry.started_at),
-            version=entry.version,
             cwd=entry.cwd,
-            entrypoint=entry.entrypoint,
         )
 
     def _liveness(self, entry: ProcessEntry) -> Liveness:

@@ -17,8 +17,6 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-import msgspec
-
 from unspool.live.board import Board
 from unspool.live.state.events import LiveEvent
 
@@ -36,6 +34,7 @@ _WALK_SHARE = 1000
 """A check of all files may take one part in so many of the time."""
 _POLL_SHARE = 50
 _RETRY_SECONDS = 60.0
+_WATCHING = "watching"
 _NETWORK_TYPES = ("nfs", "cifs", "smb", "9p", "afs", "ceph", "gluster", "lustre", "davfs", "ncpfs", "fuse.")
 _LOCAL_TYPES = frozenset({"fuse.overlayfs", "fuse.fuse-overlayfs", "fuse.ext4", "fuse.bindfs"})
 
@@ -45,17 +44,6 @@ class FileNotifier(Protocol):
 
     def watch(self, debounce_ms: int, step_ms: int, timeout_ms: int, stop_event: None) -> set[tuple[int, str]] | str:
         """Wait for changes and return them, or a word that says why there are none."""
-
-
-class WatchMode(msgspec.Struct, frozen=True):
-    """How changes are noticed, and why in that way."""
-
-    name: str
-    """`watching` or `polling`."""
-    description: str
-
-
-WATCHING = WatchMode("watching", "watching")
 
 
 class Watcher:
@@ -68,9 +56,11 @@ class Watcher:
         notifier: Callable[[list[str]], FileNotifier] | None = None,
         mounts: Path = Path("/proc/mounts"),
     ) -> None:
-        self.board, self.mode = board, WATCHING
+        self.board = board
+        self.mode = _WATCHING
+        """How changes are noticed: `watching`, or `polling` and why."""
         self._make_notifier, self._mounts = notifier or _make_notifier, mounts
-        self._reported_mode: WatchMode | None = None
+        self._reported_mode = ""
         self._notifier: FileNotifier | None = None
         self._paths: list[str] = []
         self._tried_at = self._walked_at = self._changed_at = float("-inf")
@@ -137,24 +127,24 @@ class Watcher:
         if self._reported_mode == self.mode:
             return []
         self._reported_mode = self.mode
-        return [LiveEvent("mode", "", self.board.now(), text=self.mode.description, facts={"mode": self.mode.name})]
+        return [LiveEvent("mode", "", self.board.now(), text=self.mode, facts={"mode": self.mode.partition(" ")[0]})]
 
-    def _choose_mode(self, paths: list[str]) -> tuple[FileNotifier | None, WatchMode]:
+    def _choose_mode(self, paths: list[str]) -> tuple[FileNotifier | None, str]:
         network = network_file_system(self.board.root, self._mounts)
         if network is not None:
             return None, _polling_mode(f"{network} is a network file system, which does not tell of changes")
         if not paths:
             return None, _polling_mode(f"{self.board.root} is not there yet")
         try:
-            return self._make_notifier(paths), WATCHING
+            return self._make_notifier(paths), _WATCHING
         except ImportError:
             return None, _polling_mode("watchfiles is not installed (`pip install 'unspool[web]'`)")
         except (OSError, RuntimeError) as error:
             return None, _polling_mode(_failure_reason(error))
 
 
-def _polling_mode(reason: str) -> WatchMode:
-    return WatchMode("polling", f"polling every {POLL_SECONDS:.0f} s: {reason}")
+def _polling_mode(reason: str) -> str:
+    return f"polling every {POLL_SECONDS:.0f} s: {reason}"
 
 
 def _failure_reason(error: Exception) -> str:

@@ -194,7 +194,7 @@ def _summarize(rows: Sequence[BoardRow], now: datetime, watcher: Watcher) -> str
     counts = [(group, sum(1 for row in rows if row.group is group)) for group in BoardGroup]
     groups = " · ".join(f"{count} {group.value.lower()}" for group, count in counts if count) or "no sessions"
     more = f" · {watcher.board.unread:,} older" if watcher.board.unread else ""
-    return clean_line(f"{groups}{more} · {now.astimezone():%H:%M:%S} · {watcher.mode.description}")
+    return clean_line(f"{groups}{more} · {now.astimezone():%H:%M:%S} · {watcher.mode}")
 
 
 def _show_board(watcher: Watcher, notifier: Notifier | None) -> None:

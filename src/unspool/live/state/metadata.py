@@ -59,7 +59,6 @@ class SessionMetadata(msgspec.Struct):
     is_agent: bool = False
     session_id: str | None = None
     """As the first line has it: files of old sub-agents are not named after their session."""
-    agent_id: str | None = None
     cwd: str | None = None
     branch: str | None = None
     model: str | None = None
@@ -106,7 +105,6 @@ class SessionMetadata(msgspec.Struct):
 
     def _add_envelope(self, record: User | Assistant | System) -> None:
         self.session_id = self.session_id or record.session_id or record.session_id_again
-        self.agent_id = self.agent_id or record.agent_id
         self.cwd = self.cwd or record.cwd
         self.branch = record.git_branch or self.branch
 

@@ -116,9 +116,7 @@ class SessionProcess(msgspec.Struct, frozen=True):
     since: datetime | None = None
     """When the status last changed."""
     updated: datetime | None = None
-    version: str | None = None
     cwd: str | None = None
-    entrypoint: str | None = None
 
 
 class HookSignal(msgspec.Struct, frozen=True):

@@ -39,7 +39,6 @@ class BoardRow(msgspec.Struct, frozen=True, kw_only=True):
     group: BoardGroup
     started: datetime | None = None
     pid: int | None = None
-    entrypoint: str | None = None
 
 
 def row_sort_key(row: BoardRow) -> tuple[int, float, str, str]:
