@@ -7,12 +7,11 @@ def test_a_file_is_current_while_it_is_as_it_was_seen() -> None:
     seen = KnownFiles()
     path = Path("/a")
     assert not seen.is_current(path, b"x")
-    seen.record(path, b"x", 1)
+    seen.record(path, b"x")
     assert seen.is_current(path, b"x")
     assert not seen.is_current(path, b"y")
-    look = seen.version(path)
-    assert look is not None
-    assert (look.size, look.whole) == (1, True)
-    seen.record(Path("/b"), b"", 2, whole=False)
-    seen.record(path, b"z", 3)
+    assert seen.has_read(path)
+    assert not seen.has_read(Path("/b"))
+    seen.record(Path("/b"), b"")
+    seen.record(path, b"z")
     assert seen.paths() == [path, Path("/b")]

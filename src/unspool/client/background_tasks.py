@@ -15,8 +15,6 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any, Protocol
 
-from unspool.client.tool_result import Json
-
 COMMAND_TASK = "local_bash"
 AGENT_TASK = "local_agent"
 
@@ -50,7 +48,6 @@ class BackgroundTask:
         """The answer of a subagent."""
         self.exit_code: int | None = None
         self.error: str | None = None
-        self.result: Json = {}
         self.ended = asyncio.Event()
         self.job: asyncio.Task[None] | None = None
 

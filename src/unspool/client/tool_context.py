@@ -23,21 +23,12 @@ if TYPE_CHECKING:
     from unspool.api import FetchedPage
 
 
-class FileVersion(NamedTuple):
-    """A file as it was when it was read."""
-
-    modified: int
-    size: int
-    digest: bytes
-    whole: bool
-    """Whether all of it was shown to the model."""
-
-
 class KnownFiles:
     """The files whose content the model knows, by their real paths."""
 
     def __init__(self, earlier_texts: Callable[[], Mapping[Path, str]] = dict) -> None:
-        self._versions: dict[Path, FileVersion] = {}
+        self._digests: dict[Path, bytes] = {}
+        """The SHA-256 of each file as it was when it was read."""
         # Called at the first write, not at start: to find the texts means to parse all tool results of the session.
         self._load_earlier: Callable[[], Mapping[Path, str]] | None = earlier_texts
         self._earlier: Mapping[Path, str] = {}
@@ -48,26 +39,25 @@ class KnownFiles:
             self._earlier, self._load_earlier = self._load_earlier(), None
         return self._earlier.get(path)
 
-    def record(self, path: Path, data: bytes, modified: int, *, whole: bool = True) -> None:
+    def record(self, path: Path, data: bytes) -> None:
         """Remember the bytes that a file holds now."""
-        self.record_version(path, FileVersion(modified, len(data), hashlib.sha256(data).digest(), whole))
+        self.record_digest(path, hashlib.sha256(data).digest())
 
-    def record_version(self, path: Path, version: FileVersion) -> None:
-        """Remember a version of a file."""
-        self._versions[path] = version
+    def record_digest(self, path: Path, digest: bytes) -> None:
+        """Remember the SHA-256 of the bytes that a file holds now."""
+        self._digests[path] = digest
 
-    def version(self, path: Path) -> FileVersion | None:
-        """Return the version of a file that was read last."""
-        return self._versions.get(path)
+    def has_read(self, path: Path) -> bool:
+        """Tell whether a file was read, not counting what was read before a resume."""
+        return path in self._digests
 
     def is_current(self, path: Path, data: bytes) -> bool:
         """Tell whether a file still holds what was read."""
-        version = self._versions.get(path)
-        return version is not None and version.digest == hashlib.sha256(data).digest()
+        return self._digests.get(path) == hashlib.sha256(data).digest()
 
     def paths(self) -> list[Path]:
         """Return the files in the order in which they were first read, without those of before a resume."""
-        return list(self._versions)
+        return list(self._digests)
 
 
 class Workspace(NamedTuple):

@@ -160,7 +160,7 @@ def test_the_model_is_told_of_a_folder_below_once_it_has_read_there(scope: Instr
     before = briefing.blocks(desk, "m")
     assert "of the project" in before[1]["text"]
     assert "of src" not in before[1]["text"]
-    desk.known_files.record(scope.root / "src" / "a.py", b"", 0)
+    desk.known_files.record(scope.root / "src" / "a.py", b"")
     after = briefing.blocks(desk, "m")
     assert "of src" in after[1]["text"]
     assert after == briefing.blocks(desk, "m")

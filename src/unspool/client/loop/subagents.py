@@ -113,7 +113,7 @@ class _SubagentRun:
         status = "killed"
         try:
             outcome = await self.run_to_end()
-            task.result, status = outcome.result, "completed"
+            status = "completed"
             task.output = "\n".join(str(block["text"]) for block in outcome.result["content"])
         except ToolFailed as failed:
             task.error, status = str(failed), "failed"

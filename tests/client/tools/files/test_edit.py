@@ -151,7 +151,7 @@ def test_a_file_that_is_too_large_is_for_other_tools(context: ToolContext) -> No
     path = context.workspace.root / "large.txt"
     with path.open("wb") as file:
         file.truncate(70 << 20)
-    context.known_files.record(path, b"", 0)
+    context.known_files.record(path, b"")
     outcome = call(context, "Edit", file_path=str(path), old_string="a", new_string="b")
     assert problem_of(outcome) == "File is too large (70 MB; 64 MB at most). Use Bash for it."
 

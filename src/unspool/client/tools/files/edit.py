@@ -34,11 +34,11 @@ _MAX_ORIGINAL = 2_000_000
 def read_unchanged(path: Path, context: ToolContext) -> bytes:
     """Return the bytes of a file, if it was read before and is as it was then."""
     known = context.known_files
-    is_known = known.version(path) is not None
+    is_known = known.has_read(path)
     earlier = None if is_known else known.earlier_text(path)
     if not is_known and earlier is None:
         raise InvalidToolCall(_NOT_READ)
-    data = read_file(path).data
+    data = read_file(path)
     if not (known.is_current(path, data) if earlier is None else decode_text(data).shown == earlier):
         raise InvalidToolCall(_CHANGED)
     return data
@@ -47,8 +47,8 @@ def read_unchanged(path: Path, context: ToolContext) -> bytes:
 def change_file(path: Path, data: bytes, context: ToolContext) -> None:
     """Back up a file, write it, and record what it holds now."""
     context.back_up(path)
-    modified = write_file(path, data)
-    context.known_files.record(path, data, modified)
+    write_file(path, data)
+    context.known_files.record(path, data)
 
 
 def check_encodable(text: str, name: str) -> str:
@@ -117,7 +117,7 @@ def _apply(arguments: EditArguments, path: Path, context: ToolContext) -> tuple[
             raise file_not_found(path, context)
         return FileText(""), "", FileText(arguments.new_string)
     if not arguments.old_string:
-        old = decode_text(read_file(path).data)
+        old = decode_text(read_file(path))
         if old.raw.strip():
             raise InvalidToolCall("Cannot create new file - file already exists.")
         return old, "", decode_text(read_unchanged(path, context)).with_content(arguments.new_string)

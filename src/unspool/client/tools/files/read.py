@@ -17,13 +17,13 @@ from typing import Annotated
 from msgspec import Meta
 
 from unspool.client.permissions.paths import file_not_found, resolve_path
-from unspool.client.tool_context import FileVersion, ToolContext
+from unspool.client.tool_context import ToolContext
 from unspool.client.tool_result import InvalidToolCall, ToolFailed, ToolOutcome
 from unspool.client.tools.base import BuiltInTool, ToolArguments
 from unspool.client.tools.content.file_text import TextExcerpt, number_lines, read_excerpt
 from unspool.client.tools.content.media import format_size, make_image_block, make_pdf_block
 from unspool.client.tools.content.notebook_cells import decode_cells, make_cell_blocks
-from unspool.client.tools.files.safe_io import LoadedFile, file_status, open_file, read_chunks, read_file
+from unspool.client.tools.files.safe_io import file_status, open_file, read_chunks, read_file
 from unspool.format import parse_image_header
 
 _MAX_BYTES = 256 * 1024
@@ -72,14 +72,14 @@ def _read(arguments: ReadArguments, path: Path, context: ToolContext) -> ToolOut
         head = os.pread(file, _SNIFFED_BYTES, 0)
     suffix = path.suffix.lower()
     if suffix in _IMAGE_SUFFIXES or parse_image_header(head):
-        content = read_file(path)
-        outcome = _image_outcome(content)
+        data = read_file(path)
+        outcome = _image_outcome(data)
     elif suffix == ".pdf":
-        content = read_file(path)
-        outcome = _pdf_outcome(name, content)
+        data = read_file(path)
+        outcome = _pdf_outcome(name, data)
     elif suffix == ".ipynb":
-        content = read_file(path)
-        outcome = _notebook_outcome(name, content)
+        data = read_file(path)
+        outcome = _notebook_outcome(name, data)
     elif b"\0" in head and not head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         raise InvalidToolCall(
             f"This tool cannot read binary files. The file appears to be a {f'binary {suffix}'.strip()} file. "
@@ -88,7 +88,7 @@ def _read(arguments: ReadArguments, path: Path, context: ToolContext) -> ToolOut
     else:
         return _read_text(arguments, path, context)
     # Only now: a file that was refused has not been shown, and must not be changed.
-    context.known_files.record(path, content.data, content.modified)
+    context.known_files.record(path, data)
     return outcome
 
 
@@ -102,9 +102,7 @@ def _read_text(arguments: ReadArguments, path: Path, context: ToolContext) -> To
         excerpt = read_excerpt(read_chunks(file), first, arguments.limit)
     content = "\n".join(excerpt.lines)
     _check_length(content, _READ_LESS)
-    is_whole = len(excerpt.lines) == excerpt.total
-    version = FileVersion(status.st_mtime_ns, excerpt.size, excerpt.digest, is_whole)
-    context.known_files.record_version(path, version)
+    context.known_files.record_digest(path, excerpt.digest)
     shown = {
         "filePath": arguments.file_path,
         "content": content,
@@ -126,30 +124,30 @@ def _format_excerpt(excerpt: TextExcerpt, first: int) -> str:
     )
 
 
-def _image_outcome(content: LoadedFile) -> ToolOutcome:
-    image = make_image_block(content.data)
+def _image_outcome(data: bytes) -> ToolOutcome:
+    image = make_image_block(data)
     edges = {"Width": image.width, "Height": image.height}
     file = {
         "base64": image.base64,
         "type": image.media_type,
-        "originalSize": len(content.data),
+        "originalSize": len(data),
         "dimensions": {f"{kind}{edge}": size for kind in ("original", "display") for edge, size in edges.items()},
     }
     return ToolOutcome(content=[image.block], result={"type": "image", "file": file})
 
 
-def _pdf_outcome(name: str, content: LoadedFile) -> ToolOutcome:
-    block = make_pdf_block(content.data, name)
-    file = {"filePath": name, "base64": block["source"]["data"], "originalSize": len(content.data)}
+def _pdf_outcome(name: str, data: bytes) -> ToolOutcome:
+    block = make_pdf_block(data, name)
+    file = {"filePath": name, "base64": block["source"]["data"], "originalSize": len(data)}
     return ToolOutcome(
-        content=f"PDF file read: {name} ({format_size(len(content.data))})",
+        content=f"PDF file read: {name} ({format_size(len(data))})",
         result={"type": "pdf", "file": file},
         extra=(block,),
     )
 
 
-def _notebook_outcome(name: str, content: LoadedFile) -> ToolOutcome:
-    cells = decode_cells(content.data)
+def _notebook_outcome(name: str, data: bytes) -> ToolOutcome:
+    cells = decode_cells(data)
     blocks = make_cell_blocks(cells)
     _check_length("".join(block.get("text", "") for block in blocks), f"Use Bash with: cat {name} | jq '.cells[0:10]'")
     return ToolOutcome(content=blocks, result={"type": "notebook", "file": {"filePath": name, "cells": cells}})

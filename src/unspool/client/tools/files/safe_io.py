@@ -16,7 +16,6 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import NamedTuple
 
 from unspool.client.tool_result import ToolFailed
 from unspool.files import temporary_file, write_flushed
@@ -30,14 +29,6 @@ MAX_BYTES = 64 << 20
 """The largest file that is read as a whole."""
 
 
-class LoadedFile(NamedTuple):
-    """The bytes of a file, and when it was modified."""
-
-    data: bytes
-    modified: int
-    """In nanoseconds."""
-
-
 def file_status(path: Path) -> os.stat_result | None:
     """Return the status of a path; None if nothing is there."""
     try:
@@ -47,13 +38,12 @@ def file_status(path: Path) -> os.stat_result | None:
         return None
 
 
-def read_file(path: Path) -> LoadedFile:
+def read_file(path: Path) -> bytes:
     """Return all of a file."""
     with open_file(path) as file:
         if (size := os.fstat(file).st_size) > MAX_BYTES:
             raise ToolFailed(f"File is too large ({size >> 20} MB; {MAX_BYTES >> 20} MB at most). Use Bash for it.")
-        data = b"".join(read_chunks(file))
-        return LoadedFile(data, os.fstat(file).st_mtime_ns)
+        return b"".join(read_chunks(file))
 
 
 @contextmanager
@@ -76,8 +66,8 @@ def read_chunks(file: int) -> Iterator[bytes]:
         yield chunk
 
 
-def write_file(path: Path, data: bytes) -> int:
-    """Write a file, and make the folders it needs. Returns when it was modified."""
+def write_file(path: Path, data: bytes) -> None:
+    """Write a file, and make the folders it needs."""
     with _open_folder(path.parent, make=True) as folder:
         try:
             old = os.stat(path.name, dir_fd=folder, follow_symlinks=False)
@@ -132,23 +122,17 @@ def _open_subfolder(name: str, folder: int, *, make: bool) -> int:
     return os.open(name, _FOLDER_FLAGS, dir_fd=folder)
 
 
-def _replace(name: str, data: bytes, folder: int, old: os.stat_result | None) -> int:
+def _replace(name: str, data: bytes, folder: int, old: os.stat_result | None) -> None:
     with temporary_file(Path(name), 0o666, folder) as (unfinished, file):
         if old is not None:
             # The group before the mode: to change it clears the bits that set an id.
             with suppress(PermissionError):
                 os.fchown(file, -1, old.st_gid)
             os.fchmod(file, stat.S_IMODE(old.st_mode))
-        modified = _write_all(file, data)
+        write_flushed(file, [data])
         os.replace(unfinished, name, src_dir_fd=folder, dst_dir_fd=folder)
-    return modified
 
 
-def _overwrite(file: int, data: bytes) -> int:
+def _overwrite(file: int, data: bytes) -> None:
     os.ftruncate(file, 0)
-    return _write_all(file, data)
-
-
-def _write_all(file: int, data: bytes) -> int:
     write_flushed(file, [data])
-    return os.fstat(file).st_mtime_ns
