@@ -109,7 +109,8 @@ class FileLedger:
 
     def limits(self) -> list[LimitNotice]:
         """Return when limits were reached."""
-        return self._read.limits
+        notices = (line for _, line in self._read.dropped if line.notice)
+        return [LimitNotice(milliseconds(line.timestamp), line.notice) for line in notices]
 
     def explain(self, query: UsageQuery) -> UsageExplanation:
         """Return which lines were counted, merged and dropped, and why."""
@@ -154,8 +155,6 @@ class FileLedger:
             key = self._read.projects[source]
             if not matches_project(query.project, self._project(source, response), response.cwd, key):
                 return False
-        if query.since is None and query.until is None:
-            return True
         return _is_in_time(milliseconds(response.timestamp), query)
 
     @cached_property
@@ -174,14 +173,12 @@ class FileLedger:
             tally.finish()
             if tally.unbilled:
                 dropped += [(file.file, line) for line in tally.unbilled]
-        limits = [LimitNotice(milliseconds(line.timestamp), line.notice) for _, line in dropped if line.notice]
-        return _ReadFiles(counting, dropped, limits, projects)
+        return _ReadFiles(counting, dropped, projects)
 
 
 class _ReadFiles(NamedTuple):
     counting: ResponseCounter[str]
     dropped: list[tuple[str, UnbilledLine]]
-    limits: list[LimitNotice]
     projects: dict[str, str | None]
 
 
