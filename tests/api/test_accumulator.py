@@ -21,8 +21,8 @@ from unspool.api.events import (
     decode_event,
     message_to_events,
 )
+from unspool.api.scripted.responder import build_message, message_events
 from unspool.api.scripted.script import ScriptStep
-from unspool.api.scripted.sse_events import build_message, message_events
 
 Json = dict[str, Any]
 CONTENT: list[str | Json] = [

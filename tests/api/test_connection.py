@@ -22,8 +22,8 @@ from unspool.api.connection import Connection, Timing, TokenCount
 from unspool.api.endpoint import Endpoint, endpoint_from_environment
 from unspool.api.errors import RetryPolicy
 from unspool.api.events import AnyEvent, BlockDelta, MessageFinished, MessageStarted, RetryWait, StreamBroken, TextDelta
+from unspool.api.scripted.responder import build_message, encode_event, message_events
 from unspool.api.scripted.script import ScriptStep
-from unspool.api.scripted.sse_events import build_message, encode_event, message_events
 from unspool.errors import ApiFailed, UsageError
 from unspool.testing.api import scripted
 

@@ -19,8 +19,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from unspool.api.scripted.responder import build_message, message_events
 from unspool.api.scripted.script import ScriptStep, convert_script, load_script
-from unspool.api.scripted.sse_events import build_message, message_events
 from unspool.errors import NotFound, Refused, Unreadable
 from unspool.testing.api import scripted
 from unspool.testing.strict import Memory, count_tokens, problems

@@ -19,9 +19,8 @@ from unspool.api.connection import TokenCount, estimate_count
 from unspool.api.endpoint import Endpoint
 from unspool.api.events import AnyEvent, Json, MessageStarted, RetryWait, StreamBroken, decode_event
 from unspool.api.rules.turns import ThinkingMemory
-from unspool.api.scripted.responder import decide_reply
+from unspool.api.scripted.responder import build_message, decide_reply, message_events
 from unspool.api.scripted.script import PlayedStep, Script, ScriptPlayer
-from unspool.api.scripted.sse_events import build_message, message_events
 
 _ENDPOINT = Endpoint(base_url="script:", key="none")
 

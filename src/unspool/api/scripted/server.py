@@ -18,7 +18,7 @@ from __future__ import annotations
 import contextlib
 import socket
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -31,12 +31,14 @@ from unspool.api.scripted.responder import (
     MESSAGES_PATH,
     Exchange,
     ScriptedReply,
+    build_message,
     decide_reply,
+    encode_event,
     error_body,
     hide_secret_headers,
+    message_events,
 )
 from unspool.api.scripted.script import Break, Json, PlayedStep, Script, ScriptPlayer, convert_script, load_script
-from unspool.api.scripted.sse_events import build_message, encode_event, message_events
 from unspool.errors import Refused
 from unspool.files import raise_unwritable
 
@@ -57,7 +59,10 @@ class ScriptedApi(ThreadingHTTPServer):
         self.memory = ThinkingMemory()
         self.strict = strict
         self.stopping = threading.Event()
-        self._log = _open_log(log)
+        self._log = log
+        if log is not None:
+            with raise_unwritable(f"cannot write `{log}`"):
+                log.write_bytes(b"")
         self._count = 0
         self._lock = threading.Lock()
         self._open: set[socket.socket] = set()
@@ -114,7 +119,9 @@ class ScriptedApi(ThreadingHTTPServer):
         """Record a request before it is answered."""
         with self._lock:
             self.requests.append(exchange)
-            self._log(exchange)
+            if self._log is not None:  # at once: the run may end before the server does
+                with self._log.open("ab") as file:
+                    file.write(msgspec.json.encode(exchange) + b"\n")
 
     def get_request(self) -> tuple[Any, Any]:
         """Remember a connection, so that closing can end it."""
@@ -301,17 +308,3 @@ def serve_script(
     finally:
         api.close()
         thread.join()
-
-
-def _open_log(path: Path | None) -> Callable[[Exchange], None]:
-    """Return a function that writes exchanges to a file, one line each, as soon as they are known."""
-    if path is None:
-        return lambda exchange: None
-    with raise_unwritable(f"cannot write `{path}`"):
-        path.write_bytes(b"")
-
-    def write(exchange: Exchange) -> None:
-        with path.open("ab") as file:
-            file.write(msgspec.json.encode(exchange) + b"\n")
-
-    return write

@@ -22,7 +22,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from unspool.edit.planning.draft import EditDraft
-from unspool.edit.planning.plan import EditIds, PlannedChange
+from unspool.edit.planning.plan import EditIds
 from unspool.edit.planning.session_view import SessionView, TurnGroup, has_succeeded
 from unspool.edit.planning.shrink import describe_call, list_open_todos, named_file
 from unspool.errors import Refused
@@ -158,11 +158,9 @@ def complete_model_summary(view: SessionView, groups: Sequence[TurnGroup], words
 
 
 def _record_turns(draft: EditDraft, view: SessionView, old: list[TurnGroup]) -> None:
-    draft.counts["turn"] += len(old)
     for group in old:
         prompt = next(turn.prompt for turn in view.turns if turn.prompt.offset == group.start)
-        change = PlannedChange(prompt.offset, prompt.record.uuid, None, "turn", "it is in the summary")
-        draft.changes.append(change)
+        draft.report(prompt, None, "turn", "it is in the summary")
 
 
 def _next_millisecond(time: str) -> str:

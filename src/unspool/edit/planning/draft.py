@@ -84,7 +84,7 @@ class EditDraft:
         self.new_leaf: str | None = None
         """The line to continue from, if it is another than the session's own."""
         self.shortened = 0
-        """By how many bytes values became shorter."""
+        """By how many bytes the context became shorter."""
         self._leaf = leaf
         self._raw_values: dict[int, dict[JsonPath, memoryview]] = {}
         """The bytes that changed values have now, where they are known."""
@@ -102,7 +102,7 @@ class EditDraft:
         if entry.offset in self.removed_lines:
             return
         self.removed_lines[entry.offset] = entry
-        self._record(entry, None, kind, reason, counted=counted)
+        self.report(entry, None, kind, reason, counted=counted)
         self.removed_calls.update(entry.call_ids)
 
     def remove_block(self, entry: Entry, index: int, kind: str, reason: str) -> None:
@@ -111,26 +111,19 @@ class EditDraft:
         if index in removed or entry.offset in self.removed_lines:
             return
         removed.add(index)
-        self._record(entry, index, kind, reason)
+        self.report(entry, index, kind, reason)
         blocks = entry.content_blocks
         if blocks and isinstance(block := blocks[index], ToolUse):
             self.removed_calls.add(block.id)
 
-    def change_value(self, entry: Entry, path: JsonPath, value: object, change: PlannedChange | None = None) -> None:
+    def change_value(self, entry: Entry, path: JsonPath, value: object) -> None:
         """Record that a value of a line changes."""
         self._patches.setdefault(entry.offset, {})[path] = value
-        if change is not None:
-            self.changes.append(change)
-            self.counts[change.kind] += 1
 
-    def replace_value(
-        self, entry: Entry, path: JsonPath, value: object, raw: memoryview, change: PlannedChange | None = None
-    ) -> None:
+    def replace_value(self, entry: Entry, path: JsonPath, value: object, raw: memoryview) -> None:
         """Record that a value changes whose bytes are known: where they occur once, the line need not be parsed."""
         self._raw_values.setdefault(entry.offset, {})[path] = raw
-        self.change_value(entry, path, value, change)
-        if change is not None:
-            self.shortened += len(raw) - len(encode_json(value))
+        self.change_value(entry, path, value)
 
     def insert_lines(self, offset: int, lines: Iterable[bytes]) -> None:
         """Record new lines before the line at an offset; `len(data)` is the end of the file."""
@@ -170,7 +163,8 @@ class EditDraft:
             leaf = id_map.uuids.get(leaf, leaf)
         return FinishedEdit(data, tuple(self.changes), dict(self.counts), links.kept_ancestors, leaf, lines)
 
-    def _record(self, entry: Entry, block: int | None, kind: str, reason: str, *, counted: bool = True) -> None:
+    def report(self, entry: Entry, block: int | None, kind: str, reason: str, *, counted: bool = True) -> None:
+        """Add a line or block to what is removed or changed, and count it among its kind."""
         self.changes.append(PlannedChange(entry.offset, entry.record.uuid, block, kind, reason))
         if counted:
             self.counts[kind] += 1

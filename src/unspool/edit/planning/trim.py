@@ -32,7 +32,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from msgspec.structs import replace
 
 from unspool.edit.planning.draft import EditDraft
-from unspool.edit.planning.plan import PlannedChange, Trim
+from unspool.edit.planning.plan import Trim
 from unspool.edit.planning.session_view import SessionView, TurnGroup, find_boundary, has_succeeded, is_queued_prompt
 from unspool.edit.planning.shrink import (
     describe_call,
@@ -58,6 +58,7 @@ from unspool.format import (
     ToolReference,
     Unknown,
     User,
+    encode_json,
 )
 from unspool.format import meta_records as meta
 from unspool.graph import ToolCall, is_boundary
@@ -304,9 +305,9 @@ def _shorten_result(draft: EditDraft, view: SessionView, call: ToolCall, reason:
     if not result.is_text and any(isinstance(block, ToolReference) for block in result.blocks):
         return  # it loads tools: without it the model could not call them any more
     path: JsonPath = ("message", "content", call.result_index, "content")
-    change = PlannedChange(entry.offset, entry.record.uuid, call.result_index, "result", reason)
-    raw = memoryview(result.encoded_content)
-    draft.replace_value(entry, path, words, raw, change)
+    draft.report(entry, call.result_index, "result", reason)
+    draft.replace_value(entry, path, words, memoryview(result.encoded_content))
+    draft.shortened += size - len(encode_json(words))
     _shorten_structured(draft, entry)
 
 
@@ -347,6 +348,6 @@ def _replace_image(draft: EditDraft, entry: Entry, path: JsonPath, block: Image 
     words = format_media_stub(kind, block.source.media_type, block.source.data, hint)
     at = path[2]
     assert isinstance(at, int)
-    change = PlannedChange(entry.offset, entry.record.uuid, at, "image", kind)
-    draft.change_value(entry, path, {"type": "text", "text": words}, change)
+    draft.report(entry, at, "image", kind)
+    draft.change_value(entry, path, {"type": "text", "text": words})
     _shorten_structured(draft, entry)
