@@ -12,10 +12,11 @@ import pytest
 
 from tests.collect.machine import Machine, Row, expected, folder_place, headers, lines_of, rows
 from tests.faults.world import KEY, World, identity, lines
-from unspool.collect.collector import CollectionReport, collect_sessions, limit_rate, preview_segments
+from unspool.collect.collector import collect_sessions, limit_rate, preview_segments
 from unspool.collect.manifest import read_manifests
 from unspool.collect.object_store import SegmentStore
 from unspool.collect.selection import SelectionRules, is_refused
+from unspool.collect.upload import CollectionReport
 from unspool.errors import ObjectStoreFailed
 
 

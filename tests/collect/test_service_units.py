@@ -5,7 +5,7 @@ from __future__ import annotations
 import plistlib
 from pathlib import Path
 
-from unspool.collect.service_units import commands, unit_path, unit_text
+from unspool.collect.service_units import service_commands, unit_path, unit_text
 
 COMMAND = ["/opt/a b/python", "-m", "unspool", "collect", "--to", "s3://b/$x%"]
 
@@ -16,7 +16,7 @@ def test_a_property_list_says_what_to_run() -> None:
     assert found["EnvironmentVariables"] == {"UNSPOOL_HOME": "/home/me/<own>"}
     path = unit_path(Path("/Users/me"), "darwin", {})
     assert path == Path("/Users/me/Library/LaunchAgents/org.unspool.collect.plist")
-    assert str(path) in commands(path, "darwin")[0]
+    assert str(path) in service_commands(path, "darwin")[0]
 
 
 def test_a_systemd_unit_says_what_to_run() -> None:

@@ -8,32 +8,32 @@ from unspool.lazy_door import lazy_door
 
 # fmt: off
 if TYPE_CHECKING:
-    from unspool.collect.collector import (
-        CollectionPlan, CollectionReport, collect_sessions, limit_rate, preview_segments, publish_progress,
-    )
+    from unspool.collect.collector import collect_sessions, limit_rate, preview_segments, publish_progress
     from unspool.collect.enrolment import Enrolment, enrol_device, parse_enrolment_options, read_enrolment
     from unspool.collect.foreign_offsets import read_offsets, write_offsets
     from unspool.collect.object_store import open_object_store
     from unspool.collect.segment_maker import SegmentTools
     from unspool.collect.selection import OPTIONAL, CollectCandidate, SelectionRules, find_candidates, is_refused
-    from unspool.collect.service_units import commands, unit_path, unit_text
-    from unspool.collect.state import collector_lock, known_streams, open_state
+    from unspool.collect.service_units import service_commands, unit_path, unit_text
+    from unspool.collect.state import collector_lock, known_targets, open_state
+    from unspool.collect.upload import CollectionPlan, CollectionReport
 
 __all__ = [
     "OPTIONAL", "CollectCandidate", "CollectionPlan", "CollectionReport", "Enrolment", "SegmentTools",
-    "SelectionRules", "collect_sessions", "collector_lock", "commands", "enrol_device", "find_candidates",
-    "is_refused", "known_streams", "limit_rate", "open_object_store", "open_state", "parse_enrolment_options",
-    "preview_segments", "publish_progress", "read_enrolment", "read_offsets", "unit_path", "unit_text",
+    "SelectionRules", "collect_sessions", "collector_lock", "enrol_device", "find_candidates", "is_refused",
+    "known_targets", "limit_rate", "open_object_store", "open_state", "parse_enrolment_options", "preview_segments",
+    "publish_progress", "read_enrolment", "read_offsets", "service_commands", "unit_path", "unit_text",
     "write_offsets",
 ]
 
 __getattr__ = lazy_door(__name__, {
-    "collector": "CollectionPlan CollectionReport collect_sessions limit_rate preview_segments publish_progress",
+    "collector": "collect_sessions limit_rate preview_segments publish_progress",
     "enrolment": "Enrolment enrol_device parse_enrolment_options read_enrolment",
     "foreign_offsets": "read_offsets write_offsets",
     "object_store": "open_object_store",
     "segment_maker": "SegmentTools",
     "selection": "OPTIONAL CollectCandidate SelectionRules find_candidates is_refused",
-    "service_units": "commands unit_path unit_text",
-    "state": "collector_lock known_streams open_state",
+    "service_units": "service_commands unit_path unit_text",
+    "state": "collector_lock known_targets open_state",
+    "upload": "CollectionPlan CollectionReport",
 })

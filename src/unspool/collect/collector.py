@@ -11,16 +11,11 @@ Rules
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
 
 from unspool.collect.manifest import DeviceManifest, publish_manifest
-from unspool.collect.object_store import SegmentStore
-from unspool.collect.segment_maker import MadeSegments, SegmentMaker, SegmentTools
-from unspool.collect.selection import CollectCandidate
-from unspool.collect.state import CollectorState
-from unspool.collect.upload import SegmentSender, UploadOutcome, upload_outbox
+from unspool.collect.segment_maker import MadeSegments, SegmentMaker
+from unspool.collect.upload import CollectionPlan, CollectionReport, upload_outbox
 from unspool.errors import ObjectStoreFailed
 from unspool.store import transaction
 
@@ -28,51 +23,10 @@ STEPS = ("synced", "cut", "kept", "sending", "put", "acknowledged", "adopted", "
 """The points where the tests kill a collector. `cut` to `acknowledged` repeat; `adopted` only if a second collector
 sends for the same device."""
 
-OUTBOX = 64 * 1024 * 1024
-"""Bytes that the outbox may hold."""
 _BATCH_BYTES, _BATCH_SEGMENTS = 16 * 1024 * 1024, 256
 """Bytes and segments that are made before they are sent."""
 _ROUNDS = 50
 """How often another collector of the same device may be faster before this one gives up for now."""
-
-
-class CollectionPlan(NamedTuple):
-    """What one collector sends, where to, and the callbacks that it uses."""
-
-    state: CollectorState
-    place: SegmentStore
-    tools: SegmentTools
-    refresh: Callable[[], list[CollectCandidate]]
-    """Syncs the local store and returns the files to collect."""
-    milliseconds: Callable[[], int]
-    on_step: Callable[[str], None] = lambda _: None
-    """Called with the name of each of `STEPS` that is reached."""
-    pace: Callable[[int], None] = lambda _: None
-    outbox: int = OUTBOX
-    refuses: Callable[[str], bool] = lambda _: False
-    """Returns whether nothing of a file may be sent: its segments then stay in the outbox."""
-
-
-class CollectionReport:
-    """The counts of what a collector sent, and the files that failed."""
-
-    def __init__(self) -> None:
-        self.segments = self.bytes = self.lines = self.redactions = 0
-        """Of the segments that the object store confirmed."""
-        self.source_bytes = 0
-        self.counts: Counter[str] = Counter()
-        """Secrets by kind, in the segments that were made."""
-        self.failed: list[tuple[str, str]] = []
-        self.is_full = False
-        """Whether the outbox is full."""
-        self.is_probed = False
-        self.ahead = 0.0
-        """Seconds that this machine's clock is ahead of the store's."""
-
-    def add_made(self, segment: MadeSegments) -> None:
-        """Count a segment that was made."""
-        self.counts.update(segment.counts)
-        self.source_bytes += segment.source_bytes
 
 
 def collect_sessions(plan: CollectionPlan, report: CollectionReport, *, publishes: bool = True) -> None:
@@ -112,7 +66,7 @@ class _Uploader:
     def __init__(self, plan: CollectionPlan, report: CollectionReport) -> None:
         self._plan, self._report = plan, report
         self.failure: ObjectStoreFailed | None = None
-        self.taken: list[int] = []
+        self.taken: set[int] = set()
         """Streams that another collector has sent segments of."""
 
     def attempt(self, request: Callable[[], None]) -> None:
@@ -129,25 +83,15 @@ class _Uploader:
         if not report.is_probed:
             enrolment = plan.tools.enrolment
             name = f"{enrolment.org}/{enrolment.device}"
-            plan.place.probe(name, f"{plan.tools.clock()}\n".encode())
-            report.ahead = plan.milliseconds() / 1000 - plan.place.clock(name).timestamp()
+            plan.object_store.probe(name, f"{plan.tools.clock()}\n".encode())
+            report.ahead = plan.milliseconds() / 1000 - plan.object_store.clock(name).timestamp()
             report.is_probed = True
 
     def send(self) -> None:
         """Send the whole outbox."""
         plan, report = self._plan, self._report
-        sender = SegmentSender(plan.place, plan.milliseconds, plan.on_step, plan.pace, plan.refuses)
         while plan.state.waiting(plan.refuses):
-            outcome = UploadOutcome([], [])
-            try:
-                upload_outbox(plan.state, sender, outcome)
-            finally:
-                # Also after a failure: what was confirmed before it is counted.
-                report.segments += len(outcome.confirmed)
-                report.bytes += sum(segment.size for segment in outcome.confirmed)
-                report.lines += sum(segment.lines for segment in outcome.confirmed)
-                report.redactions += sum(segment.redactions for segment in outcome.confirmed)
-                self.taken += outcome.taken
+            upload_outbox(plan, report, self.taken)
 
 
 def preview_segments(plan: CollectionPlan, report: CollectionReport) -> None:
@@ -179,7 +123,7 @@ def publish_progress(plan: CollectionPlan) -> None:
         written=plan.tools.clock(),
         streams=plan.state.sent(),
     )
-    publish_manifest(plan.place, manifest)
+    publish_manifest(plan.object_store, manifest)
     plan.on_step("published")
     # Only now: a process killed before this line writes the same manifest again.
     plan.state.mark_published()

@@ -11,6 +11,7 @@ Rules
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 
 import msgspec
 
@@ -50,23 +51,33 @@ def manifest_name(org: str, device: str) -> str:
     return f"{FOLDER}/{org}/{device}.json"
 
 
-def read_manifests(place: SegmentStore) -> Iterator[DeviceManifest]:
-    """Yield the manifests of all devices; a damaged one raises `Unreadable`."""
-    for listed in place.names(FOLDER):
-        data = place.get(listed.name)
-        if data is not None and listed.name.endswith(".json"):
+def read_manifests(
+    object_store: SegmentStore, damaged: list[tuple[str, str]] | None = None
+) -> Iterator[DeviceManifest]:
+    """Yield the manifests of all devices; the name and error of a damaged one is added to a list, or raised."""
+    for listed in object_store.names(FOLDER):
+        data = object_store.get(listed.name)
+        if data is None or not listed.name.endswith(".json"):
+            continue
+        try:
             yield decode_manifest(data, listed.name)
+        except Unreadable as error:
+            if damaged is None:
+                raise
+            damaged.append((listed.name, error.message))
 
 
-def publish_manifest(place: SegmentStore, ours: DeviceManifest) -> None:
+def publish_manifest(object_store: SegmentStore, ours: DeviceManifest) -> None:
     """Write a device's manifest, merged with what another collector of the same device wrote."""
     name = manifest_name(ours.org, ours.device)
     for _ in range(_ATTEMPTS):
-        before = place.stored(name)
+        before = object_store.stored(name)
         # A damaged manifest is replaced without its streams: the segments themselves say the same.
-        theirs = _readable_streams(before.data, name) if before else {}
+        theirs: dict[str, SentStream] = {}
+        with suppress(Unreadable):
+            theirs = decode_manifest(before.data, name).streams if before else {}
         merged = msgspec.structs.replace(ours, streams=merge_manifests(theirs, ours.streams))
-        if place.replace(name, msgspec.json.encode(merged), before):
+        if object_store.replace(name, msgspec.json.encode(merged), before):
             return
     raise ObjectStoreFailed(f"the manifest `{name}` changes faster than it can be written", hint="try again")
 
@@ -90,10 +101,3 @@ def decode_manifest(data: bytes, name: str) -> DeviceManifest:
     if manifest.unspool != "manifest" or manifest.version > VERSION:
         raise Unreadable(f"not a manifest that this unspool knows: `{name}`", hint="upgrade unspool")
     return manifest
-
-
-def _readable_streams(data: bytes, name: str) -> dict[str, SentStream]:
-    try:
-        return decode_manifest(data, name).streams
-    except Unreadable:
-        return {}

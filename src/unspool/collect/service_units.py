@@ -24,7 +24,7 @@ def unit_text(command: Sequence[str], environment: Mapping[str, str], platform: 
     return _systemd(command, environment).encode()
 
 
-def commands(path: Path, platform: str) -> tuple[str, str]:
+def service_commands(path: Path, platform: str) -> tuple[str, str]:
     """Return the shell commands that enable the unit, now and at every login, and that disable it."""
     if platform == "darwin":
         return f"launchctl bootstrap gui/$(id -u) '{path}'", f"launchctl bootout gui/$(id -u)/{LABEL}"

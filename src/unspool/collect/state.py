@@ -202,7 +202,7 @@ def open_state(folder: Path, url: str, org: str, device: str) -> Iterator[Collec
             database.close()
 
 
-def known_streams(folder: Path) -> list[tuple[str, str, str]]:
+def known_targets(folder: Path) -> list[tuple[str, str, str]]:
     """Return the URL, org and device of every target."""
     if not (folder / NAME).exists():
         return []

@@ -11,6 +11,7 @@ Rules
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import groupby
@@ -18,6 +19,7 @@ from typing import NamedTuple
 
 from unspool.collect.manifest import SentStream
 from unspool.collect.object_store import SegmentStore
+from unspool.collect.segment_maker import MadeSegments, SegmentTools
 from unspool.collect.segments import (
     FIRST,
     SegmentName,
@@ -26,35 +28,62 @@ from unspool.collect.segments import (
     segment_digest,
     unpack_header,
 )
+from unspool.collect.selection import CollectCandidate
 from unspool.collect.state import CollectedSpan, CollectorState, WaitingSegment
 from unspool.errors import ObjectStoreFailed, Unreadable
 
+OUTBOX = 64 * 1024 * 1024
+"""Bytes that the outbox may hold."""
 LANES = 8
 """Streams that are sent at once."""
 _BATCH_BYTES = 32 * 1024 * 1024
 """Bytes that are held in memory at once."""
 
 
-class SegmentSender(NamedTuple):
-    """The object store and the callbacks that an upload uses."""
+class CollectionPlan(NamedTuple):
+    """What one collector sends, where to, and the callbacks that it uses."""
 
-    place: SegmentStore
-    now: Callable[[], int]
-    """Returns the time in milliseconds since 1970."""
-    on_step: Callable[[str], None]
+    state: CollectorState
+    object_store: SegmentStore
+    tools: SegmentTools
+    refresh: Callable[[], list[CollectCandidate]]
+    """Syncs the local store and returns the files to collect."""
+    milliseconds: Callable[[], int]
+    on_step: Callable[[str], None] = lambda _: None
     """Called with the name of each of `STEPS` that is reached."""
-    pace: Callable[[int], None]
-    """Called with the number of bytes that are about to be sent; sleeps to keep the rate limit."""
+    pace: Callable[[int], None] = lambda _: None
+    outbox: int = OUTBOX
     refuses: Callable[[str], bool] = lambda _: False
-    """Returns whether nothing of a file may be sent."""
+    """Returns whether nothing of a file may be sent: its segments then stay in the outbox."""
 
 
-class UploadOutcome(NamedTuple):
-    """What an upload achieved before it ended or failed."""
+class CollectionReport:
+    """The counts of what a collector sent, and the files that failed."""
 
-    confirmed: list[WaitingSegment]
-    taken: list[int]
-    """Streams that another collector has sent segments of."""
+    def __init__(self) -> None:
+        self.segments = self.bytes = self.lines = self.redactions = 0
+        """Of the segments that the object store confirmed."""
+        self.source_bytes = 0
+        self.counts: Counter[str] = Counter()
+        """Secrets by kind, in the segments that were made."""
+        self.failed: list[tuple[str, str]] = []
+        self.is_full = False
+        """Whether the outbox is full."""
+        self.is_probed = False
+        self.ahead = 0.0
+        """Seconds that this machine's clock is ahead of the store's."""
+
+    def add_confirmed(self, segments: list[WaitingSegment]) -> None:
+        """Count segments that the object store confirmed."""
+        self.segments += len(segments)
+        self.bytes += sum(segment.size for segment in segments)
+        self.lines += sum(segment.lines for segment in segments)
+        self.redactions += sum(segment.redactions for segment in segments)
+
+    def add_made(self, segment: MadeSegments) -> None:
+        """Count a segment that was made."""
+        self.counts.update(segment.counts)
+        self.source_bytes += segment.source_bytes
 
 
 class _StreamOutcome(NamedTuple):
@@ -66,40 +95,44 @@ class _StreamOutcome(NamedTuple):
     failure: ObjectStoreFailed | None = None
 
 
-def upload_outbox(state: CollectorState, sender: SegmentSender, outcome: UploadOutcome) -> None:
-    """Send the segments in the outbox. A failure is raised after what was confirmed is recorded."""
+def upload_outbox(plan: CollectionPlan, report: CollectionReport, taken: set[int]) -> None:
+    """Send the segments in the outbox; streams that another collector has sent segments of are added to `taken`.
+
+    A failure is raised after what was confirmed is recorded.
+    """
+    state = plan.state
     with ThreadPoolExecutor(LANES) as pool:
-        for batch in _batches(state.waiting(sender.refuses)):
+        for batch in _batches(state.waiting(plan.refuses)):
             in_order = sorted(batch, key=lambda segment: (segment.stream_id, segment.sequence))
             streams = [list(group) for _, group in groupby(in_order, key=lambda segment: segment.stream_id)]
             # The bytes are read here: the connection to SQLite belongs to this thread.
             loaded = [[(segment, state.data(segment.id)) for segment in stream] for stream in streams]
-            results = list(pool.map(lambda stream: _send_stream(sender, stream), loaded))
+            results = list(pool.map(lambda stream: _send_stream(plan, stream), loaded))
             confirmed = [segment for result in results for segment in result.confirmed]
             if confirmed:
-                state.confirm(confirmed, sender.now())
-                sender.on_step("acknowledged")
-                outcome.confirmed.extend(confirmed)
+                state.confirm(confirmed, plan.milliseconds())
+                plan.on_step("acknowledged")
+                report.add_confirmed(confirmed)
             for result in results:
                 if result.collided is not None:
-                    take_over_chain(state, sender.place, result.collided)
-                    outcome.taken.append(result.collided.stream_id)
-                    sender.on_step("adopted")
+                    take_over_chain(state, plan.object_store, result.collided)
+                    taken.add(result.collided.stream_id)
+                    plan.on_step("adopted")
             failure = next((result.failure for result in results if result.failure), None)
             if failure:
                 raise failure
             # The next batches were listed before the take-over deleted the outbox of these streams: list again.
-            if outcome.taken:
+            if any(result.collided for result in results):
                 return
 
 
-def take_over_chain(state: CollectorState, place: SegmentStore, segment: WaitingSegment) -> None:
+def take_over_chain(state: CollectorState, object_store: SegmentStore, segment: WaitingSegment) -> None:
     """Replace the state of a stream by the chain that the object store has, from its first segment on."""
     parts = parse_segment_name(segment.name)
     assert parts is not None
     sent, spans = SentStream(0, 0, FIRST), dict[int, CollectedSpan]()
     # From the first one: a name holds the digest of the segment before, so the last cannot be found without the others.
-    for digest, data in _read_chain(place, parts):
+    for digest, data in _read_chain(object_store, parts):
         try:
             header = unpack_header(data)
         except Unreadable as error:
@@ -112,23 +145,25 @@ def take_over_chain(state: CollectorState, place: SegmentStore, segment: Waiting
     state.adopt(segment.stream_id, sent, spans.values())
 
 
-def _read_chain(place: SegmentStore, parts: SegmentName) -> Iterator[tuple[str, bytes]]:
+def _read_chain(object_store: SegmentStore, parts: SegmentName) -> Iterator[tuple[str, bytes]]:
     """Yield the digest and the bytes of each segment of a stream."""
     number, previous = 1, FIRST
-    while (data := place.get(format_segment_name(parts._replace(sequence=number, previous=previous)))) is not None:
+    while (
+        data := object_store.get(format_segment_name(parts._replace(sequence=number, previous=previous)))
+    ) is not None:
         number, previous = number + 1, segment_digest(data)
         yield previous, data
 
 
-def _send_stream(sender: SegmentSender, segments: Iterable[tuple[WaitingSegment, bytes]]) -> _StreamOutcome:
+def _send_stream(plan: CollectionPlan, segments: Iterable[tuple[WaitingSegment, bytes]]) -> _StreamOutcome:
     confirmed: list[WaitingSegment] = []
     for segment, data in segments:
         try:
-            sender.pace(len(data))
-            sender.on_step("sending")
+            plan.pace(len(data))
+            plan.on_step("sending")
             # A name that is taken is no error yet: it may be our own put, whose response was lost.
-            is_stored = sender.place.put_new(segment.name, data) or _is_ours(sender.place, segment)
-            sender.on_step("put")
+            is_stored = plan.object_store.put_new(segment.name, data) or _is_ours(plan.object_store, segment)
+            plan.on_step("put")
         except ObjectStoreFailed as failure:
             return _StreamOutcome(confirmed, failure=failure)
         # Later segments of this stream continue one that the store does not have: none of them may be sent.
@@ -138,11 +173,13 @@ def _send_stream(sender: SegmentSender, segments: Iterable[tuple[WaitingSegment,
     return _StreamOutcome(confirmed)
 
 
-def _is_ours(place: SegmentStore, segment: WaitingSegment) -> bool:
+def _is_ours(object_store: SegmentStore, segment: WaitingSegment) -> bool:
     """Return whether the object under a segment's name is that segment."""
-    data = place.get(segment.name)
+    data = object_store.get(segment.name)
     if data is None:
-        raise ObjectStoreFailed(f"the store at `{place.url}` has `{segment.name}`, and has it not", hint="try again")
+        raise ObjectStoreFailed(
+            f"the store at `{object_store.url}` has `{segment.name}`, and has it not", hint="try again"
+        )
     return segment_digest(data) == segment.digest
 
 

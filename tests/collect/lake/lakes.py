@@ -11,8 +11,9 @@ from typing import Any
 import duckdb
 
 from tests.collect.lake.sending import Device, place
+from unspool.collect.lake.ingest import IngestReport
 from unspool.collect.lake.lake import create_lake, open_lake
-from unspool.collect.lake.run import IngestJob, IngestReport, run_once
+from unspool.collect.lake.run import IngestJob, run_once
 from unspool.collect.lake.sql import engine_setup
 from unspool.collect.lake.tables import lake_tables
 from unspool.collect.lake.verify import LakeVerification, verify_lake

@@ -19,9 +19,9 @@ from unspool.collect import (
     OPTIONAL,
     CollectCandidate,
     SelectionRules,
-    commands,
     find_candidates,
     is_refused,
+    service_commands,
     unit_path,
     unit_text,
 )
@@ -214,7 +214,7 @@ def _open_plan(settings: _CollectorSettings, enrolment: Enrolment) -> Iterator[t
     from unspool.redact import Redactor
     from unspool.store.archive import Archive
 
-    place = open_object_store(settings.to, os.environ)
+    object_store = open_object_store(settings.to, os.environ)
     redactor = Redactor(enrolment.secret, redaction_options(settings.folder, **settings.redaction))
     with ExitStack() as stack:
         stack.enter_context(translate_errors(settings.folder))
@@ -231,7 +231,7 @@ def _open_plan(settings: _CollectorSettings, enrolment: Enrolment) -> Iterator[t
         yield (
             CollectionPlan(
                 state=state,
-                place=place,
+                object_store=object_store,
                 tools=tools,
                 refresh=collected.refresh,
                 milliseconds=lambda: int(time.time() * 1000),
@@ -318,10 +318,10 @@ def _warn(report: CollectionReport) -> None:
 
 def _status(folder: Path, as_json: bool) -> None:
     """Print what was sent to every target, without connecting to any."""
-    from unspool.collect import known_streams, open_state
+    from unspool.collect import known_targets, open_state
 
     rows = []
-    for url, org, device in known_streams(folder):
+    for url, org, device in known_targets(folder):
         with open_state(folder, url, org, device) as state:
             sent, waiting, last = state.sent().values(), state.waiting(), state.last_confirmed
             rows.append(
@@ -330,10 +330,10 @@ def _status(folder: Path, as_json: bool) -> None:
                     "org": org,
                     "device": device,
                     "streams": len(sent),
-                    "segments": sum(one.sequence for one in sent),
-                    "lines": sum(one.lines for one in sent),
+                    "segments": sum(stream.sequence for stream in sent),
+                    "lines": sum(stream.lines for stream in sent),
                     "pending": len(waiting),
-                    "pending_bytes": sum(one.size for one in waiting),
+                    "pending_bytes": sum(segment.size for segment in waiting),
                     "confirmed": None if last is None else _format_time(last / 1000),
                 }
             )
@@ -387,7 +387,7 @@ def _install_service(to: str, folder: Path, *, only_print: bool, passed: Sequenc
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(text)
     click.echo(f"wrote {path}")
-    click.echo(f"start it: {commands(path, sys.platform)[0]}")
+    click.echo(f"start it: {service_commands(path, sys.platform)[0]}")
     if not (folder / "enrolment.json").exists():
         click.echo("before that: unspool collect enrol --org NAME --user NAME", err=True)
 
@@ -400,7 +400,7 @@ def _uninstall_service() -> None:
     with raise_unwritable(f"cannot remove `{path}`"):
         path.unlink()
     click.echo(f"removed {path}")
-    click.echo(f"end what runs: {commands(path, sys.platform)[1]}")
+    click.echo(f"end what runs: {service_commands(path, sys.platform)[1]}")
 
 
 def _load_credentials(path: Path | None) -> None:

@@ -117,8 +117,9 @@ def compact(url: str, days: int, as_json: bool) -> None:
     from unspool.collect.lake import maintenance, open_lake
 
     compacted = maintenance.compact_tables(open_lake(url, os.environ), days)
-    data = {name: {"removed": one.removed, "added": one.added} for name, one in compacted.items()}
-    removed, added = sum(one.removed for one in compacted.values()), sum(one.added for one in compacted.values())
+    data = {name: result._asdict() for name, result in compacted.items()}
+    removed = sum(result.removed for result in compacted.values())
+    added = sum(result.added for result in compacted.values())
     output.print_result(data, f"{removed:,} files became {added:,}", as_json=as_json)
 
 

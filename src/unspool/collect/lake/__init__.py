@@ -9,8 +9,9 @@ from unspool.lazy_door import lazy_door
 # fmt: off
 if TYPE_CHECKING:
     from unspool.collect.lake import maintenance, run
+    from unspool.collect.lake.ingest import IngestReport
     from unspool.collect.lake.lake import create_lake, open_lake, open_source
-    from unspool.collect.lake.run import IngestJob, IngestReport
+    from unspool.collect.lake.run import IngestJob
     from unspool.collect.lake.sql import engine_setup
     from unspool.collect.lake.tables import lake_tables
     from unspool.collect.lake.verify import verify_lake
@@ -21,8 +22,9 @@ __all__ = [
 ]
 
 __getattr__ = lazy_door(__name__, {
+    "ingest": "IngestReport",
     "lake": "create_lake open_lake open_source",
-    "run": "IngestJob IngestReport",
+    "run": "IngestJob",
     "sql": "engine_setup",
     "tables": "lake_tables",
     "verify": "verify_lake",

@@ -10,10 +10,10 @@ Rules
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from unspool.collect.lake.derive import DerivedStream, day_of
+from unspool.collect.lake.derive import DerivedStream, StreamOwner, day_of
 from unspool.collect.lake.lake import (
     CommitConflict,
     CommitOvertaken,
@@ -21,22 +21,18 @@ from unspool.collect.lake.lake import (
     any_of_predicate,
     devices_predicate,
     sql_day,
-    sql_text,
     streams_predicate,
 )
-from unspool.collect.lake.tables import device_bucket, lake_tables
+from unspool.collect.lake.tables import WHOSE, lake_tables
 from unspool.prices import Response, ResponseCounter
 from unspool.store import PriceLookup, response_cells, response_from_cells
-from unspool.store.columns import LINE_KINDS, response_column_cells, to_record_batch
+from unspool.store.columns import LINE_KINDS, response_column_cells, sql_literal, to_record_batch
 
 
 class BilledCandidate(NamedTuple):
     """One file's account of a response."""
 
-    org: str
-    user: str
-    device: str
-    stream: str
+    owner: StreamOwner
     source: str
     generation: int
     project: str | None
@@ -45,40 +41,28 @@ class BilledCandidate(NamedTuple):
     @property
     def cells(self) -> dict[str, object]:
         """What is known of the file, by column."""
-        owner = {"org": self.org, "user": self.user, "device": self.device}
-        return {**owner, "source_id": self.stream, "generation": self.generation}
+        return {**dict(zip((*WHOSE, "source_id"), self.owner, strict=True)), "generation": self.generation}
 
     @property
-    def home(self) -> str:
-        """The device with its organisation: `org/device`."""
-        return f"{self.org}/{self.device}"
-
-    @property
-    def place(self) -> str:
+    def sort_key(self) -> str:
         """The key that orders accounts equal in all else: the path first, as in `store/sync/write_rows.py`."""
-        return f"{self.source}\0{self.generation:09}\0{self.stream}"
-
-
-def read_candidates(derived: DerivedStream) -> Iterator[BilledCandidate]:
-    """Yield the accounts of all responses in a stream."""
-    org, user, device, stream = derived.owner
-    for generation, response in derived.answers:
-        yield BilledCandidate(org, user, device, stream, derived.source, generation, derived.project, response)
+        return f"{self.source}\0{self.generation:09}\0{self.owner.stream}"
 
 
 def answer_row(candidate: BilledCandidate) -> tuple[object, ...]:
     """Return a candidate as a row of `answers`."""
     cells = response_cells(candidate.response) | candidate.cells
     cells |= {"source": candidate.source, "project_key": candidate.project}
-    cells["bucket"] = device_bucket(candidate.org, candidate.device)
+    cells["bucket"] = candidate.owner.bucket
     return tuple(cells[name] for name in lake_tables()["answers"].names)
 
 
 def candidate_from_row(row: tuple[Any, ...]) -> BilledCandidate:
     """Return the candidate of a row of `answers`."""
     cells = dict(zip(lake_tables()["answers"].names, row, strict=True))
-    source = (cells["source_id"], cells["source"], cells["generation"], cells["project_key"])
-    return BilledCandidate(cells["org"], cells["user"], cells["device"], *source, response_from_cells(cells))
+    owner = StreamOwner(*(cells[name] for name in (*WHOSE, "source_id")))
+    response = response_from_cells(cells)
+    return BilledCandidate(owner, cells["source"], cells["generation"], cells["project_key"], response)
 
 
 def count_candidates(
@@ -88,8 +72,8 @@ def count_candidates(
     counters: dict[str, ResponseCounter[str]] = {}
     by_response: dict[tuple[str, str], dict[str, BilledCandidate]] = {}
     for candidate in candidates:
-        counters.setdefault(candidate.home, ResponseCounter()).add(candidate.place, candidate.response)
-        by_response.setdefault((candidate.home, candidate.response.id), {})[candidate.place] = candidate
+        counters.setdefault(candidate.owner.home, ResponseCounter()).add(candidate.sort_key, candidate.response)
+        by_response.setdefault((candidate.owner.home, candidate.response.id), {})[candidate.sort_key] = candidate
     rows = {}
     for home, counter in counters.items():
         for counts in counter.counted():
@@ -148,7 +132,11 @@ def update_billing(
 ) -> None:
     """Bring both tables up to date with derived streams; those in `known` may have rows already."""
     lined = [stream for stream in derived if stream.kind in LINE_KINDS]
-    fresh = [candidate for stream in lined for candidate in read_candidates(stream)]
+    fresh = [
+        BilledCandidate(stream.owner, stream.source, generation, stream.project, response)
+        for stream in lined
+        for generation, response in stream.answers
+    ]
     streams = {stream.owner.stream for stream in lined}
     if not fresh and not streams & set(known):
         return
@@ -177,7 +165,7 @@ class _BillingAttempt:
     ) -> None:
         self._lake, self._lined, self._fresh, self._guard = lake, lined, fresh, guard
         self._streams = {stream.owner.stream for stream in lined}
-        homes = sorted({f"{stream.owner.org}/{stream.owner.device}" for stream in lined})
+        homes = sorted({stream.owner.home for stream in lined})
         for name in ("responses", "answers"):
             lake.table(name, fresh=True)
         answers, responses = lake.versions("answers"), lake.versions("responses")
@@ -201,7 +189,7 @@ class _BillingAttempt:
     def write_responses(self) -> None:
         """Count the responses again and write those that have changed."""
         pricing = PriceLookup()
-        others = [candidate for candidate in self._existing if candidate.stream not in self._streams]
+        others = [candidate for candidate in self._existing if candidate.owner.stream not in self._streams]
         before = {
             key: row for key, row in count_candidates(self._existing, pricing).items() if key[0] not in self._doubtful
         }
@@ -228,7 +216,7 @@ class _BillingAttempt:
         columns = ", ".join(f'"{name}"' for name in lake_tables()["answers"].names)
         ids: dict[str, set[str]] = {}
         for candidate in self._fresh:
-            ids.setdefault(candidate.home, set()).add(candidate.response.id)
+            ids.setdefault(candidate.owner.home, set()).add(candidate.response.id)
         for home, number in self._locks.answers.items():
             if not number:
                 continue
@@ -249,11 +237,11 @@ class _BillingAttempt:
         wheres, days = [], set[str]()
         for home in self._locks.answers:
             org, _, device = home.partition("/")
-            owner = f"org = {sql_text(org)} AND device = {sql_text(device)}"
+            owner = f"org = {sql_literal(org)} AND device = {sql_literal(device)}"
             if home in self._doubtful:
                 wheres.append(f"({owner})")
                 continue
-            ids = {id for place, id in (*changed, *gone) if place == home}
+            ids = {id for owner_home, id in (*changed, *gone) if owner_home == home}
             if ids:
                 wheres.append(f"({owner} AND {any_of_predicate('response_id', ids)})")
                 for rows in (before, changed):

@@ -46,8 +46,8 @@ _action = msgspec.json.Decoder(_Action)
 class TransactionVersions:
     """The transactions of a table, updated commit by commit."""
 
-    def __init__(self, place: SegmentStore, table: str) -> None:
-        self._place, self._log = place, f"{table}/_delta_log"
+    def __init__(self, object_store: SegmentStore, table: str) -> None:
+        self._object_store, self._log = object_store, f"{table}/_delta_log"
         self._versions: dict[str, int] = {}
         self._read_up_to = -1
 
@@ -57,7 +57,7 @@ class TransactionVersions:
         if self._read_up_to < 0 and snapshot_version > _FEW_COMMITS:
             self._from_checkpoint(snapshot_version)
         while self._read_up_to < snapshot_version:
-            data = self._place.get(f"{self._log}/{self._read_up_to + 1:020d}.json")
+            data = self._object_store.get(f"{self._log}/{self._read_up_to + 1:020d}.json")
             # Deleted by a clean-up of the log since the last call: a checkpoint has taken its place.
             if data is None:
                 before = self._read_up_to
@@ -71,14 +71,14 @@ class TransactionVersions:
 
     def _from_checkpoint(self, snapshot_version: int) -> None:
         """Start over from the last checkpoint, unless it is older than what was read or newer than the snapshot."""
-        last = self._place.get(f"{self._log}/_last_checkpoint")
+        last = self._object_store.get(f"{self._log}/_last_checkpoint")
         checkpoint = msgspec.json.decode(last, type=_Checkpoint) if last else None
         if checkpoint is None or not self._read_up_to < checkpoint.version <= snapshot_version:
             return
         self._versions, self._read_up_to = {}, checkpoint.version
         prefix = f"{self._log}/{checkpoint.version:020d}.checkpoint"
-        for listed in self._place.names(self._log):
-            if listed.name.startswith(prefix) and (data := self._place.get(listed.name)) is not None:
+        for listed in self._object_store.names(self._log):
+            if listed.name.startswith(prefix) and (data := self._object_store.get(listed.name)) is not None:
                 is_parquet = listed.name.endswith(".parquet")
                 self._versions.update(_checkpoint_transactions(data) if is_parquet else _commit_transactions(data))
 

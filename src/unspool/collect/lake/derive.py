@@ -56,6 +56,16 @@ class StreamOwner(NamedTuple):
     device: str
     stream: str
 
+    @property
+    def home(self) -> str:
+        """The device with its organisation: `org/device`."""
+        return f"{self.org}/{self.device}"
+
+    @property
+    def bucket(self) -> int:
+        """The partition of the device."""
+        return device_bucket(self.org, self.device)
+
 
 class RowBuffer:
     """Collects rows by table and turns them into Arrow batches."""
@@ -133,8 +143,8 @@ def _whole_file_rows(header: SegmentHeader, kind: Kind, data: bytes) -> Iterator
         yield "agent_meta", (path, meta.agent_type, meta.description, meta.tool_use_id)
         return
     written = epoch_micros(header.written) or 0
-    place = (header.project, header.session, header.agent)
-    source = Source(str(_NOWHERE / header.source), kind, header.end, written * 1000, *place)
+    owner = (header.project, header.session, header.agent)
+    source = Source(str(_NOWHERE / header.source), kind, header.end, written * 1000, *owner)
     for table, values in side_rows.side_file_rows(source, data):
         match table:
             case "todos":
@@ -224,18 +234,18 @@ class _StreamDerivation:
         self.days: set[int] = set()
         self.answers: list[tuple[int, Response]] = []
         self.new = self.length = 0
-        self._bucket = device_bucket(owner.org, owner.device)
+        self._bucket = owner.bucket  # asked for every row
         self._envelope: tuple[object, ...] | None = None
         agent = last.agent
         if last.kind == "agent" and agent is None:
             agent = file_stem(last.source)
-        self._place = SourceFile(last.source, last.kind, last.session, agent)
+        self._file = SourceFile(last.source, last.kind, last.session, agent)
 
     def add_lines(self, reads: list[ReadSegment], *, is_last: bool) -> None:
         """Derive a generation of a file of lines."""
         facts, lengths = FactsCollector(), dict[int, int]()
         collector = LineCollector(self._last.kind, self._last.source, facts, lengths)
-        derivation = FileDerivation(self._place, self._emit if is_last else self._note_envelope)
+        derivation = FileDerivation(self._file, self._emit if is_last else self._note_envelope)
         for read in reads:
             header = read.segment.header
             self._begin(read)
@@ -324,8 +334,8 @@ class _StreamDerivation:
     def _add_row(self, table: str, row: tuple[object, ...]) -> None:
         partition = self._bucket
         if "day" in partition_columns(table):
-            place = _times().get(table)
-            day = day_of(row[place]) if place is not None else None
+            index = _times().get(table)
+            day = day_of(row[index]) if index is not None else None
             partition = self._day if day is None else day
             self.days.add(partition)
         self._out.add(table, (*self._owner, *row, partition))
@@ -399,5 +409,5 @@ def _source_row(owner: StreamOwner, reads: Sequence[ReadSegment]) -> tuple[objec
         epoch_micros(last.written),
         last.rules,
         MADE_WITH,
-        device_bucket(owner.org, owner.device),
+        owner.bucket,
     )

@@ -69,15 +69,34 @@ class IngestOptions(NamedTuple):
     """Whether to derive rows anew even without new segments."""
 
 
-class IngestedBatch(NamedTuple):
-    """The counts of one ingested batch."""
+class IngestReport(NamedTuple):
+    """The counts of a batch, or of one or more rounds."""
 
     streams: int = 0
+    """Streams with new segments."""
     segments: int = 0
     lines: int = 0
     bytes: int = 0
     """Of the new lines in their sources."""
     conflicts: int = 0
+    """How often another ingest was faster."""
+    waiting: int = 0
+    """Streams that wait behind a gap."""
+    bad: tuple[BadSegment, ...] = ()
+    seconds: float = 0.0
+
+    def merged(self, other: IngestReport) -> IngestReport:
+        """Return the report of two batches or rounds, which may have run at the same time."""
+        return IngestReport(
+            streams=self.streams + other.streams,
+            segments=self.segments + other.segments,
+            lines=self.lines + other.lines,
+            bytes=self.bytes + other.bytes,
+            conflicts=self.conflicts + other.conflicts,
+            waiting=self.waiting + other.waiting,
+            bad=tuple(sorted({*self.bad, *other.bad})),
+            seconds=max(self.seconds, other.seconds),
+        )
 
 
 class _Progress(NamedTuple):
@@ -138,13 +157,17 @@ def read_progress(lake: Lake) -> dict[str, int]:
 
 
 def ingest_batch(
-    lake: Lake, place: SegmentStore, streams: Sequence[SegmentChain], options: IngestOptions, bad: list[BadSegment]
-) -> IngestedBatch:
+    lake: Lake,
+    object_store: SegmentStore,
+    streams: Sequence[SegmentChain],
+    options: IngestOptions,
+    bad: list[BadSegment],
+) -> IngestReport:
     """Bring the tables up to date with some streams; each line is added once, however many ingests run."""
     for attempt in range(_ATTEMPTS):
         bad_in_attempt: list[BadSegment] = []
         try:
-            ingested = _Attempt(lake, place, options, is_first=attempt == 0).run(streams, bad_in_attempt)
+            ingested = _Attempt(lake, object_store, options, is_first=attempt == 0).run(streams, bad_in_attempt)
         except CommitConflict:
             _back_off(attempt)
             continue
@@ -157,17 +180,17 @@ def ingest_batch(
 class _Attempt:
     """One attempt at a batch."""
 
-    def __init__(self, lake: Lake, place: SegmentStore, options: IngestOptions, *, is_first: bool) -> None:
-        self._lake, self._place, self._options, self._is_first = lake, place, options, is_first
+    def __init__(self, lake: Lake, object_store: SegmentStore, options: IngestOptions, *, is_first: bool) -> None:
+        self._lake, self._object_store, self._options, self._is_first = lake, object_store, options, is_first
         self._rows = RowBuffer()
         self._numbers: dict[str, dict[str, int]] = {}
         """By table: the number of each lock, as it was before anything was read."""
 
-    def run(self, streams: Sequence[SegmentChain], bad: list[BadSegment]) -> IngestedBatch:
+    def run(self, streams: Sequence[SegmentChain], bad: list[BadSegment]) -> IngestReport:
         """Add the lines of a batch and derive its other rows."""
         # Before any segment is read: an ingest that is slower than another must notice that it was overtaken.
         progress = self._read_progress(streams)
-        derived, segments, objects = [], 0, fetch_segments(self._place, streams)
+        derived, segments, objects = [], 0, fetch_segments(self._object_store, streams)
         for stream in streams:
             reads = list(follow_chain(objects.get, stream, bad))
             added, finished = progress.lines.get(stream.id, 0), progress.derived.get(stream.id, 0)
@@ -177,12 +200,12 @@ class _Attempt:
             derived.append(derive_stream(reads, added, self._rows))
             segments += len(reads) - added
         if not derived:
-            return IngestedBatch()
+            return IngestReport()
         self._options.on_step("read")
         self._add_lines(derived, progress)
         self._options.on_step("lines")
         self._write_derived(derived, progress)
-        return IngestedBatch(
+        return IngestReport(
             len(derived), segments, sum(stream.lines for stream in derived), sum(stream.length for stream in derived)
         )
 

@@ -58,7 +58,7 @@ class Lake:
     def __init__(self, url: str, environment: Mapping[str, str]) -> None:
         require_team_libraries()
         self.url = lake_address(url)
-        self.place: SegmentStore = open_object_store(self.url, environment)
+        self.object_store: SegmentStore = open_object_store(self.url, environment)
         options = {
             "timeout": f"{request_timeout(environment):g}s",
             "allow_http": str(allows_http(environment)).lower(),
@@ -92,7 +92,7 @@ class Lake:
         """Return the last version of each transaction in the loaded snapshot of a table."""
         table = self.table(name)
         if name not in self._versions:
-            self._versions[name] = TransactionVersions(self.place, name)
+            self._versions[name] = TransactionVersions(self.object_store, name)
         return self._versions[name].at(table)
 
     def has_moved_on(self, name: str, before: Mapping[str, int]) -> bool:
@@ -140,8 +140,8 @@ def create_lake(url: str, environment: Mapping[str, str]) -> Lake:
     from deltalake import DeltaTable
 
     lake = Lake(url, environment)
-    marker = lake.place.get(MARK)
-    if marker is None and next(iter(lake.place.names("")), None) is not None:
+    marker = lake.object_store.get(MARK)
+    if marker is None and next(iter(lake.object_store.names("")), None) is not None:
         raise Refused(f"there is something else at `{url}`", hint="name an empty folder, or one that is a lake")
     if marker is not None:
         _check_version(marker, url)
@@ -158,7 +158,7 @@ def create_lake(url: str, environment: Mapping[str, str]) -> Lake:
                 storage_options=lake.options,
             )
     # Last: a folder with the marker has all its tables.
-    lake.place.put_new(MARK, msgspec.json.encode(LakeMarker()))
+    lake.object_store.put_new(MARK, msgspec.json.encode(LakeMarker()))
     return lake
 
 
@@ -167,7 +167,7 @@ def open_lake(url: str, environment: Mapping[str, str]) -> Lake:
     folder = local_folder(lake_address(url))
     # `Lake` creates a missing folder, which a command that only reads must not do.
     lake = Lake(url, environment) if folder is None or folder.is_dir() else None
-    marker = lake.place.get(MARK) if lake else None
+    marker = lake.object_store.get(MARK) if lake else None
     if lake is None or marker is None:
         raise NotFound(f"no lake at `{url}`", hint=f"make one with: unspool lake init {url}")
     _check_version(marker, url)
@@ -271,7 +271,7 @@ def streams_predicate(table: str, streams: Sequence[DerivedStream]) -> str:
 def devices_predicate(homes: Iterable[tuple[str, str]]) -> str:
     """Return the SQL condition for all rows of some devices in a table that is partitioned by bucket."""
     unique = sorted(set(homes))
-    owners = " OR ".join(f"(org = {sql_text(org)} AND device = {sql_text(device)})" for org, device in unique)
+    owners = " OR ".join(f"(org = {sql_literal(org)} AND device = {sql_literal(device)})" for org, device in unique)
     return f"({owners}) AND {buckets_predicate(unique)}"
 
 
@@ -283,12 +283,7 @@ def buckets_predicate(homes: Iterable[tuple[str, str]]) -> str:
 
 def any_of_predicate(column: str, values: Iterable[str]) -> str:
     """Return the SQL condition that a column has one of these values."""
-    return f"{column} IN ({', '.join(sql_text(value) for value in sorted(set(values)))})"
-
-
-def sql_text(value: str) -> str:
-    """Return a text as an SQL literal."""
-    return sql_literal(value)
+    return f"{column} IN ({', '.join(sql_literal(value) for value in sorted(set(values)))})"
 
 
 def sql_day(number: int) -> str:

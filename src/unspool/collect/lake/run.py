@@ -23,8 +23,8 @@ from unspool.collect import manifest
 from unspool.collect.lake import ingest as quarantine
 from unspool.collect.lake.ingest import (
     LANES,
-    IngestedBatch,
     IngestOptions,
+    IngestReport,
     find_pending,
     ingest_batch,
     lane_of_stream,
@@ -49,41 +49,6 @@ _BYTES_PER_SECOND, _LONGEST_PAUSE = 100_000, 30.0
 Environment = Mapping[str, str]
 
 
-class IngestReport(NamedTuple):
-    """The counts of one or more rounds."""
-
-    streams: int = 0
-    """Streams with new segments."""
-    segments: int = 0
-    lines: int = 0
-    bytes: int = 0
-    """Of the new lines in their sources."""
-    conflicts: int = 0
-    """How often another ingest was faster."""
-    waiting: int = 0
-    """Streams that wait behind a gap."""
-    bad: tuple[BadSegment, ...] = ()
-    seconds: float = 0.0
-
-    def plus(self, other: IngestedBatch | IngestReport) -> IngestReport:
-        """Return the sum of the counts."""
-        return self._replace(
-            streams=self.streams + other.streams,
-            segments=self.segments + other.segments,
-            lines=self.lines + other.lines,
-            bytes=self.bytes + other.bytes,
-            conflicts=self.conflicts + other.conflicts,
-        )
-
-    def merged(self, other: IngestReport) -> IngestReport:
-        """Return the report of two workers that ran at the same time."""
-        return self.plus(other)._replace(
-            waiting=self.waiting + other.waiting,
-            bad=tuple(sorted({*self.bad, *other.bad})),
-            seconds=max(self.seconds, other.seconds),
-        )
-
-
 class IngestJob(NamedTuple):
     """Where segments are read from, which lake they go to, and with how many workers."""
 
@@ -104,7 +69,7 @@ class Ingester:
         self._options = IngestOptions(on_step, lanes, job.again)
         self._is_first = number == 0
         self._lake: Lake = open_lake(job.lake, environment)
-        self._place: SegmentStore = open_source(job.source, environment)
+        self._object_store: SegmentStore = open_source(job.source, environment)
         self._stuck: dict[str, tuple[int, list[BadSegment]]] = {}
         """Streams with a bad segment, and the size of all their objects then: until it changes they are not tried."""
         self._reported_bad: tuple[BadSegment, ...] = ()
@@ -123,7 +88,7 @@ class Ingester:
             if began >= self._next_listing
             else [home for home, hint in hints.items() if self._hints.get(home) != hint]
         )
-        listing = list_streams(self._place, homes)
+        listing = list_streams(self._object_store, homes)
         if homes is None:
             self._next_listing = time.monotonic() + min(_SHARE * (time.monotonic() - began), _FULL_LISTING)
         self._options.on_step("listed")
@@ -137,7 +102,7 @@ class Ingester:
         random.shuffle(batches)
         for batch in batches:
             bad_in_batch: list[BadSegment] = []
-            report = report.plus(ingest_batch(self._lake, self._place, batch, self._options, bad_in_batch))
+            report = report.merged(ingest_batch(self._lake, self._object_store, batch, self._options, bad_in_batch))
             self._remember(batch, bad_in_batch)
         ingested = {stream.id for stream in due}
         paused_homes = {stream.home for stream in pending if stream.id not in ingested}
@@ -171,7 +136,7 @@ class Ingester:
         """Return the size and time of each device's manifest, which change when the device has sent something."""
         return {
             listed.name.removeprefix(f"{manifest.FOLDER}/").removesuffix(".json"): (listed.size, listed.modified)
-            for listed in self._place.names(manifest.FOLDER)
+            for listed in self._object_store.names(manifest.FOLDER)
         }
 
     def _pending(self, streams: list[SegmentChain]) -> Iterator[SegmentChain]:

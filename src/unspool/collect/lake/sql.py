@@ -133,7 +133,7 @@ def _fetch(lake: Lake, folder: Path, name: str, paths: Iterable[str]) -> None:
         target = folder / name / path
         kept.add(target)
         if not target.exists():
-            data = lake.place.get(f"{name}/{quote(path, safe='/=')}")
+            data = lake.object_store.get(f"{name}/{quote(path, safe='/=')}")
             if data is None:
                 raise Refused(f"a file of the table `{name}` has gone", hint="it was vacuumed; ask again")
             target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

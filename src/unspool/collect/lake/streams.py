@@ -51,6 +51,11 @@ class SegmentChain(NamedTuple):
         return f"{self.org}/{self.device}"
 
     @property
+    def path(self) -> str:
+        """The stream with its device: `org/device/stream`."""
+        return f"{self.home}/{self.id}"
+
+    @property
     def last(self) -> int:
         """The number of the last segment before a gap."""
         number = 0
@@ -80,13 +85,13 @@ class ReadSegment(NamedTuple):
     size: int
 
 
-def list_streams(place: SegmentStore, homes: Iterable[str] | None = None) -> SegmentListing:
+def list_streams(object_store: SegmentStore, homes: Iterable[str] | None = None) -> SegmentListing:
     """Return the streams of some devices (`org/device`), or of all."""
     streams: dict[str, SegmentChain] = {}
     strays: list[BadSegment] = []
     folders = [FOLDER] if homes is None else [f"{FOLDER}/{home}" for home in homes]
     for folder in folders:
-        for listed in place.names(folder):
+        for listed in object_store.names(folder):
             name = parse_segment_name(listed.name)
             if name is None:
                 strays.append(BadSegment(listed.name, listed.size, "its name is not that of a segment"))
@@ -104,11 +109,12 @@ def list_streams(place: SegmentStore, homes: Iterable[str] | None = None) -> Seg
     return SegmentListing(streams, strays)
 
 
-def fetch_segments(place: SegmentStore, streams: Iterable[SegmentChain]) -> dict[str, bytes]:
+def fetch_segments(object_store: SegmentStore, streams: Iterable[SegmentChain]) -> dict[str, bytes]:
     """Return the objects of streams by name, fetched in parallel, without those that no longer exist."""
     names = [listed.name for stream in streams for objects in stream.segments.values() for listed in objects]
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        return {name: data for name, data in zip(names, pool.map(place.get, names), strict=True) if data is not None}
+        found = zip(names, pool.map(object_store.get, names), strict=True)
+        return {name: data for name, data in found if data is not None}
 
 
 def follow_chain(

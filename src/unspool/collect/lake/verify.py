@@ -15,9 +15,8 @@ from typing import NamedTuple
 from unspool.collect.lake.lake import Lake
 from unspool.collect.lake.streams import BadSegment, SegmentChain, follow_chain, list_streams
 from unspool.collect.lake.tables import DERIVED, LINES
-from unspool.collect.manifest import FOLDER, DeviceManifest, SentStream, decode_manifest
+from unspool.collect.manifest import DeviceManifest, SentStream, read_manifests
 from unspool.collect.object_store import SegmentStore
-from unspool.errors import Unreadable
 
 
 class LakeProblem(NamedTuple):
@@ -51,26 +50,28 @@ class _SegmentRows(NamedTuple):
     """The number of rows that came in one segment."""
 
     rows: int
-    places: int
+    offsets: int
     """Rows with different offsets."""
 
 
-def verify_lake(lake: Lake, place: SegmentStore) -> LakeVerification:
+def verify_lake(lake: Lake, object_store: SegmentStore) -> LakeVerification:
     """Compare the manifests, the segments and the tables of a lake."""
     problems: list[LakeProblem] = []
     for name in (*LINES, *DERIVED, "answers", "responses", "sources"):
         # The tables before the listing: then every row must have its segment there, whatever arrives meanwhile.
         lake.table(name, fresh=True)
     tables = _Tables(lake)
-    manifests = list(_manifests(place, problems))
-    listing = list_streams(place)
+    damaged: list[tuple[str, str]] = []
+    manifests = list(read_manifests(object_store, damaged))
+    problems += [LakeProblem("manifest", name, reason) for name, reason in damaged]
+    listing = list_streams(object_store)
     problems += [LakeProblem("not a segment", bad.name, bad.reason) for bad in listing.strays]
     for manifest in manifests:
         problems += _missing_segments(manifest, listing.streams)
     segments = 0
     for stream in listing.streams.values():
         segments += sum(map(len, stream.segments.values()))
-        problems += tables.compare_stream(place, stream)
+        problems += tables.compare_stream(object_store, stream)
     sent = {id: stream for manifest in manifests for id, stream in manifest.streams.items()}
     problems += tables.compare_digests(sent)
     problems += tables.compare_lines(listing.streams)
@@ -95,28 +96,26 @@ class _Tables:
             self._taken |= lake.versions(name)
             query = """SELECT stream, sequence, count(*), count(DISTINCT concat(generation, ':', "offset")) FROM t
                 GROUP BY stream, sequence"""
-            for stream, sequence, rows, places in lake.rows(name, query):
-                self.by_segment.setdefault(stream, {})[sequence] = _SegmentRows(rows, places)
+            for stream, sequence, rows, offsets in lake.rows(name, query):
+                self.by_segment.setdefault(stream, {})[sequence] = _SegmentRows(rows, offsets)
 
-    def compare_stream(self, place: SegmentStore, stream: SegmentChain) -> Iterator[LakeProblem]:
+    def compare_stream(self, object_store: SegmentStore, stream: SegmentChain) -> Iterator[LakeProblem]:
         """Yield the problems of a stream that has segments."""
         taken, known = self._taken.get(stream.id, 0), self._known.get(stream.id)
         highest = max(stream.segments)
         if stream.last < highest:
-            yield LakeProblem("gap", _place(stream), f"segment {stream.last + 1:,} is missing, {highest:,} is there")
+            yield LakeProblem("gap", stream.path, f"segment {stream.last + 1:,} is missing, {highest:,} is there")
         if stream.last > taken or any(len(objects) > 1 for objects in stream.segments.values()):
             bad: list[BadSegment] = []
-            readable = sum(1 for _ in follow_chain(place.get, stream, bad))
+            readable = sum(1 for _ in follow_chain(object_store.get, stream, bad))
             yield from (LakeProblem("bad segment", segment.name, segment.reason) for segment in bad)
             if readable > taken:
-                yield LakeProblem("not in the tables", _place(stream), f"segments {taken + 1:,} to {readable:,}")
+                yield LakeProblem("not in the tables", stream.path, f"segments {taken + 1:,} to {readable:,}")
         if stream.last < taken:
             words = f"{taken:,} are in the tables, {stream.last:,} in the store"
-            yield LakeProblem("segments have gone", _place(stream), words)
+            yield LakeProblem("segments have gone", stream.path, words)
         if taken and (known is None or known.sequence < taken):
-            yield LakeProblem(
-                "not derived", _place(stream), f"its lines are there up to segment {taken:,}, no other rows"
-            )
+            yield LakeProblem("not derived", stream.path, f"its lines are there up to segment {taken:,}, no other rows")
 
     def compare_digests(self, sent: dict[str, SentStream]) -> Iterator[LakeProblem]:
         """Yield the streams whose last digest or number of lines differs between manifest and tables."""
@@ -138,8 +137,8 @@ class _Tables:
             for sequence, counts in segments.items():
                 if sequence not in there:
                     yield LakeProblem("rows without a segment", f"{id}/{sequence}", f"{counts.rows:,}")
-                if counts.rows != counts.places:
-                    yield LakeProblem("double rows", f"{id}/{sequence}", f"{counts.rows - counts.places:,}")
+                if counts.rows != counts.offsets:
+                    yield LakeProblem("double rows", f"{id}/{sequence}", f"{counts.rows - counts.offsets:,}")
         for id, known in self._known.items():
             rows = sum(
                 counts.rows for number, counts in self.by_segment.get(id, {}).items() if number <= known.sequence
@@ -169,17 +168,6 @@ class _Tables:
         return sum(rows for rows, _ in counted.values())
 
 
-def _manifests(place: SegmentStore, problems: list[LakeProblem]) -> Iterator[DeviceManifest]:
-    for listed in place.names(FOLDER):
-        data = place.get(listed.name)
-        if data is None or not listed.name.endswith(".json"):
-            continue
-        try:
-            yield decode_manifest(data, listed.name)
-        except Unreadable as error:
-            problems.append(LakeProblem("manifest", listed.name, error.message))
-
-
 def _missing_segments(manifest: DeviceManifest, streams: dict[str, SegmentChain]) -> Iterator[LakeProblem]:
     """Yield the segments that a manifest names and that do not exist."""
     for id, sent in manifest.streams.items():
@@ -188,7 +176,3 @@ def _missing_segments(manifest: DeviceManifest, streams: dict[str, SegmentChain]
         if missing:
             words = ", ".join(map(str, missing[:10])) + (" …" if len(missing) > 10 else "")
             yield LakeProblem("missing segments", f"{manifest.org}/{manifest.device}/{id}", words)
-
-
-def _place(stream: SegmentChain) -> str:
-    return f"{stream.home}/{stream.id}"
