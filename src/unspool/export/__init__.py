@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from unspool.export import counts, describe_calls, describe_lines, file_versions, json_data, outline
     from unspool.export.block_text import blocks_to_text
     from unspool.export.depth import DEPTH_NAMES, Depth, parse_depth
-    from unspool.export.describe_calls import CallState, diff_lines, parse_exit_code
+    from unspool.export.describe_calls import CallState, diff_lines, split_exit_code
     from unspool.export.file_versions import (
         FileHistoryVersion, diff_versions, find_versions, read_version, version_label, version_to_json,
     )
@@ -28,14 +28,14 @@ __all__ = [
     "PromptStep", "Section", "SidechainStep", "Step", "Story", "ThinkingStep", "ToolCallStep",
     "blocks_to_text", "build_branch_tree", "build_story", "counts", "decode_line", "describe_calls",
     "describe_lines", "diff_lines", "diff_versions", "file_versions", "find_versions", "json_data",
-    "min_depth", "number_sections", "outline", "parse_depth", "parse_exit_code", "parse_turn_range", "read_version",
-    "render_markdown", "version_label", "version_to_json",
+    "min_depth", "number_sections", "outline", "parse_depth", "parse_turn_range", "read_version",
+    "render_markdown", "split_exit_code", "version_label", "version_to_json",
 ]
 
 __getattr__ = lazy_door(__name__, {
     "block_text": "blocks_to_text",
     "depth": "DEPTH_NAMES Depth parse_depth",
-    "describe_calls": "CallState diff_lines parse_exit_code",
+    "describe_calls": "CallState diff_lines split_exit_code",
     "file_versions": "FileHistoryVersion diff_versions find_versions read_version version_label version_to_json",
     "json_data": "decode_line",
     "markdown": "render_markdown",

@@ -62,11 +62,12 @@ def changed_lines_with_context(patch: list[str]) -> list[str]:
 
 def count_changes(patch: list[str]) -> str:
     """Return how many lines a patch adds and removes: `+12 -3`."""
-    added, removed = _count_lines(patch)
+    added, removed = count_changed_lines(patch)
     return f"+{added} -{removed}" if patch else ""
 
 
-def _count_lines(patch: list[str]) -> tuple[int, int]:
+def count_changed_lines(patch: list[str]) -> tuple[int, int]:
+    """Return how many lines a patch adds, and how many it removes."""
     return sum(line.startswith("+") for line in patch), sum(line.startswith("-") for line in patch)
 
 
@@ -74,7 +75,7 @@ def _hunk_header(hunk: Hunk) -> str:
     return f"@@ -{hunk.old_start},{hunk.old_lines} +{hunk.new_start},{hunk.new_lines} @@"
 
 
-_EXIT = re.compile(r"\A(?:Error: )?Exit code (\d{1,6})\b")
+_EXIT = re.compile(r"\A(?:Error: )?Exit code (\d{1,6})\b\n?")
 _REJECTED = ("The user doesn't want to proceed", "The user doesn't want to take this action", "User rejected")
 _INTERRUPTED = ("[Request interrupted by user", "Interrupted by user", "Request interrupted")
 
@@ -112,17 +113,17 @@ def describe_outcome(call: ToolCall) -> CallOutcome:
     if state is not CallState.DONE:
         return CallOutcome(state, _describe_failure(state, text), size)
     patch = diff_lines(call)
-    added, removed = _count_lines(patch)
+    added, removed = count_changed_lines(patch)
     words = (
         f"+{added} −{removed}" if patch else _describe_result(call.structured) or _describe_output(call.result, text)
     )
     return CallOutcome(state, words, size, added, removed)
 
 
-def parse_exit_code(text: str) -> int | None:
-    """Return the exit code that a failed command's result begins with."""
+def split_exit_code(text: str) -> tuple[int | None, str]:
+    """Return the exit code that a failed command's result begins with, and the output after it."""
     match = _EXIT.match(text)
-    return int(match[1]) if match else None
+    return (int(match[1]), text[match.end() :]) if match else (None, text)
 
 
 def _find_state(call: ToolCall, text: str) -> CallState:
@@ -140,7 +141,7 @@ def _find_state(call: ToolCall, text: str) -> CallState:
 def _describe_failure(state: CallState, text: str) -> str:
     if state is not CallState.FAILED:
         return str(state.value)
-    code = parse_exit_code(text)
+    code, _ = split_exit_code(text)
     if code is not None:
         return f"exit {code} · {amount(_line_count(text) - 1, 'line')}"
     lines = _ERROR_TAGS.sub("", text).splitlines()

@@ -28,11 +28,11 @@ from unspool.format import (
     Thinking,
     ToolResult,
     User,
-    as_blocks,
 )
 from unspool.graph import ToolCall
 from unspool.page import detail_parts
 from unspool.page.detail_parts import DataPart, DetailPart, cut_part, text_part
+from unspool.page.images import written_blocks
 from unspool.page.index import IndexedCall, SessionIndex
 from unspool.page.rows import MAX_INLINE_CHARACTERS, TranscriptRow
 from unspool.page.view import PageView
@@ -172,8 +172,8 @@ def _item_parts(item: Item, number: int) -> Iterator[DetailPart]:
         case System(content=str(content)) if content:
             yield text_part(content, "terminal")
             yield DataPart(_without_envelope(item))
-        case Attachment(attachment=QueuedCommand(prompt=prompt)) | QueueOperation(content=str() | tuple() as prompt):
-            yield from detail_parts.block_parts(as_blocks(prompt), "markdown", item.offset)
+        case Attachment(attachment=QueuedCommand()) | QueueOperation(content=str() | tuple()):
+            yield from detail_parts.block_parts(written_blocks(item), "markdown", item.offset)
         case Attachment():
             yield DataPart(decode_line(item).get("attachment"))
         case _:

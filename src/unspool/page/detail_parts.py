@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 import msgspec
 from msgspec.structs import replace
 
-from unspool.export import blocks_to_text, parse_exit_code
+from unspool.export import blocks_to_text, split_exit_code
 from unspool.format import AnyBlock, Image, MediaSource, Text
 from unspool.format.tools import AGENT_TOOLS, Hunk, files, parse_input, plans, shell
 from unspool.format.tools import parse as results
@@ -24,7 +24,6 @@ from unspool.page.images import ImageInfo, image_info, images_in_blocks, images_
 from unspool.page.rows import MAX_INLINE_CHARACTERS
 
 _NUMBERED_LINE = re.compile(r" *(\d{1,9})(?:→|\t)(.*)")
-_EXIT_LINE = re.compile(r"\A(?:Error: )?Exit code \d{1,6}\n?")
 
 
 class TextPart(msgspec.Struct, frozen=True, tag="words"):
@@ -198,10 +197,10 @@ def _shell_parts(call: ToolCall, bash: shell.BashInput, structured: results.AnyR
     yield text_part(bash.command, "command", "command")
     if not isinstance(structured, shell.BashResult):
         text = join_text(call.result.blocks) if call.result else ""
-        code = parse_exit_code(text)
+        code, output = split_exit_code(text)
         title = f"exit {code}" if code is not None else "failed" if call.failed else "output"
         if text:
-            yield text_part(_EXIT_LINE.sub("", text), "terminal", title)
+            yield text_part(output, "terminal", title)
         return
     if structured.is_image:
         yield from _image_parts(call, structured)

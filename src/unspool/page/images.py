@@ -18,11 +18,15 @@ import msgspec
 from unspool.format import (
     AnyBlock,
     Assistant,
+    Attachment,
     Entry,
     Image,
     MediaSource,
+    QueuedCommand,
+    QueueOperation,
     ToolResult,
     User,
+    as_blocks,
     parse_encoded_image_header,
     parse_image_header,
 )
@@ -86,18 +90,23 @@ def find_image(entry: Entry, digest: str) -> ImageBytes | None:
     return next((image for image in images if image and sha256(image.data).hexdigest() == digest), None)
 
 
+def written_blocks(entry: Entry) -> tuple[AnyBlock, ...]:
+    """Return the blocks of a message, or of a prompt that waited in the queue."""
+    match entry.record:
+        case User(message=message) | Assistant(message=message):
+            return message.blocks
+        case Attachment(attachment=QueuedCommand(prompt=content)) | QueueOperation(content=content) if content:
+            return as_blocks(content)
+        case _:
+            return ()
+
+
 def _encoded_images(entry: Entry) -> Iterator[str | None]:
-    record = entry.record
-    if isinstance(record, User | Assistant):
-        for block in record.message.blocks:
-            inner = block.blocks if isinstance(block, ToolResult) else (block,)
-            yield from (image.source.data for image in inner if isinstance(image, Image))
-    else:
-        prompt = getattr(getattr(record, "attachment", None), "prompt", None) or getattr(record, "content", None)
-        if isinstance(prompt, tuple):
-            yield from (image.source.data for image in prompt if isinstance(image, Image))
-    if isinstance(record, User) and record.tool_use_result:
-        yield from images_in_result(parse_result(None, record.tool_use_result))
+    for block in written_blocks(entry):
+        inner = block.blocks if isinstance(block, ToolResult) else (block,)
+        yield from (image.source.data for image in inner if isinstance(image, Image))
+    if isinstance(entry.record, User) and entry.record.tool_use_result:
+        yield from images_in_result(parse_result(None, entry.record.tool_use_result))
 
 
 def images_in_result(structured: Any) -> Iterator[str]:

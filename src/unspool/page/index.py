@@ -22,7 +22,7 @@ from typing import Any
 
 import msgspec
 
-from unspool.export import Depth, describe_lines, diff_lines
+from unspool.export import Depth, describe_calls, describe_lines, diff_lines
 from unspool.format import (
     AgentProgress,
     AnyBlock,
@@ -391,9 +391,9 @@ class SessionIndex:
         turn.content.add_result(call, block)
         paired = ToolCall(ToolUse(id=block.tool_use_id, name=call.name), entry, block, entry)
         if call.name in EDIT_TOOLS and not call.failed:
-            lines = diff_lines(paired)
-            turn.added += sum(line.startswith("+") for line in lines)
-            turn.removed += sum(line.startswith("-") for line in lines)
+            added, removed = describe_calls.count_changed_lines(diff_lines(paired))
+            turn.added += added
+            turn.removed += removed
         elif call.name in AGENT_TOOLS:
             agent = getattr(paired.structured, "agent_id", None)
             if isinstance(agent, str):

@@ -37,21 +37,16 @@ from unspool.export import (
     min_depth,
 )
 from unspool.format import (
-    AnyBlock,
     Assistant,
-    Attachment,
     BadLine,
     Entry,
     Item,
-    QueuedCommand,
-    QueueOperation,
     Text,
     ToolResult,
     User,
-    as_blocks,
 )
 from unspool.graph import describe_target, first_line, typed_text
-from unspool.page.images import ImageInfo, images_in_blocks
+from unspool.page.images import ImageInfo, images_in_blocks, written_blocks
 
 MAX_INLINE_CHARACTERS = 65_536
 """How many characters of one value a page shows before all of it is requested."""
@@ -193,7 +188,7 @@ class RowBuilder:
         return TranscriptRow(key=key, kind=kind, depth=min_depth(step), time=time, text=shown, length=len(text))
 
     def _prompt(self, step: PromptStep) -> TranscriptRow:
-        blocks = _prompt_blocks(step.entry)
+        blocks = written_blocks(step.entry)
         row = self._open_row("prompt", step, typed_text(blocks))
         name = "queued" if step.queued else "agent's task" if step.by_agent else "prompt"
         others = [blocks_to_text([block]) for block in blocks if not isinstance(block, Text)]
@@ -256,18 +251,6 @@ def _has_own_row(entry: Entry, story: Story) -> bool:
         has_result = any(isinstance(block, ToolResult) for block in record.message.blocks)
         return entry.offset not in story.repeated and not has_result
     return not isinstance(record, Assistant)
-
-
-def _prompt_blocks(entry: Entry) -> tuple[AnyBlock, ...]:
-    match entry.record:
-        case User(message=message):
-            return message.blocks
-        case Attachment(attachment=QueuedCommand(prompt=prompt)):
-            return as_blocks(prompt)
-        case QueueOperation(content=content) if content:
-            return as_blocks(content)
-        case _:
-            return ()
 
 
 def _output_tokens(entries: Iterable[Entry]) -> dict[int, int]:

@@ -79,38 +79,30 @@ def render_columns(chart: StackedChart, format_value: Callable[[int], str]) -> M
     every = -(-len(chart.columns) // _MAX_LABELS)
     line = Markup('<line x1="{}" x2="{}" y1="{}" y2="{}" class="grid"/><text x="{}" y="{}" class="scale">{}</text>')
     label = Markup('<text x="{}" y="{}" class="label">{}</text>')
+    shape = Markup('<rect x="{}" y="{}" width="{}" height="{}" class="c{}"><title>{}</title></rect>')
+
+    def stack(column: StackedColumn, left: float) -> Iterator[Markup]:
+        total, bottom = sum(column.values), float(_HEIGHT - _FOOT)
+        for number, value in enumerate(column.values):
+            if value:
+                height = value * ((_HEIGHT - _FOOT) / most)
+                bottom -= height
+                title = f"{column.label}: {chart.series[number]} {format_value(value)} of {format_value(total)}"
+                sizes = (left, bottom, max(step - min(2, step / 4), 0.5), max(height, 0.5))
+                yield shape.format(*(round(size, 2) for size in sizes), number + 1, title)
+
     parts = []
     for share in (1, 2):  # a line at the top and one half way up
         y = round((_HEIGHT - _FOOT) * (1 - 1 / share), 1)
         parts.append(line.format(_LEFT, _WIDTH, y, y, _LEFT - 6, y + 10, format_value(most // share)))
     for number, column in enumerate(chart.columns):
         left = _LEFT + number * step
-        parts += _column_shapes(column, chart.series, left, step, most, format_value=format_value)
+        parts += stack(column, left)
         if number % every == 0:
             parts.append(label.format(round(left, 1), _HEIGHT - 4, column.label))
     box = Markup('<svg class="columns" viewBox="0 0 {} {}" role="img" aria-label="{}">{}</svg>')
     summary = f"{len(chart.columns)} columns, the highest {format_value(most)}"
     return box.format(_WIDTH, _HEIGHT, summary, Markup("").join(parts))
-
-
-def _column_shapes(
-    column: StackedColumn,
-    series: Sequence[str],
-    left: float,
-    step: float,
-    most: int,
-    *,
-    format_value: Callable[[int], str],
-) -> Iterator[Markup]:
-    total, bottom = sum(column.values), float(_HEIGHT - _FOOT)
-    shape = Markup('<rect x="{}" y="{}" width="{}" height="{}" class="c{}"><title>{}</title></rect>')
-    for number, value in enumerate(column.values):
-        if value:
-            height = value * ((_HEIGHT - _FOOT) / most)
-            bottom -= height
-            title = f"{column.label}: {series[number]} {format_value(value)} of {format_value(total)}"
-            sizes = (left, bottom, max(step - min(2, step / 4), 0.5), max(height, 0.5))
-            yield shape.format(*(round(size, 2) for size in sizes), number + 1, title)
 
 
 def render_bar(value: int, most: int, width: int = 120) -> Markup:
@@ -213,15 +205,12 @@ def _marks(chart: ContextChart, href: Callable[[str], str]) -> Iterator[Markup]:
         yield Markup('<path class="prompt" d="{}"/>').format(ticks)
     for column in dict.fromkeys(marker.column for marker in chart.markers if marker.kind == "compaction"):
         yield Markup('<path class="compaction" d="M{} 0V{}"/>').format(_x(column, count), _CONTEXT_HEIGHT)
-    errors: dict[int, ChartMarker] = {}
-    for marker in chart.markers:
-        if marker.kind == "error":
-            errors.setdefault(marker.column, marker)
+    errors = {marker.column: marker for marker in reversed(chart.markers) if marker.kind == "error"}
     width = max(1.5, min(4.0, _CONTEXT_WIDTH / count))
     shape = Markup(
         '<a class="error" href="{}" data-key="{}"><rect x="{}" y="0" width="{:g}" height="5"/><title>{}</title></a>'
     )
-    for column, error in errors.items():
+    for column, error in sorted(errors.items(), key=lambda pair: pair[0]):
         yield shape.format(href(error.key), error.key, _x(column, count), width, error.words)
 
 
