@@ -129,6 +129,11 @@ _EVENT_KINDS = {
     Speaker.SUMMARY: EventKind.SUMMARY,
     Speaker.INTERRUPT: EventKind.INTERRUPT,
 }
+_TAG_REMOVERS = {
+    EventKind.COMMAND: block_text.command_text,
+    EventKind.NOTIFICATION: block_text.notification_summary,
+    EventKind.OUTPUT: block_text.strip_tags,
+}
 _NOT_SHOWN = (Speaker.META, Speaker.WARMUP)
 
 
@@ -255,15 +260,7 @@ def describe_compaction(record: System) -> str:
 
 def _event_steps(kind: EventKind, text: str, entry: Entry) -> Iterator[EventStep]:
     """Yield an event without the tags of its text; none for empty output."""
-    match kind:
-        case EventKind.COMMAND:
-            text = block_text.command_text(text)
-        case EventKind.NOTIFICATION:
-            text = block_text.notification_summary(text)
-        case EventKind.OUTPUT:
-            text = block_text.strip_tags(text)
-        case _:
-            pass
+    text = _TAG_REMOVERS[kind](text) if kind in _TAG_REMOVERS else text
     if text or kind is not EventKind.OUTPUT:
         yield EventStep(kind, text, entry)
 

@@ -208,11 +208,10 @@ class AgentReader:
 
     def _read_whole(self, source: Source) -> _Summary:
         """Summarise all lines of an agent's file."""
-        id = _agent_id(source)
-        summary = self._summaries.get(id)
-        if summary is not None and summary.index is not None and summary.is_of(source):
-            return summary
         ends = self._read_ends(source)
+        if ends.index is not None:
+            return ends
+        id = ends.node.id
         try:
             view = self._view.open_agent(id)
         except UnspoolError:

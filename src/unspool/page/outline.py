@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -17,6 +18,9 @@ from unspool.format import elapsed_time, parse_local_time
 from unspool.page.chart import BilledRequest
 from unspool.page.index import IndexedCompaction, SessionIndex
 from unspool.prices import UsageTotals
+
+if TYPE_CHECKING:
+    from unspool.page.view import PageView
 
 _COPIED_FACTS = (
     "title", "cwd", "branch", "models", "versions", "started", "last", "wall", "active", "turns", "images",
@@ -93,26 +97,18 @@ class SessionOutline(msgspec.Struct, frozen=True):
     turns: tuple[OutlineTurn, ...]
 
 
-def build_outline(
-    index: SessionIndex,
-    bills: Sequence[BilledRequest],
-    *,
-    id: str,
-    agent: str | None,
-    project: str | None,
-    agents: int,
-    path: str,
-) -> SessionOutline:
+def build_outline(view: PageView) -> SessionOutline:
     """Return the outline of a session's or an agent's file."""
+    index, bills = view.index, view.bills
     facts = index.facts
     own = [bill.response.prompt for bill in bills if not bill.response.sidechain or not index.is_main]
     head = SessionHead(
-        id=id,
-        agent=agent,
-        project=project,
+        id=view.id,
+        agent=view.agent_id,
+        project=view.session.source.project,
         calls=sum(call.use >= 0 for call in index.calls.values()),
         errors=sum(turn.errors for turn in index.turns),
-        agents=agents,
+        agents=0 if view.agent_id else len(view.session.agent_sources),
         added=sum(turn.added for turn in index.turns),
         removed=sum(turn.removed for turn in index.turns),
         files=len({call.path for call in index.calls.values() if call.path and not call.failed and call.result >= 0}),
@@ -122,7 +118,7 @@ def build_outline(
         bad=index.bad,
         unknown=index.unknown,
         bytes=index.end,
-        path=path,
+        path=str(view.source.path),
         **{name: getattr(facts, name) for name in _COPIED_FACTS},
     )
     return SessionOutline(head, _build_turns(index, bills))

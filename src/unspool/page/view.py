@@ -191,16 +191,7 @@ class PageView:
     def outline(self) -> SessionOutline:
         """Return the facts about the session and its turns."""
         if self._outline is None or self._outline[0] != self.index.end:
-            outline = build_outline(
-                self.index,
-                self.bills,
-                id=self.id,
-                agent=self.agent_id,
-                project=self.session.source.project,
-                agents=0 if self.agent_id else len(self.session.agent_sources),
-                path=str(self.source.path),
-            )
-            self._outline = (self.index.end, outline)
+            self._outline = (self.index.end, build_outline(self))
         return self._outline[1]
 
     def chart(self) -> ContextChart:

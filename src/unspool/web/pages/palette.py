@@ -6,7 +6,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from unspool.store import IN_FOLDER, StoreAccess, folder_parameters
+from unspool.store import IN_FOLDER, folder_parameters
 from unspool.web.serving.responses import Json, json_response, link, session_link
 from unspool.web.serving.services import services_of
 
@@ -20,7 +20,7 @@ _PAGES = (
 )
 _MAX_SESSIONS = 12
 _SESSIONS = f"""
-SELECT s.session_id, s.title, s.project, s.last FROM sessions s JOIN sources f ON f.id = s.source_id
+SELECT s.session_id, s.title, s.project FROM sessions s JOIN sources f ON f.id = s.source_id
 WHERE s.hidden IS NULL AND {IN_FOLDER}
   AND (instr(lower(s.title), :words) OR instr(lower(coalesce(s.project, '')), :words)
        OR substr(s.session_id, 1, length(:words)) = :words)
@@ -35,20 +35,14 @@ def list_places(request: Request) -> Response:
         {"title": name, "note": "page", "href": path} for name, path in _PAGES if words in name.lower()
     ]
     with services_of(request).site.open() as access:
-        places += _find_sessions(access, words)
+        values = {**folder_parameters(access.root), "words": words, "most": _MAX_SESSIONS}
+        found = access.database.execute(_SESSIONS, values) if access.database else ()
+        places += [
+            {"title": title or id, "note": project or "", "href": session_link(id)} for id, title, project in found
+        ]
     if words:
         places.append({"title": f"Search for “{words}”", "note": "everywhere", "href": link("/search", q=words)})
     return json_response({"places": places})
-
-
-def _find_sessions(access: StoreAccess, words: str) -> list[Json]:
-    if access.database is None:
-        return []
-    values = {**folder_parameters(access.root), "words": words, "most": _MAX_SESSIONS}
-    return [
-        {"title": title or id, "note": project or "", "href": session_link(id)}
-        for id, title, project, _ in access.database.execute(_SESSIONS, values)
-    ]
 
 
 routes = [Route("/palette.json", list_places)]
