@@ -26,22 +26,7 @@ from typing import Any, cast
 
 import msgspec
 
-from unspool.api import (
-    AnyEvent,
-    ApiResponse,
-    BlockDelta,
-    BlockFinished,
-    BlockStarted,
-    MessageDelta,
-    MessageFinished,
-    MessageStarted,
-    ResponseAccumulator,
-    RetryWait,
-    StreamBroken,
-    StreamEvent,
-    TextDelta,
-    ThinkingDelta,
-)
+from unspool import api
 from unspool.client import events
 from unspool.client.config import ChatRuntime
 from unspool.client.loop.compaction_policy import CompactionPolicy
@@ -69,7 +54,7 @@ class ReplyStream:
         self.is_over = False
         self._transcript = transcript
         self._emit = emit
-        self._accumulator = ResponseAccumulator()
+        self._accumulator = api.ResponseAccumulator()
         self._id: str | None = None
         self._request_id: str | None = None
         self._written: list[Json] = []
@@ -80,24 +65,24 @@ class ReplyStream:
         """How long the next event may be waited for: a finished block waits with it."""
         return None if self._held is None else MAX_HOLD_SECONDS
 
-    def response(self) -> ApiResponse:
+    def response(self) -> api.ApiResponse:
         """Return the response as it stands on disk."""
         return msgspec.structs.replace(self._accumulator.response(), id=self._id, content=tuple(self._written))
 
     def handle(self, item: Any, job: asyncio.Task[Any]) -> None:
         """Handle the next item of the event queue; None: nothing came while a block was held."""
         match item:
-            case BlockDelta(delta=delta) if self._held is None:  # first: nearly all items are deltas
+            case api.BlockDelta(delta=delta) if self._held is None:  # first: nearly all items are deltas
                 self._accumulator.add(item)
-                if type(delta) is TextDelta:
+                if type(delta) is api.TextDelta:
                     self._emit(events.TextGrown(text=delta.text))
-                elif type(delta) is ThinkingDelta:
+                elif type(delta) is api.ThinkingDelta:
                     self._emit(events.ThinkingGrown(text=delta.thinking))
-            case RetryWait():
+            case api.RetryWait():
                 self._transcript.write_retry(item.reason, item.status, item.seconds, item.attempt)
                 self._emit(events.RetryScheduled(**msgspec.structs.asdict(item)))
-            case StreamEvent():
-                self._add(cast("AnyEvent", item))
+            case api.StreamEvent():
+                self._add(cast("api.AnyEvent", item))
             case JobEnded(job=ended) if ended is job:
                 ended.result()
                 self._finish()
@@ -108,23 +93,23 @@ class ReplyStream:
             case _:
                 pass
 
-    def _add(self, event: AnyEvent) -> None:
+    def _add(self, event: api.AnyEvent) -> None:
         """Add an event of the API to the response."""
-        if isinstance(event, BlockStarted | BlockDelta | BlockFinished):
+        if isinstance(event, api.BlockStarted | api.BlockDelta | api.BlockFinished):
             self._flush()
         self._accumulator.add(event)
         match event:
-            case MessageStarted(request_id=request_id):
+            case api.MessageStarted(request_id=request_id):
                 self._request_id = request_id
                 self._id = self._transcript.begin_response(self._accumulator.head())
-            case MessageDelta():
+            case api.MessageDelta():
                 # It has the usage: the held block is written after it, so that its line is the one with the usage.
                 self._flush()
-            case BlockFinished(index=index):
+            case api.BlockFinished(index=index):
                 block = self._accumulator.block(index)
                 if block is not None and is_sendable(block):
                     self._held = self._transcript.with_unique_id(block)
-            case MessageFinished() | StreamBroken():
+            case api.MessageFinished() | api.StreamBroken():
                 self._finish()
             case _:
                 pass
@@ -186,7 +171,7 @@ class ModelCalls:
     usage: TurnUsage
     build_request: Callable[[], tuple[Json, tuple[str, ...]]]
     endpoint: EndpointKnowledge
-    response: ApiResponse = field(default_factory=ApiResponse, init=False)
+    response: api.ApiResponse = field(default_factory=api.ApiResponse, init=False)
     """The last one."""
     malformed: dict[str, str] = field(default_factory=dict, init=False)
     """Its tool calls whose input is no JSON object."""
