@@ -5,8 +5,8 @@ character, `{a,b}` is either, `\` takes the next character as it is. A pattern w
 folder, one with a slash a path from the top.
 
 Rules
-  1. Whatever a pattern is, matching takes time that is linear in the length of the paths: that is why re2 matches them,
-     and not a library that builds on `re`. The patterns are the model's, or those of a foreign `.gitignore`.
+  1. Whatever a pattern is, matching takes time that is linear in the length of the paths: that is why re2 matches them.
+     The patterns are the model's, or those of a foreign `.gitignore`.
   2. Of a `.gitignore`, the last line that matches a path decides; a line of a deeper folder is later. `!` re-includes.
   3. A line of a `.gitignore` that is no pattern matches nothing.
 """
@@ -17,6 +17,8 @@ import re
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeAlias
 
+# Not `pathspec`, although it can use re2, too: its patterns have no `{a,b}`, and match all that is below a folder they
+# match. `Glob("src")` would find every file in `src`, and a search in a folder that git ignores would find none.
 PathMatcher: TypeAlias = Callable[[str], bool]
 # A `]` that comes first in a class is a character like any other; `[!]` alone is not a class.
 _GLOB_TOKEN = re.compile(r"(?<![^/])\*\*/|\*\*|\[[!^]?+.[^\]]*\]|\\.|.", re.DOTALL)
