@@ -327,6 +327,12 @@ def test_what_only_looks_like_a_picture_is_text(tmp_path: Path, address: str) ->
     assert call(BASH, context(tmp_path), command=f"echo '{address}'").content == address
 
 
+def test_a_picture_that_the_api_would_refuse_is_text(tmp_path: Path) -> None:
+    header = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + (9000).to_bytes(4) + (1).to_bytes(4) + bytes(100)
+    address = "data:image/png;base64," + base64.b64encode(header).decode()
+    assert call(BASH, context(tmp_path), command=f"echo '{address}'").content == address
+
+
 def test_bytes_that_are_no_text_are_told_as_far_as_they_are(tmp_path: Path) -> None:
     assert call(BASH, context(tmp_path), command="printf 'a\\xffb'").content == "a\ufffdb"
 

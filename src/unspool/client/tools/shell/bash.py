@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import re
 import shlex
+from base64 import b64decode
 from pathlib import Path
 from typing import Annotated
 
@@ -19,11 +20,10 @@ import msgspec
 from unspool.client.background_tasks import COMMAND_TASK, BackgroundTask
 from unspool.client.permissions.paths import PathsOnDisk
 from unspool.client.tool_context import ToolContext
-from unspool.client.tool_result import Json, ToolFailed, ToolOutcome
+from unspool.client.tool_result import InvalidToolCall, Json, ToolFailed, ToolOutcome
 from unspool.client.tools.base import BuiltInTool, ToolArguments
-from unspool.client.tools.content.media import format_size
+from unspool.client.tools.content.media import format_size, make_image_block
 from unspool.client.tools.shell.process import MAX_FILE_BYTES, CommandProcess, OutputCapture
-from unspool.format import parse_image_header
 
 MAX_SHOWN = 30_000
 _MAX_SHOWN_OF_FAILURE = 10_000
@@ -35,7 +35,6 @@ _PROGRESS_SECONDS = 1.0
 _MAX_SHOWN_IN_PROGRESS = 4000
 _SAFE_FILE_NAME = re.compile(r"[A-Za-z0-9_-]{1,100}")
 _IMAGE_URL = re.compile(r"data:image/[a-z0-9.+_-]+;base64,", re.IGNORECASE)
-_MAX_IMAGE_BYTES = 5 << 20
 _SIZE_UNITS = ("KB", "MB")
 _MEANINGS_OF_EXIT_CODE_1 = {
     "grep": "No matches found",
@@ -255,22 +254,13 @@ def _preview(capture: OutputCapture) -> str:
 
 def _image_block(output: str) -> Json | None:
     """Return an image that a command printed as a `data:` address."""
-    import base64
-    import binascii
-
     prefix = _IMAGE_URL.match(output)
     if prefix is None:
         return None
     try:
-        data = base64.b64decode(output[prefix.end() :].strip(), validate=True)
-    except (binascii.Error, ValueError):
+        return make_image_block(b64decode(output[prefix.end() :].strip(), validate=True)).block
+    except (ValueError, InvalidToolCall):  # not base64, or no image that the API accepts: the model sees the text
         return None
-    header = parse_image_header(data)
-    if header is None or len(data) > _MAX_IMAGE_BYTES:
-        return None
-    # The media type of the bytes counts, not that of the address: the API refuses a wrong one.
-    encoded = base64.b64encode(data).decode()
-    return {"type": "image", "source": {"type": "base64", "media_type": header.media_type, "data": encoded}}
 
 
 def _follow_folder(context: ToolContext, folder: Path | None) -> str:
