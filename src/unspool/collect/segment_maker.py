@@ -142,6 +142,8 @@ class SegmentTools(NamedTuple):
 class MadeSegments(NamedTuple):
     """The size of a segment that was made."""
 
+    sequence: int | None
+    """Its number; None if it is not kept."""
     lines: int
     size: int
     source_bytes: int
@@ -205,31 +207,34 @@ class SegmentMaker:
                 )
             seen = "" if is_over else candidate.seen
             if content is not None and content.end:
-                yield from self._generation_segments(_Source(stream.id, candidate, content, seen))
+                yield from self._generation_segments(stream.id, candidate, content, seen)
                 if stream.id in self.changed:
                     return
             if is_over:
                 self._state.finish(stream.id, generation)
 
-    def _generation_segments(self, source: _Source) -> Iterator[MadeSegments]:
+    def _generation_segments(
+        self, stream_id: int, candidate: CollectCandidate, content: SourceContent, seen: str
+    ) -> Iterator[MadeSegments]:
         """Make segments of what is new in one generation of a file."""
-        spans = self._state.spans(source.stream_id)
-        span = self._continued_span(spans, source.content)
-        if span is None and not source.seen and self._is_covered(spans, source):
+        spans, sequence = self._state.spans(stream_id), None
+        span = self._continued_span(spans, content)
+        if span is None and not seen and self._is_covered(spans, stream_id, content):
             return
-        start = span.end if span else self._first_offset(source, spans)
+        start = span.end if span else self._first_offset(candidate, content, spans)
         generation = span.generation if span else max((known.generation for known in spans), default=0) + 1
-        if span and start == source.content.end and span.seen != source.seen:
-            self._state.put_span(source.stream_id, span._replace(seen=source.seen))
-        if start >= source.content.end:
+        if span and start == content.end and span.seen != seen:
+            self._state.put_span(stream_id, span._replace(seen=seen))
+        if start >= content.end:
             return
-        for piece in redact_pieces(self._tools.redactor, source.content.pieces(start), start, self._tools.size):
-            is_last = piece.end >= source.content.end
+        for piece in redact_pieces(self._tools.redactor, content.pieces(start), start, self._tools.size):
+            is_last = piece.end >= content.end
             # Only the last piece marks the file as seen: a round that ends before it must come back.
-            span = self._span_after(source.content, generation, piece)._replace(seen=source.seen if is_last else "")
-            made = self._put_segment(source, piece, span)
+            span = self._span_after(content, generation, piece)._replace(seen=seen if is_last else "")
+            made = self._put_segment(candidate, piece, span, sequence)
             if made is None:
                 return
+            sequence = made.sequence
             yield made
 
     def _side_file_segment(self, stream: StreamState, candidate: CollectCandidate) -> Iterator[MadeSegments]:
@@ -244,18 +249,17 @@ class SegmentMaker:
             self._state.put_span(stream.id, last._replace(seen=candidate.seen))
             return
         span = CollectedSpan(last.generation + 1 if last else 1, len(data), mark, mark, candidate.seen)
-        made = self._put_segment(
-            _Source(stream.id, candidate, None, candidate.seen), redact_whole(self._tools.redactor, data), span
-        )
+        made = self._put_segment(candidate, redact_whole(self._tools.redactor, data), span, None)
         if made is not None:
             yield made
 
-    def _put_segment(self, source: _Source, piece: RedactedPiece, span: CollectedSpan) -> MadeSegments | None:
-        """Put a segment into the outbox; return None if its stream was taken over meanwhile."""
-        tools, candidate = self._tools, source.candidate
+    def _put_segment(
+        self, candidate: CollectCandidate, piece: RedactedPiece, span: CollectedSpan, previous: int | None
+    ) -> MadeSegments | None:
+        """Put a segment into the outbox after the previous one; return None if its stream was taken over meanwhile."""
         # Read again for each segment: between two batches the uploader may have adopted another collector's chain.
-        stream = self._state.stream(stream_name(tools.enrolment, candidate), candidate.path)
-        if source.sequence is not None and source.sequence != stream.sequence:
+        stream = self._state.stream(stream_name(self._tools.enrolment, candidate), candidate.path)
+        if previous is not None and previous != stream.sequence:
             self.changed.add(stream.id)
             return None
         header = self._header(stream, candidate, piece, span)
@@ -274,8 +278,8 @@ class SegmentMaker:
         if self._keep:
             self._state.keep(waiting, data)
         self._state.put_span(stream.id, span)
-        source.sequence = header.sequence if self._keep else None
-        return MadeSegments(len(piece.lines), len(data), piece.end - piece.start, piece.counts)
+        sequence = header.sequence if self._keep else None
+        return MadeSegments(sequence, len(piece.lines), len(data), piece.end - piece.start, piece.counts)
 
     def _header(
         self, stream: StreamState, candidate: CollectCandidate, piece: RedactedPiece, span: CollectedSpan
@@ -331,35 +335,19 @@ class SegmentMaker:
                     return span
         return None
 
-    def _is_covered(self, spans: list[CollectedSpan], source: _Source) -> bool:
+    def _is_covered(self, spans: list[CollectedSpan], stream_id: int, content: SourceContent) -> bool:
         """Return whether a finished generation is the beginning of one that another collector has sent."""
         query = "SELECT adopted FROM streams WHERE id = ?"
-        (adopted,) = self._state.database.execute(query, (source.stream_id,)).fetchone()
+        (adopted,) = self._state.database.execute(query, (stream_id,)).fetchone()
         if not adopted:
             return False
-        head = self._span_at(source.content, 0, source.content.end).head
-        return any(span.end > source.content.end and span.head == head for span in spans)
+        head = self._span_at(content, 0, content.end).head
+        return any(span.end > content.end and span.head == head for span in spans)
 
-    def _first_offset(self, source: _Source, spans: list[CollectedSpan]) -> int:
+    def _first_offset(self, candidate: CollectCandidate, content: SourceContent, spans: list[CollectedSpan]) -> int:
         """Return where collecting of a new file begins: at 0, or where a foreign collector ended."""
-        offset = self._tools.offsets.get(source.candidate.path, 0)
-        if spans or not 0 < offset <= source.content.end:
+        offset = self._tools.offsets.get(candidate.path, 0)
+        if spans or not 0 < offset <= content.end:
             return 0
         # An offset in the middle of a line would cut it: then the file is sent from its start.
-        return offset if source.content.sample(offset - 1, offset) == b"\n" else 0
-
-
-class _Source:
-    """A source file with the number of the last segment that was made of it."""
-
-    def __init__(self, stream_id: int, candidate: CollectCandidate, content: SourceContent | None, seen: str) -> None:
-        self.stream_id, self.candidate, self.seen = stream_id, candidate, seen
-        self._content = content
-        self.sequence: int | None = None
-        """Of the last segment made; None before the first."""
-
-    @property
-    def content(self) -> SourceContent:
-        """Its bytes."""
-        assert self._content is not None
-        return self._content
+        return offset if content.sample(offset - 1, offset) == b"\n" else 0

@@ -30,18 +30,13 @@ _PATIENCE = 60.0
 
 
 class StreamState(NamedTuple):
-    """A row of `streams`."""
+    """A row of `streams`, as far as segments are made by it."""
 
     id: int
     stream: str
-    path: str
     sequence: int
     digest: str
-    sent: int
-    sent_digest: str
-    sent_lines: int
     done: int
-    adopted: int
 
 
 class CollectedSpan(NamedTuple):
