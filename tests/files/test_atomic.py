@@ -202,3 +202,12 @@ def test_a_name_as_long_as_the_system_allows_can_be_replaced(tmp_path: Path) -> 
     assert path.read_bytes() == b"new"
     assert stat.S_IMODE(path.stat().st_mode) == 0o640
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_file_that_has_grown_meanwhile_has_changed(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"mine")
+    before = read_current(tmp_path / "a", within=tmp_path)
+    (tmp_path / "a").write_bytes(b"mine, and much more")
+    with pytest.raises(Refused, match="has changed meanwhile"):
+        replace_file(before, b"yours")
+    assert (tmp_path / "a").read_bytes() == b"mine, and much more"

@@ -150,10 +150,12 @@ def read_current(path: Path, *, within: Path, limit: int = 16 * 1024 * 1024) -> 
     try:
         place = path.resolve(strict=os.path.lexists(path))
         is_link = not place.is_relative_to(within.resolve())
-        data = _read_bytes(place, limit) if place.exists() else None
+        data = _read_start(place, limit + 1) if place.exists() else None
     except (OSError, RuntimeError) as error:
         reason = (getattr(error, "strerror", None) or "a link that leads nowhere").lower()
         raise Unreadable(f"cannot read `{path}`: {reason}") from None
+    if data is not None and len(data) > limit:
+        raise Unreadable(f"too large to change: `{place}`")
     return FileSnapshot(place, data, is_link)
 
 
@@ -186,18 +188,16 @@ def remove_file(before: FileSnapshot) -> None:
 
 
 def _assert_unchanged(before: FileSnapshot) -> None:
-    if before.data is None or _read_bytes(before.path, len(before.data) + 1) != before.data:
+    if before.data is None or _read_start(before.path, len(before.data) + 1) != before.data:
         raise Refused(f"`{before.path}` has changed meanwhile", hint="nothing was written; try again")
 
 
-def _read_bytes(path: Path, limit: int) -> bytes:
-    """Return the bytes of a regular file; more than `limit` are refused."""
+def _read_start(path: Path, length: int) -> bytes:
+    """Return the first bytes of a regular file, at most `length`."""
     with open_regular(path) as file:
         data = b""
-        while len(data) <= limit and (piece := os.pread(file, limit + 1 - len(data), len(data))):
+        while piece := os.pread(file, length - len(data), len(data)):
             data += piece
-    if len(data) > limit:
-        raise Unreadable(f"too large to change: `{path}`")
     return data
 
 
