@@ -226,6 +226,8 @@ class _StoreReport(msgspec.Struct, frozen=True):
     stats_difference: StatsDifference | None
     synced: bool
     """Whether the store has read the examined folder."""
+    unresolved_edits: list[str] = []
+    """The ids of edits that a killed process left and that nobody could finish or take back."""
 
     def as_data(self) -> dict[str, Any]:
         """Return plain data, with times as they are written in JSON."""
@@ -234,6 +236,7 @@ class _StoreReport(msgspec.Struct, frozen=True):
             "deleted_soon": [_row_as_json(session) for session in self.deleted_soon],
             "archive_only": self.archive_only and [_row_as_json(session) for session in self.archive_only],
             "stats_difference": msgspec.to_builtins(self.stats_difference),
+            "unresolved_edits": self.unresolved_edits,
         }
 
 
@@ -259,7 +262,7 @@ def _report_on_store(
     folder, database, now = opened.folder, opened.database, datetime.now().astimezone()
     if access.no_store:
         expiring = health.find_expiring_sessions(tree, folder, now, ask_archive=False)
-        return _StoreReport(None, expiring, None, None, synced=False)
+        return _StoreReport(None, expiring, None, None, synced=False, unresolved_edits=_unresolved_edits(opened))
     condition = health.check_store(folder, archive=opened.preferences.archive, complaint=problem)
     titles = difference = None
     if database is not None:
@@ -273,7 +276,15 @@ def _report_on_store(
         archive_only=_none_if_unreadable(lambda: health.find_archived_only(tree, folder, titles or {})),
         stats_difference=difference,
         synced=database is not None,
+        unresolved_edits=_unresolved_edits(opened),
     )
+
+
+def _unresolved_edits(opened: StoreAccess) -> list[str]:
+    from unspool.edit.apply import read_journals  # here, because few commands need what edits load
+
+    journals = [journal for journal in read_journals(opened.folder) if journal.is_within(opened.root)]
+    return [journal.id for journal in journals if journal.state in ("unresolved", "applying", "undoing")]
 
 
 def _print_store_report(report: _StoreReport) -> None:
@@ -283,6 +294,10 @@ def _print_store_report(report: _StoreReport) -> None:
     _print_findings(
         f"Claude Code deletes these within {health.SOON.days} days",
         [(session.session, _deletion_time(session)) for session in report.deleted_soon],
+    )
+    _print_findings(
+        "edits that could not be finished or taken back",
+        [(id, f"`unspool edit undo --merge {id}` puts the old bytes back") for id in report.unresolved_edits],
     )
     archived = [(row.session, f"{units.size(row.bytes)}  {row.title or ''}") for row in report.archive_only or []]
     _print_findings("only in the archive, `unspool restore` brings them back", archived)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import click
@@ -26,8 +28,8 @@ from unspool.edit import (
 )
 from unspool.edit.apply import Journal
 from unspool.edit.planning import Clone, Compress, Fork, Move, Operation, Payback, Trim, TrimTo
-from unspool.errors import NothingFound, Refused, UsageError
-from unspool.paths import data_folder
+from unspool.errors import NotFound, NothingFound, Refused, UsageError
+from unspool.paths import absolute_path, config_folder, data_folder, resolve_existing
 
 _MAX_ROWS = 12
 """Rows of a list that are printed; `--json` has them all."""
@@ -194,22 +196,56 @@ def compress(
 
 @edit.command()
 @click.argument("id", required=False)
-@options.json_option
-def undo(id: str | None, as_json: bool) -> None:
+@click.option("--merge", is_flag=True, help="Keep what was written to the session since, after its old content.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@options.output_options
+def undo(id: str | None, *, merge: bool, yes: bool, as_json: bool, config_dir: str | None) -> None:
     """Take an edit back, byte for byte: the last one, or the one with this ID.
+
+    ID is that of an edit, or of a session: then its last edit is meant. Only edits of the config folder count.
 
     \b
     unspool edit undo
     unspool edit undo 3f2a91c0
+    unspool edit undo 3f2a91c0 --merge
     """
-    _print_undone(undo_edit(id, folder=data_folder(os.environ), at=on_step()), as_json=as_json)
+    own, config = data_folder(os.environ), _resolve_config(config_dir)
+    if id is not None and not yes and sys.stdin.isatty() and sys.stderr.isatty():
+        _confirm_older_edit(edit_log(folder=own, config=config), id)
+    _print_undone(undo_edit(id, folder=own, config=config, merge=merge, at=on_step()), as_json=as_json)
 
 
 @edit.command()
-@options.json_option
-def log(as_json: bool) -> None:
-    """List the edits that were made, and which of them stand."""
-    _print_log(edit_log(folder=data_folder(os.environ)), as_json=as_json)
+@options.output_options
+def log(*, as_json: bool, config_dir: str | None) -> None:
+    """List the edits that were made in the config folder, and which of them stand."""
+    config = _resolve_config(config_dir)
+    everywhere = edit_log(folder=data_folder(os.environ))
+    here = [journal for journal in everywhere if journal.is_within(config)]
+    if others := len(everywhere) - len(here):
+        output.warn(f"{units.amount(others, 'edit')} of other config folders not listed; `--config-dir` names one")
+    _print_log(here, config, as_json=as_json)
+
+
+def _resolve_config(config_dir: str | None) -> Path:
+    """Return the folder whose edits are meant; it may have been deleted since."""
+    named = config_folder(config_dir, os.environ)
+    try:
+        return resolve_existing(named)
+    except NotFound:
+        return absolute_path(named)
+
+
+def _confirm_older_edit(journals: list[Journal], id: str) -> None:
+    """Ask before an edit is undone that is not the last one of its session."""
+    named = next((journal for journal in journals if journal.id.startswith(id)), None)
+    if named is None:
+        return
+    later = [journal for journal in journals if journal.number > named.number and journal.state == "done"]
+    if any(journal.session == named.session for journal in later):
+        question = f"edit {named.id} is not the last one of session {named.session}; undo it?"
+        if not click.confirm(question, err=True):
+            raise click.Abort
 
 
 def _run(
@@ -380,21 +416,26 @@ def _print_undone(journal: Journal, *, as_json: bool) -> None:
     )
 
 
-def _print_log(journals: Sequence[Journal], *, as_json: bool) -> None:
-    """Print the edits; as a table newest first."""
+def _print_log(journals: Sequence[Journal], config: Path, *, as_json: bool) -> None:
+    """Print the edits of a config folder; as a table newest first."""
     if as_json:
         output.write_json(
             [{**edit.report, "undo_id": edit.id, "when": edit.when, "state": edit.state} for edit in journals]
         )
         return
     if not journals:
-        raise NothingFound("no edits yet", hint="`unspool edit --help` tells what there is")
+        raise NothingFound(f"no edits in `{config}` yet", hint="`unspool edit --help` tells what there is")
+    output.print_heading(f"{config}")
     rows = []
     for edit in reversed(journals):
         before, after = edit.report.get("context_tokens") or (0, 0)
         tokens = f"{before:,} → {after:,}"
         rows.append((edit.id, edit.when, edit.operation, edit.session, edit.source, tokens, edit.state))
     output.print_table(_LOG_COLUMNS, rows)
+    if unresolved := [edit.id for edit in journals if edit.state == "unresolved"]:
+        output.print_line()
+        output.print_line("unresolved: the process was killed and the session changed since; the old bytes are kept")
+        output.print_line(f"`unspool edit undo --merge {unresolved[0]}` puts them back, and keeps what is new")
 
 
 def _print_sizes(planned: Planned) -> None:

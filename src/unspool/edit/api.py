@@ -146,17 +146,28 @@ def apply_edit(
 
 
 def undo_edit(
-    id: str | None = None, *, folder: Path | None = None, at: Callable[[str], None] = lambda _: None
+    id: str | None = None,
+    *,
+    folder: Path | None = None,
+    config: Path | None = None,
+    merge: bool = False,
+    at: Callable[[str], None] = lambda _: None,
 ) -> Journal:
-    """Take an edit back: the last one that stands, or the one with this id."""
+    """Take an edit back: the last one that stands, the one with this id, or the last one of the session with this id.
+
+    With `config`, only edits of sessions in that folder. With `merge`, lines that were written since are kept.
+    """
     own = folder or data_folder(os.environ)
     with journal.lock_edits(own):
         transaction.recover(own)
-        return transaction.undo(own, journal.find_journal(own, id), at)
+        return transaction.undo(own, journal.find_journal(own, id, config), at, merge=merge)
 
 
-def edit_log(*, folder: Path | None = None) -> list[Journal]:
-    """Return all edits, oldest first; what a killed process left is finished or taken back."""
+def edit_log(*, folder: Path | None = None, config: Path | None = None) -> list[Journal]:
+    """Return all edits, oldest first; what a killed process left is finished or taken back.
+
+    With `config`, only edits of sessions in that folder.
+    """
     own = folder or data_folder(os.environ)
     if not journal.edits_folder(own).is_dir():
         return []
@@ -164,7 +175,7 @@ def edit_log(*, folder: Path | None = None) -> list[Journal]:
     if any(entry.state in ("applying", "undoing") for entry in journal.read_journals(own)):
         with journal.lock_edits(own):
             transaction.recover(own)
-    return journal.read_journals(own)
+    return [entry for entry in journal.read_journals(own) if config is None or entry.is_within(config)]
 
 
 def edit_as_json(planned: Planned, *, claude: bool | None = None) -> dict[str, Any]:

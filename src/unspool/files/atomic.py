@@ -76,8 +76,11 @@ def temporary_file(path: Path, mode: int = 0o600, folder: int | None = None) -> 
 
 def write_durably(path: Path, data: bytes, mode: int = 0o600) -> None:
     """Write a file that nobody reads yet, and flush it: the caller gives it its name, or names it elsewhere."""
-    # O_NOFOLLOW: a link that somebody has put in its place must not make us overwrite another file.
-    descriptor = os.open(path, _CREATE_FLAGS | os.O_TRUNC, 0o600)
+    # A file of this name is left over from a process that was killed. O_EXCL: a link that somebody puts in its place
+    # must not make us overwrite another file.
+    with suppress(FileNotFoundError):
+        path.unlink()
+    descriptor = os.open(path, _CREATE_FLAGS | os.O_EXCL, 0o600)
     try:
         os.fchmod(descriptor, mode)
         write_flushed(descriptor, [data])

@@ -8,11 +8,14 @@ Rules
   1. The journal is written before the first file is touched, whole or not at all.
   2. One action decides (`decides`): before it has happened the edit has not, after it the edit has. Whatever a killed
      process left undone, the next one takes back or finishes (`transaction.recover`).
-  3. No name in here ends like a session's: nobody takes a backup for one.
+  3. A journal and its backups are deleted only when every file is as it was before. What cannot be decided stays, as
+     `unresolved`.
+  4. No name in here ends like a session's: nobody takes a backup for one.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -21,7 +24,7 @@ from typing import Any
 import msgspec
 
 from unspool.errors import NotFound, Refused, Unreadable
-from unspool.files import LockTaken, hold_lock, raise_unwritable, write_atomically
+from unspool.files import LockTaken, hold_lock, make_folder, raise_unwritable, write_atomically
 
 VERSION = 1
 
@@ -44,6 +47,14 @@ class Action(msgspec.Struct, frozen=True, omit_defaults=True):
     modified: int | None = None
     """When the content before had been changed last, in nanoseconds since 1970."""
     decides: bool = False
+    before_size: int | None = None
+    """The size of the content before: lines may have been appended to it since."""
+    after_size: int | None = None
+    """The size of the content after."""
+    taken: int | None = None
+    """How many bytes of the file the content after was made from; more may have been appended since."""
+    taken_back: int | None = None
+    """The same of undoing: how many bytes of the edited file the restored one was made from."""
 
 
 class Journal(msgspec.Struct, frozen=True):
@@ -56,7 +67,7 @@ class Journal(msgspec.Struct, frozen=True):
     path: str
     when: str
     state: str
-    """`applying`, `done`, `undoing` or `undone`."""
+    """`applying`, `done`, `undoing`, `undone`, or `unresolved`: killed, and then others changed the files."""
     actions: tuple[Action, ...]
     folders: tuple[str, ...] = ()
     """Folders that were made, outermost first."""
@@ -65,12 +76,18 @@ class Journal(msgspec.Struct, frozen=True):
     """What was reported when it was applied."""
     number: int = 0
     """Edits are numbered in the order they were applied."""
+    merges: bool = False
+    """Whether undoing it keeps what others have written since."""
     version: int = VERSION
 
     @property
     def deciding(self) -> Action:
         """The action that decides (rule 2)."""
         return next(action for action in self.actions if action.decides)
+
+    def is_within(self, folder: Path) -> bool:
+        """Tell whether the session lies in a folder, or is this file."""
+        return any(Path(path).is_relative_to(folder) for path in (self.path, *(action.path for action in self.actions)))
 
 
 def edits_folder(folder: Path) -> Path:
@@ -83,7 +100,7 @@ def lock_edits(folder: Path) -> Iterator[None]:
     """Hold the lock of edits; whoever comes second is refused."""
     edits = edits_folder(folder)
     with raise_unwritable(f"cannot write to `{edits}`"):
-        edits.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_folder(edits)
         (edits / "lock").touch(mode=0o600)
     try:
         with hold_lock(edits / "lock", timeout=0):
@@ -117,24 +134,41 @@ def discard(folder: Path, id: str) -> None:
     shutil.rmtree(edits_folder(folder) / id, ignore_errors=True)
 
 
+def remove_unfinished_backups(folder: Path) -> None:
+    """Delete backups without a journal: their process was killed before it touched any file (rule 1)."""
+    for path in edits_folder(folder).glob("*/"):
+        if not os.path.lexists(path / "journal.json"):
+            discard(folder, path.name)
+
+
 def read_journals(folder: Path) -> list[Journal]:
     """Return all edits, oldest first; one that cannot be read is left out."""
     found = []
     for path in edits_folder(folder).glob("*/journal.json"):
         with suppress(OSError, msgspec.MsgspecError, UnicodeDecodeError):
-            found.append(msgspec.json.decode(path.read_bytes(), type=Journal))
+            journal = msgspec.json.decode(path.read_bytes(), type=Journal)
+            # Without one, nobody can tell whether the edit has happened; no version has written such a journal.
+            if any(action.decides for action in journal.actions):
+                found.append(journal)
     return sorted(found, key=lambda journal: (journal.number, journal.when))
 
 
-def find_journal(folder: Path, id: str | None) -> Journal:
-    """Return the edit that a person names: by the beginning of its id, or the last one that stands."""
-    found = read_journals(folder)
+def find_journal(folder: Path, id: str | None, config: Path | None = None) -> Journal:
+    """Return the edit that a person names: the last one that stands, or by the beginning of an id.
+
+    The id is that of an edit, or of a session: then it is the last one of that session that stands. With `config`, only
+    edits of sessions in that folder are meant.
+    """
+    found = [journal for journal in read_journals(folder) if config is None or journal.is_within(config)]
+    standing = [journal for journal in found if journal.state == "done"]
     if id is None:
-        standing = [journal for journal in found if journal.state == "done"]
         if not standing:
             raise Refused("there is no edit to undo", hint="`unspool edit log` lists them")
         return standing[-1]
     fitting = [journal for journal in found if journal.id.startswith(id)]
+    of_session = [journal for journal in standing if journal.session.startswith(id)]
+    if not fitting and len({journal.session for journal in of_session}) == 1:
+        return of_session[-1]
     if len(fitting) != 1:
         words = "no such edit" if not fitting else f"{len(fitting)} edits begin with that"
         raise NotFound(f"{words}: `{id}`", hint="`unspool edit log` lists them")
@@ -146,5 +180,5 @@ def _write_own(folder: Path, id: str, name: str, data: bytes, *, failure: str) -
     path = edits_folder(folder) / id / name
     with raise_unwritable(failure):
         # Backups hold conversations: they are for the user alone.
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_folder(path.parent)
         write_atomically(path, data)

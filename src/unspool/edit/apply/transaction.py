@@ -5,8 +5,12 @@ Rules
      session that is not whole. Undoing goes the other way round.
   2. A file is replaced by one rename; one that is there is never written over by a new one.
   3. Lines that were appended to a session while its new content was made are kept: noticed before the rename, and once
-     more after it. If its beginning has changed, nothing is done.
-  4. `STEPS` names the places where a process may be killed. After each of them there is the old state or the new.
+     more after it. The old file has a second name (`.unspool.old`) until then, so that a killed process loses none. If
+     its beginning has changed, nothing is done.
+  4. `STEPS` names the places where a process may be killed. After each of them there is the old state or the new, with
+     the lines that others appended since.
+  5. Whether an action has happened is told by what its file holds (`FileState`). A file that holds neither is left as
+     it is, and so are the journal and the backups: the edit is `unresolved` until it is undone with `merge`.
 """
 
 from __future__ import annotations
@@ -15,6 +19,7 @@ import hashlib
 import os
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from enum import Enum
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
@@ -22,15 +27,39 @@ from msgspec.structs import replace
 
 from unspool.edit.apply import journal as journals
 from unspool.edit.apply.journal import Action, Journal
+from unspool.edit.planning.draft import find_new_lines, relink_between
 from unspool.errors import Refused, UnspoolError
-from unspool.files import flush_folder, read_pieces, write_durably, write_flushed, write_new
+from unspool.files import flush_folder, make_folder, read_pieces, write_durably, write_flushed, write_new
 
 STEPS = (
     "kept", "journalled", "placed", "deciding", "decided", "recorded", "undoing", "taken back", "restored", "undone",
 )  # fmt: skip
 """Places where a process may be killed, in the order they are passed."""
 
+_MAX_ROUNDS = 3
+"""How often the new content is written again because lines were appended meanwhile."""
+
 StepHook: TypeAlias = Callable[[str], None]
+
+
+class FileState(Enum):
+    """What the file of an action holds."""
+
+    BEFORE = "before"
+    BEFORE_APPENDED = "before, and lines that were appended since"
+    AFTER = "after"
+    AFTER_APPENDED = "after, and lines that were appended since"
+    UNKNOWN = "something else"
+
+    @property
+    def is_before(self) -> bool:
+        """Whether the action has not happened."""
+        return self in (FileState.BEFORE, FileState.BEFORE_APPENDED)
+
+    @property
+    def is_after(self) -> bool:
+        """Whether the action has happened."""
+        return self in (FileState.AFTER, FileState.AFTER_APPENDED)
 
 
 class FileChange(NamedTuple):
@@ -70,12 +99,15 @@ def apply(folder: Path, journal: Journal, changes: Iterable[FileChange], at: Ste
     return journal
 
 
-def undo(folder: Path, journal: Journal, at: StepHook) -> Journal:
-    """Take an edit back: every file as it was, byte for byte."""
+def undo(folder: Path, journal: Journal, at: StepHook, *, merge: bool = False) -> Journal:
+    """Take an edit back: every file as it was, byte for byte; with `merge`, and the lines that were appended since."""
     if journal.state == "undone":
         raise Refused(f"edit `{journal.id}` was undone already", hint="`unspool edit log` lists what stands")
-    _check_untouched(folder, journal)
-    journals.write_journal(folder, replace(journal, state="undoing"))
+    deciding = journal.deciding
+    if not merge or (deciding.kind == "create" and os.path.lexists(deciding.path)):
+        _check_untouched(folder, journal)
+    journal = replace(journal, state="undoing", merges=merge)
+    journals.write_journal(folder, journal)
     at("undoing")
     return _reverse_all(folder, journal, at)
 
@@ -85,24 +117,92 @@ def recover(folder: Path) -> None:
     for journal in journals.read_journals(folder):
         if journal.state not in ("applying", "undoing"):
             continue
-        deciding = journal.deciding
-        has_happened = _holds(Path(deciding.target or deciding.path), deciding.after)
-        if journal.state == "undoing":
-            if has_happened or _is_reversed(deciding):
-                _reverse_all(folder, journal, lambda _: None)
-            else:  # somebody continued the session: it stays
-                journals.write_journal(folder, replace(journal, state="done"))
-        elif has_happened:
-            _finish(folder, journal)
-        else:
-            _roll_back(folder, journal)
+        try:
+            _recover_one(folder, journal)
+        except (UnspoolError, OSError):  # one edit that cannot be recovered must not stop all others
+            journals.write_journal(folder, replace(journal, state="unresolved"))
+    journals.remove_unfinished_backups(folder)
+
+
+def _recover_one(folder: Path, journal: Journal) -> None:
+    for action in journal.actions:
+        _take_late_lines(folder, journal, action)
+    state = read_state(journal.deciding)
+    if journal.state == "applying" and state.is_after:
+        _finish(folder, journal)
+    elif journal.state == "applying" and state.is_before:
+        _roll_back(folder, journal)
+    elif state is FileState.UNKNOWN and not journal.merges:
+        journals.write_journal(folder, replace(journal, state="unresolved"))
+    elif state is FileState.AFTER_APPENDED and not journal.merges:  # somebody continued the session: the edit stays
+        journals.write_journal(folder, replace(journal, state="done"))
+    else:
+        _reverse_all(folder, journal, lambda _: None)
+
+
+def read_state(action: Action) -> FileState:
+    """Return what the file of an action holds."""
+    path = Path(action.path)
+    if action.kind == "create":
+        if not os.path.lexists(path):
+            return FileState.BEFORE
+        return _compare(path, replace(action, before=None, before_size=None))
+    if action.kind == "remove":
+        if not os.path.lexists(path):
+            return FileState.AFTER
+        return _compare(path, replace(action, after=None, after_size=None))
+    if action.target is not None and os.path.lexists(action.target):
+        # Moved only if the target is the file that was moved: its name may have been taken by another one.
+        moved = _compare(Path(action.target), replace(action, before=None, before_size=None))
+        if moved is not FileState.UNKNOWN:
+            return moved
+    state = _compare(path, action)
+    # Under its old name it has not been moved yet, whatever it holds.
+    return FileState.BEFORE_APPENDED if action.target is not None and state.is_after else state
+
+
+def _compare(path: Path, action: Action) -> FileState:
+    """Compare a file with the content before and after an action, and with their beginnings."""
+    if not path.is_file() or path.is_symlink():
+        return FileState.UNKNOWN
+    sizes = {size for size in (action.before_size, action.after_size) if size is not None}
+    digests = _hash_prefixes(path, sizes)
+    whole = digests[None]
+    if whole == action.before:
+        return FileState.BEFORE
+    if whole == action.after:
+        return FileState.AFTER
+    begins_old = action.before_size is not None and digests.get(action.before_size) == action.before
+    begins_new = action.after_size is not None and digests.get(action.after_size) == action.after
+    # One content may be the beginning of the other: then the longer of the two is meant.
+    if begins_old and not (begins_new and (action.after_size or 0) > (action.before_size or 0)):
+        return FileState.BEFORE_APPENDED
+    return FileState.AFTER_APPENDED if begins_new else FileState.UNKNOWN
+
+
+def _hash_prefixes(path: Path, sizes: set[int]) -> dict[int | None, str]:
+    """Return the hash of a file (None), and of its first so many bytes where it has more than that."""
+    digest, found, at = hashlib.blake2b(digest_size=20), dict[int | None, str](), 0
+    for piece in read_pieces(path):
+        for size in sorted(size for size in sizes if at <= size < at + len(piece)):
+            part = digest.copy()
+            part.update(piece[: size - at])
+            found[size] = part.hexdigest()
+        digest.update(piece)
+        at += len(piece)
+    return {**found, None: digest.hexdigest()}
 
 
 def _hash(pieces: Iterable[bytes]) -> str:
-    digest = hashlib.blake2b(digest_size=20)
+    return _hash_and_size(pieces)[0]
+
+
+def _hash_and_size(pieces: Iterable[bytes]) -> tuple[str, int]:
+    digest, size = hashlib.blake2b(digest_size=20), 0
     for piece in pieces:
         digest.update(piece)
-    return digest.hexdigest()
+        size += len(piece)
+    return digest.hexdigest(), size
 
 
 def _write_backups(folder: Path, journal: Journal, changes: list[FileChange], at: StepHook) -> Journal:
@@ -110,7 +210,10 @@ def _write_backups(folder: Path, journal: Journal, changes: list[FileChange], at
     actions = []
     for number, change in enumerate(changes):
         new = [change.data] if change.data is not None else (read_pieces(change.source) if change.source else [])
-        action = Action(change.kind, str(change.path), after=_hash(new), decides=change.decides)
+        action = Action(change.kind, str(change.path), decides=change.decides)
+        if change.data is not None or change.source is not None:
+            digest, size = _hash_and_size(new)
+            action = replace(action, after=digest, after_size=size)
         if change.kind == "create" and os.path.lexists(change.path):
             raise Refused(f"`{change.path}` is there already", hint="nothing was written")
         if change.kind in ("replace", "remove", "move"):
@@ -121,6 +224,7 @@ def _write_backups(folder: Path, journal: Journal, changes: list[FileChange], at
             action = replace(
                 action,
                 before=_hash([data]),
+                before_size=len(data),
                 backup=str(number),
                 mode=status.st_mode & 0o777,
                 target=str(change.target) if change.target else None,
@@ -148,12 +252,12 @@ def _make_change(folder: Path, journal: Journal, change: FileChange, action: Act
             if change.data is not None:
                 action = _replace_content(folder, journal, change, action)
             else:
-                action = replace(action, after=action.before)
+                action = replace(action, after=action.before, after_size=action.before_size)
             # Written down before the rename: after a crash the hash tells whether the move has happened.
             _record(folder, journal, action)
             if os.path.lexists(change.target):
                 raise Refused(f"`{change.target}` is there already", hint="nothing was moved")
-            change.target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_folder(change.target.parent)
             change.path.rename(change.target)
         case _:
             change.path.unlink()
@@ -161,40 +265,100 @@ def _make_change(folder: Path, journal: Journal, change: FileChange, action: Act
 
 
 def _replace_content(folder: Path, journal: Journal, change: FileChange, action: Action) -> Action:
-    """Give a file new content by one rename, with whatever was appended to it meanwhile (rule 3)."""
+    """Give a file the new content, with whatever was appended to it meanwhile."""
     assert change.data is not None
     base = change.base if change.base is not None else b"".join(read_pieces(change.path))
-    descriptor = os.open(change.path, os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0))
+
+    def record(data: bytes, source: bytes) -> None:
+        nonlocal action
+        if len(source) != action.before_size and action.backup is not None:
+            # What was appended since the backup was made belongs to it: undoing must not lose it.
+            journals.write_backup(folder, journal.id, action.backup, source)
+            action = replace(action, before=_hash([source]), before_size=len(source))
+        action = replace(action, after=_hash([data]), after_size=len(data), taken=len(source))
+        _record(folder, journal, action)
+
+    _swap_content(change.path, base, change.data, change.adapt_appended, action.mode, record=record)
+    return action
+
+
+def _swap_content(
+    path: Path,
+    base: bytes,
+    data: bytes,
+    adapt_appended: Callable[[bytes], bytes],
+    mode: int,
+    *,
+    record: Callable[[bytes, bytes], None],
+    modified: int | None = None,
+) -> None:
+    """Replace a file by one rename, with whatever is appended to it meanwhile (rule 3).
+
+    `record` is called before the rename with the new content and the old content that it was made from.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0))
+    beside, old, source = _temporary_path(path), _old_path(path), base
     try:
-        beside = _temporary_path(change.path)
-        known, data = len(base), change.data
-        if _read_range(descriptor, 0, known) != base:
-            raise Refused(f"`{change.path}` has changed meanwhile", hint="nothing was written; plan the edit again")
-        while True:
-            appended = _read_range(descriptor, known, None)
-            known, data = known + len(appended), data + (change.adapt_appended(appended) if appended else b"")
-            action = replace(action, after=_hash([data]))
-            _record(folder, journal, action)
-            write_durably(beside, data, action.mode)
-            if os.fstat(descriptor).st_size == known:
+        if _read_range(descriptor, 0, len(base)) != base:
+            raise Refused(f"`{path}` has changed meanwhile", hint="nothing was written; plan the edit again")
+        _link_old(path, old)
+        # Not until nothing is appended: others may write faster than this flushes. What is left follows the rename.
+        for _ in range(_MAX_ROUNDS):
+            if appended := _read_range(descriptor, len(source), None):
+                source, data, modified = source + appended, data + adapt_appended(appended), None
+            record(data, source)
+            write_durably(beside, data, mode)
+            if os.fstat(descriptor).st_size == len(source):
                 break
-        beside.replace(change.path)
+        if modified is not None:
+            os.utime(beside, ns=(modified, modified))
+        beside.replace(path)
+        flush_folder(path.parent)
         # The descriptor still reads the old file: a process that had it open may have written to it after the rename.
-        appended = _read_range(descriptor, known, None)
-        if appended:
-            _append(change.path, change.adapt_appended(appended))
-            action = replace(action, after=_hash(read_pieces(change.path)))
-        flush_folder(change.path.parent)
-        return action
+        if appended := _read_range(descriptor, len(source), None):
+            late = adapt_appended(appended)
+            _append(path, late)
+            # Unless others have already continued the new file: then these lines count as appended since, too.
+            if b"".join(read_pieces(path)) == data + late:
+                record(data + late, source + appended)
     finally:
-        with suppress(FileNotFoundError):
-            beside.unlink()
+        for left in (beside, old):
+            with suppress(FileNotFoundError):
+                left.unlink()
         os.close(descriptor)
+
+
+def _link_old(path: Path, old: Path) -> None:
+    """Give a file a second name, under which a later process finds what was appended to it (rule 3)."""
+    with suppress(FileNotFoundError):
+        old.unlink()
+    with suppress(OSError):  # a file system without links: a kill in that very moment may lose a line there
+        os.link(path, old, follow_symlinks=False)
+
+
+def _take_late_lines(folder: Path, journal: Journal, action: Action) -> None:
+    """Append what was written to a file after its replacement was made, as the killed process would have done."""
+    path, old = Path(action.path), _old_path(Path(action.path))
+    with suppress(FileNotFoundError):
+        _temporary_path(path).unlink()
+    if action.backup is None or not old.is_file() or old.is_symlink():
+        return
+    taken, size = (action.taken, action.after_size)
+    if journal.state == "undoing":
+        taken, size = (action.taken_back, action.before_size)
+    if taken is not None and path.is_file() and not path.samefile(old):
+        source = b"".join(read_pieces(old))
+        content = b"".join(read_pieces(path))
+        late = relink_between(source[taken:], source, content)
+        # The killed process may have come so far as to append them.
+        if late not in content[size or 0 :]:
+            _append(path, late)
+    old.unlink()
 
 
 def _reverse_all(folder: Path, journal: Journal, at: StepHook) -> Journal:
     for action in reversed(journal.actions):
-        _reverse(folder, journal, action)
+        journal = _reverse(folder, journal, action, merge=journal.merges)
         at("taken back" if action.decides else "restored")
     _remove_folders(journal)
     journal = replace(journal, state="undone")
@@ -212,38 +376,68 @@ def _finish(folder: Path, journal: Journal) -> None:
 
 
 def _roll_back(folder: Path, journal: Journal) -> None:
-    """Make it as if an edit had never begun."""
+    """Make it as if an edit had never begun; if a file holds something else, keep the journal and the backups."""
     for action in reversed(journal.actions):
         with suppress(FileNotFoundError, Refused):
-            _reverse(folder, journal, action)
-    _remove_folders(journal)
-    journals.discard(folder, journal.id)
+            journal = _reverse(folder, journal, action, merge=False)
+    if all(read_state(action).is_before for action in journal.actions):
+        _remove_folders(journal)
+        journals.discard(folder, journal.id)
+    else:
+        journals.write_journal(folder, replace(journal, state="unresolved"))
 
 
-def _reverse(folder: Path, journal: Journal, action: Action) -> None:
-    """Take one change back, if it was made."""
+def _reverse(folder: Path, journal: Journal, action: Action, *, merge: bool) -> Journal:
+    """Take one change back, if it was made; lines that were appended since stay.
+
+    A file that holds something else is refused. With `merge`, its lines that are in neither content stay.
+    """
     path = Path(action.path)
     if action.kind == "create":
         if _holds(path, action.after):
             path.unlink()
-        return
+        return journal
     assert action.backup is not None
+    before = journals.read_backup(folder, journal.id, action.backup)
+    make_folder(path.parent)
     target = Path(action.target) if action.target else None
-    if target is not None and _holds(target, action.after):
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    has_moved = target is not None and os.path.lexists(target) and not os.path.lexists(path)
+    if target is not None and has_moved and (merge or _compare(target, action) is not FileState.UNKNOWN):
         target.rename(path)
-    if _holds(path, action.before):
-        return
-    if os.path.lexists(path) and not _holds(path, action.after):
+    if not os.path.lexists(path):
+        write_durably(_temporary_path(path), before, action.mode)
+        if action.modified is not None:
+            os.utime(_temporary_path(path), ns=(action.modified, action.modified))
+        _temporary_path(path).replace(path)
+        flush_folder(path.parent)
+        return journal
+    state = _compare(path, action)
+    if state is FileState.UNKNOWN and merge and path.suffix != ".jsonl":
+        return journal  # not a file of lines: what others made of it stays
+    if state is FileState.UNKNOWN and not merge:
         raise Refused(f"`{path}` has changed since", hint="it was left as it is")
-    data = journals.read_backup(folder, journal.id, action.backup)
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    beside = _temporary_path(path)
-    write_durably(beside, data, action.mode)
-    if action.modified is not None:
-        os.utime(beside, ns=(action.modified, action.modified))
-    beside.replace(path)
-    flush_folder(path.parent)
+    return journal if state.is_before else _restore_content(folder, journal, action, before, state)
+
+
+def _restore_content(folder: Path, journal: Journal, action: Action, before: bytes, state: FileState) -> Journal:
+    """Give a file its old content back, and after that the lines that others have written since."""
+    path = Path(action.path)
+    content = b"".join(read_pieces(path))
+    appended = find_new_lines(content, before) if state is FileState.UNKNOWN else content[action.after_size or 0 :]
+    data = before
+    if appended:
+        data += (b"" if before.endswith(b"\n") else b"\n") + relink_between(appended, content, before)
+
+    def record(_: bytes, source: bytes) -> None:
+        nonlocal journal
+        journal = _record(folder, journal, replace(action, taken_back=len(source)))
+
+    def adapt_appended(late: bytes) -> bytes:
+        return relink_between(late, content + late, before)
+
+    modified = None if appended else action.modified
+    _swap_content(path, content, data, adapt_appended, action.mode, record=record, modified=modified)
+    return journal
 
 
 def _check_untouched(folder: Path, journal: Journal) -> None:
@@ -258,13 +452,8 @@ def _check_untouched(folder: Path, journal: Journal) -> None:
                 if known.number > journal.number and known.state == "done"
             ]
             on_top = next((known.id for known in later if any(act.path == action.path for act in known.actions)), None)
-            hint = f"undo `{on_top}` first" if on_top else "what was written since would be lost; it was left as it is"
+            hint = f"undo `{on_top}` first" if on_top else f"`unspool edit undo --merge {journal.id}` keeps what is new"
             raise Refused(f"`{path}` has changed since edit `{journal.id}`", hint=hint)
-
-
-def _is_reversed(action: Action) -> bool:
-    path = Path(action.path)
-    return not os.path.lexists(path) if action.kind == "create" else _holds(path, action.before)
 
 
 def _holds(path: Path, digest: str | None) -> bool:
@@ -290,6 +479,10 @@ def _remove_folders(journal: Journal) -> None:
 
 def _temporary_path(path: Path) -> Path:
     return path.with_name(f".{path.name}.unspool.tmp")
+
+
+def _old_path(path: Path) -> Path:
+    return path.with_name(f".{path.name}.unspool.old")
 
 
 def _read_range(descriptor: int, start: int, length: int | None) -> bytes:

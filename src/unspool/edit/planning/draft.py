@@ -370,6 +370,35 @@ def relink_appended(data: bytes, kept_ancestors: Mapping[str, str | None]) -> by
     return b"".join(pieces)
 
 
+def relink_between(data: bytes, source: bytes, target: bytes) -> bytes:
+    """Return lines that continue one version of a session, linked to continue another version of it.
+
+    A parent that the other version does not have becomes the nearest line above it that it has.
+    """
+    parents = _find_parents(parse_session_text("", source))
+    known = {entry.record.uuid for entry in parse_session_text("", target + data).entries}
+    moved = {
+        uuid: next((above for above in _ancestors(uuid, parents) if above in known), None)
+        for uuid in parents
+        if uuid not in known
+    }
+    return relink_appended(data, moved)
+
+
+def find_new_lines(content: bytes, before: bytes) -> bytes:
+    """Return the lines of a session file that an older version of it has neither by their bytes nor by their uuid."""
+    old = parse_session_text("", before)
+    lines = set(before.splitlines())
+    uuids = {entry.record.uuid for entry in old.entries if entry.record.uuid}
+    new = [
+        item
+        for item in parse_session_text("", content).items
+        if content[item.offset : item.offset + item.length].rstrip(b"\r\n") not in lines
+        and not (isinstance(item, Entry) and item.record.uuid in uuids)
+    ]
+    return b"".join(content[item.offset : item.offset + item.length] for item in new)
+
+
 def _nearest_message(text: SessionText, start: str | None, parents: Parents) -> str | None:
     """Return the nearest message at or above a line."""
     messages = {entry.record.uuid for entry in text.entries if is_message(entry)}
