@@ -158,9 +158,9 @@ class MessageSizes:
 def parse_too_long(message: str, status: int | None) -> TooLong | None:
     """Return what an error says of a request that was too large; None if it says something else.
 
-    >>> refusal("the API says 400: prompt is too long: 9120 tokens > 8000 maximum", 400)
-    Refusal(tokens=9120, window=8000)
-    >>> refusal("the API says 400: max_tokens: must be greater than thinking.budget_tokens", 400)
+    >>> parse_too_long("the API says 400: prompt is too long: 9120 tokens > 8000 maximum", 400)
+    TooLong(tokens=9120, window=8000)
+    >>> parse_too_long("the API says 400: max_tokens: must be greater than thinking.budget_tokens", 400)
     """
     if status not in (400, 413, 422, 500):  # some servers answer with 500
         return None

@@ -27,7 +27,7 @@ _NOTED = re.compile(r"\n\[\.\.\. ([\d,]+) characters left out \.\.\.\]\n")
 def shorten_text(text: str, characters: int) -> str:
     """Return beginning and end of a text that is longer than so many characters.
 
-    >>> shortened("a" * 50 + "b" * 50, 40)
+    >>> shorten_text("a" * 50 + "b" * 50, 40)
     'aaaa\\n[... 95 characters left out ...]\\nb'
     """
     if len(text) <= characters:

@@ -25,7 +25,6 @@ from unspool.graph import (
     classify_user_record,
     find_thread_entries,
     find_tool_calls,
-    is_boundary,
     split_turns,
 )
 
@@ -53,8 +52,6 @@ class SessionView(msgspec.Struct, frozen=True):
     """The calls in the answers of the context, each with its result there."""
     unanswered_from: int
     """Lines from this offset on are not answered yet."""
-    last_group_from: int
-    """Where the last group of the thread begins."""
     open_loop_from: int
     """Where the group begins that ends within a tool loop; without one, the end of the file."""
     group_starts: list[int]
@@ -64,6 +61,11 @@ class SessionView(msgspec.Struct, frozen=True):
     def thread_groups(self) -> list[TurnGroup]:
         """The groups of the context, oldest first."""
         return [group for group in self.groups if group.on_thread]
+
+    @property
+    def last_group_from(self) -> int:
+        """Where the last group of the thread begins."""
+        return self.group_starts[-1] if self.group_starts else 0
 
     def count_prompts_after(self, entry: Entry) -> int:
         """Return how many prompts came after a line."""
@@ -90,7 +92,6 @@ def view_session(text: SessionText, lines: list[Entry] | None = None) -> Session
         groups=groups,
         calls=[call for call in find_tool_calls(lines) if isinstance(call.use_entry.record, Assistant)],
         unanswered_from=_find_unanswered(messages, len(text.data)),
-        last_group_from=starts[-1] if starts else 0,
         open_loop_from=len(text.data) if open_line is None else (starts[before - 1] if before else 0),
         group_starts=starts,
     )
@@ -105,11 +106,6 @@ def is_queued_prompt(entry: Entry) -> bool:
     """Return whether an attachment is a prompt that was typed while the model worked."""
     record = entry.record
     return isinstance(record, Attachment) and isinstance(record.attachment, QueuedCommand)
-
-
-def find_boundary(lines: Sequence[Entry]) -> Entry | None:
-    """Return the compaction that a context begins with."""
-    return next((entry for entry in lines if is_boundary(entry)), None)
 
 
 def _group_turns(session_turns: list[Turn], thread_offsets: set[int], end: int) -> list[TurnGroup]:

@@ -33,7 +33,7 @@ from msgspec.structs import replace
 
 from unspool.edit.planning.draft import EditDraft
 from unspool.edit.planning.plan import Trim
-from unspool.edit.planning.session_view import SessionView, TurnGroup, find_boundary, has_succeeded, is_queued_prompt
+from unspool.edit.planning.session_view import SessionView, TurnGroup, has_succeeded, is_queued_prompt
 from unspool.edit.planning.shrink import (
     describe_call,
     find_superseded_reads,
@@ -129,8 +129,7 @@ def _remove_turns(draft: EditDraft, view: SessionView, numbers: range) -> None:
 
 def _keep_last(draft: EditDraft, view: SessionView, count: int) -> None:
     """Remove all turns of the context but the last; what a compaction preserved stays."""
-    compaction = find_boundary(view.lines)
-    since = compaction.offset if compaction else 0
+    since = next((entry.offset for entry in view.lines if is_boundary(entry)), 0)
     groups = [group for group in view.thread_groups if group.start >= since]
     _remove_groups(draft, view, groups[: max(len(groups) - max(count, 1), 0)])
 
