@@ -71,10 +71,8 @@ def table(width: int = 240, height: int = 120, *, rows: int = 6, wrong: int = 4)
 def _pack_row(pixels: list[Colour]) -> bytes:
     """Return the pixels of a row, four in a byte."""
     padded = [*pixels, *[0] * (-len(pixels) % 4)]
-    return bytes(
-        padded[index] << 6 | padded[index + 1] << 4 | padded[index + 2] << 2 | padded[index + 3]
-        for index in range(0, len(padded), 4)
-    )
+    fours = zip(padded[::4], padded[1::4], padded[2::4], padded[3::4], strict=True)
+    return bytes(first << 6 | second << 4 | third << 2 | fourth for first, second, third, fourth in fours)
 
 
 def _zlib_stored(data: bytes) -> bytes:

@@ -29,15 +29,10 @@ def project() -> Project:
 
 def pictures(tools: ToolSimulator) -> SimulatedProgram:
     """Return a session with pictures and a PDF in prompts and results."""
-    run = SimulatedProgram(
-        "pictures", tools, "2026-11-05T18:31:09.777Z", ProgramSettings(branch="heute-seite", model=SONNET)
-    )
-    run.prompt(
-        image(_EMPTY),
-        text("[Image #1] Die Liste auf der Seite „Heute“ ist leer. Siehst du, warum?"),
-        shown="[Image #1] Die Liste auf der Seite „Heute“ ist leer. Siehst du, warum?",
-        imagePasteIds=[1],
-    )
+    setting = ProgramSettings(branch="heute-seite", model=SONNET)
+    run = SimulatedProgram("pictures", tools, "2026-11-05T18:31:09.777Z", setting)
+    words = "[Image #1] Die Liste auf der Seite „Heute“ ist leer. Siehst du, warum?"
+    run.prompt(image(_EMPTY), text(words), shown=words, imagePasteIds=[1])
     run.inject_user_line([text("[Image: source: /tmp/paste/1.png]")], isMeta=True)
     run.answer("Ich sehe mir Bild, Ansicht und Vorlage an.", _picture(tools), tools.read("vogel/views.py"))
     run.answer(
@@ -103,9 +98,8 @@ def _picture(tools: ToolSimulator) -> SimulatedCall:
 def _screenshot() -> SimulatedCall:
     """Return a call of an MCP server's tool that returns a picture."""
     content = [text("Took a screenshot of http://localhost:8000/heute"), image(_FULL)]
-    return SimulatedCall(
-        tool_use("mcp__browser__screenshot", url="http://localhost:8000/heute"), content, content, seconds=1.6
-    )
+    use = tool_use("mcp__browser__screenshot", url="http://localhost:8000/heute")
+    return SimulatedCall(use, content, content, seconds=1.6)
 
 
 def _scan(tools: ToolSimulator, data: str) -> SimulatedCall:

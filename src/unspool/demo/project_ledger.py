@@ -61,9 +61,8 @@ def first_look(tools: ToolSimulator) -> SimulatedProgram:
 
 def balances(tools: ToolSimulator) -> SimulatedProgram:
     """2.0.36: an agent beside the session, named by eight digits."""
-    run = SimulatedProgram(
-        "balances", tools, "2026-10-06T08:15:12.905Z", ProgramSettings(version="2.0.36", model=SONNET)
-    )
+    setting = ProgramSettings(version="2.0.36", model=SONNET)
+    run = SimulatedProgram("balances", tools, "2026-10-06T08:15:12.905Z", setting)
     run.prompt("Can balances overflow?")
     task = new_agent_task(run, "general-purpose", "Check the types", "Which type holds the sums in ledger/balance.py?")
     run.answer(thinking("Decimal does not overflow, but let me have it checked."), task.use)

@@ -33,6 +33,7 @@ from unspool.demo.usage import HAIKU, SONNET
 from unspool.format import encode_json
 
 SLUG = "salty-humming-harbour"
+_TABLE, _HARMONICS = "src/tidewatch/table.py", "src/tidewatch/harmonics.py"
 PLAN = f"{CONFIG}/plans/{SLUG}.md"
 _CHECK = "uv run ruff check --quiet"
 
@@ -77,7 +78,7 @@ def _find_the_cause(run: SimulatedProgram) -> None:
     run.answer(
         thinking("A table of 28 lines cannot take four seconds to compute. Something is read again and again."),
         "I'll look at the table, and at everything that loads a station.",
-        tools.read("src/tidewatch/table.py"),
+        tools.read(_TABLE),
         tools.grep(r"load\("),
         tools.glob("**/*.py"),
         ready=(1, 2, 0),
@@ -89,7 +90,7 @@ def _find_the_cause(run: SimulatedProgram) -> None:
         *(new_task(number, *task) for number, task in enumerate(_TASKS, 1)),
     )
     run.tasks = [_task(number, "completed") for number in (1, 2, 3)]
-    run.answer(task_status(1, "pending", "in_progress"), tools.read("src/tidewatch/harmonics.py", 29, 14))
+    run.answer(task_status(1, "pending", "in_progress"), tools.read(_HARMONICS, 29, 14))
 
 
 def _fix_it(run: SimulatedProgram) -> None:
@@ -97,7 +98,7 @@ def _fix_it(run: SimulatedProgram) -> None:
     old = "        station = load(name)\n        start ="
     run.answer(
         "The station does not change between days, so it is read once, before the loop.",
-        tools.edit("src/tidewatch/table.py", f"    for offset in range(days):\n{old}", _LOOP),
+        tools.edit(_TABLE, f"    for offset in range(days):\n{old}", _LOOP),
     )
     _hook(run, "hook_success", "PostToolUse:Edit", "1 file unchanged", **_ran("ruff format src", "1 file unchanged"))
     run.answer(failing_shell("uv run pytest -q --color=yes", _FAILURE, about="Run the tests"))
@@ -115,16 +116,11 @@ def _fix_it(run: SimulatedProgram) -> None:
     )
     run.answer(
         tools.write("src/tidewatch/cache.py", CACHE),
-        tools.edit("src/tidewatch/table.py", "import Station, load, predict", "import Station, predict"),
+        tools.edit(_TABLE, "import Station, load, predict", "import Station, predict"),
     )
-    run.answer(tools.edit("src/tidewatch/table.py", "station = load(name)", "station = cached_station(name)"))
-    run.answer(
-        tools.edit(
-            "src/tidewatch/table.py",
-            "from tidewatch.harmonics",
-            "from tidewatch.cache import station as cached_station\nfrom tidewatch.harmonics",
-        )
-    )
+    run.answer(tools.edit(_TABLE, "station = load(name)", "station = cached_station(name)"))
+    cached = "from tidewatch.cache import station as cached_station"
+    run.answer(tools.edit(_TABLE, "from tidewatch.harmonics", f"{cached}\nfrom tidewatch.harmonics"))
     run.answer(
         shell("uv run pytest -q", "..\n2 passed in 0.11s", about="Run the tests", seconds=1.9),
         task_status(3, "pending", "completed"),
@@ -152,9 +148,8 @@ def _look_it_up(run: SimulatedProgram) -> None:
     pages = {"functools, annotated": "https://docs.example.com/functools", "Caches": "https://example.com/caches"}
     summary = "The cache stays coherent under threads, but a function may run twice for the same first call."
     run.answer("I'll check before I write it down.", search("lru_cache thread safety", pages, summary), searches=2)
-    run.answer(
-        tools.edit("README.md", "Times are local.\n", "Times are local.\nThe last 64 stations stay in memory.\n"),
-    )
+    local = "Times are local.\n"
+    run.answer(tools.edit("README.md", local, f"{local}The last 64 stations stay in memory.\n"))
     run.answer("The moon, for the example in it.", _moon(), attributionMcpServer="almanac")
     run.attach("total_tokens_reminder", "Much is left.", text="<total_tokens>14200000 tokens left</total_tokens>")
     run.answer("README says so now. Two threads may read a station twice at first; the cache itself stays sound.")
@@ -201,9 +196,7 @@ def _publish(run: SimulatedProgram) -> None:
     committed = "[tide-cache 4be91c7] Read each station once\n 5 files changed, 31 insertions(+), 6 deletions(-)"
     commit: Json = {"gitOperation": {"commit": {"sha": "4be91c7", "kind": "committed"}}}
     url = "https://git.example.com/robin/tidewatch/pull/17"
-    run.answer(
-        shell("git add -A && git commit -qm 'Read each station once'", committed, about="Commit", **commit),
-    )
+    run.answer(shell("git add -A && git commit -qm 'Read each station once'", committed, about="Commit", **commit))
     run.answer(shell("gh pr create --fill", url, about="Open a pull request", seconds=3.4))
     link = {"prNumber": 17, "prUrl": url, "prRepository": "robin/tidewatch", "timestamp": run.now}
     run.note("pr-link", sessionId=run.id, **link)
@@ -295,9 +288,8 @@ def project() -> Project:
 
 def time_zones(tools: ToolSimulator) -> SimulatedProgram:
     """Return a session with three parallel agents: one starts another, one runs in the background."""
-    run = SimulatedProgram(
-        "time zones", tools, "2026-11-12T13:05:22.018Z", ProgramSettings(branch="time-zones", effort="high")
-    )
+    setting = ProgramSettings(branch="time-zones", effort="high")
+    run = SimulatedProgram("time zones", tools, "2026-11-12T13:05:22.018Z", setting)
     run.prompt("Where do we assume that local time is UTC? Use agents, I want to be sure nothing is missed.")
     prompt = "List every place in src/ that makes a datetime without a zone."
     code = new_agent_task(run, "Explore", "Search the code", prompt)
@@ -313,7 +305,7 @@ def time_zones(tools: ToolSimulator) -> SimulatedProgram:
     reader = run.start_agent(docs, model=HAIKU)
     run.result(launched_agent(reader))
     seeker, tester = run.start_agent(code, model=HAIKU), run.start_agent(tests, model=SONNET)
-    seeker.answer(silent(), tools.grep("datetime"), tools.read("src/tidewatch/harmonics.py"))
+    seeker.answer(silent(), tools.grep("datetime"), tools.read(_HARMONICS))
     seeker.answer(_IN_CODE)
     _search_tests(tester)
     run.finish_agent(seeker, _IN_CODE)
@@ -336,14 +328,10 @@ def time_zones(tools: ToolSimulator) -> SimulatedProgram:
 def _decide(run: SimulatedProgram) -> None:
     """Write a turn in which the model asks the user a question."""
     run.prompt("Make README true.", pause=140)
+    offered = {"The harbour's": "As printed tables do", "The reader's": "As phones do", "UTC": "As the code does now"}
     run.answer(
         thinking("Local to whom: the harbour, or the reader? That is not mine to choose."),
-        question(
-            "Whose local time should the tables show?",
-            "Time zone",
-            {"The harbour's": "As printed tables do", "The reader's": "As phones do", "UTC": "As the code does now"},
-            "The harbour's",
-        ),
+        question("Whose local time should the tables show?", "Time zone", offered, "The harbour's"),
     )
     run.answer("Tables will show the harbour's time; that is one change, in `table`, and a column in `constants.csv`.")
     run.end_turn()
@@ -367,9 +355,8 @@ def _search_tests(agent: SimulatedAgent) -> None:
 
 def station_names(tools: ToolSimulator) -> SimulatedProgram:
     """Return a session with a rejected call, an interruption and a rewind; then another branch."""
-    run = SimulatedProgram(
-        "station names", tools, "2026-11-13T16:20:40.500Z", ProgramSettings(branch="station-names", model=SONNET)
-    )
+    setting = ProgramSettings(branch="station-names", model=SONNET)
+    run = SimulatedProgram("station names", tools, "2026-11-13T16:20:40.500Z", setting)
     run.prompt("How does `load` behave if a station's name is misspelt?")
     run.answer(tools.grep("LookupError"))
     run.answer("It raises `LookupError`, naming the station that was asked for, and offers nothing instead.")
@@ -380,16 +367,13 @@ def station_names(tools: ToolSimulator) -> SimulatedProgram:
     interrupt(run, tool=True)
     go_back(run)
     run.prompt("Make it find the nearest name, with the standard library only.", pause=95)
-    run.answer(
-        thinking("difflib has get_close_matches."),
-        tools.edit(
-            "src/tidewatch/harmonics.py",
-            '        raise LookupError(f"no such station: {name}")',
-            "        near = get_close_matches(name, _names(), n=1)\n"
-            '        hint = f"; did you mean {near[0]}?" if near else ""\n'
-            '        raise LookupError(f"no such station: {name}{hint}")',
-        ),
+    suggestion = (
+        "        near = get_close_matches(name, _names(), n=1)\n"
+        '        hint = f"; did you mean {near[0]}?" if near else ""\n'
+        '        raise LookupError(f"no such station: {name}{hint}")'
     )
+    old = '        raise LookupError(f"no such station: {name}")'
+    run.answer(thinking("difflib has get_close_matches."), tools.edit(_HARMONICS, old, suggestion))
     run.answer("`load` now suggests the nearest name, found with `difflib`.")
     run.end_turn(title="Suggest the nearest station name")
     run.close()
@@ -413,7 +397,7 @@ def forked(origin: SimulatedProgram) -> SimulatedProgram:
     run.writer.prompts += [prompt for prompt in origin.writer.prompts if prompt[1] in branch]
     run.meter.add_input(lines)
     run.prompt("In this fork: suggest three names instead of one.")
-    run.answer("That is `n=3`, and the words around it.", run.tools.read("src/tidewatch/harmonics.py", 29, 10))
+    run.answer("That is `n=3`, and the words around it.", run.tools.read(_HARMONICS, 29, 10))
     interrupt(run)
     run.close()
     return run
@@ -463,12 +447,8 @@ def _queue(run: SimulatedProgram) -> None:
 
 def _error(run: SimulatedProgram, words: str, message: Json, flags: Json) -> None:
     """Write the synthetic answer that stands for an API error."""
-    nothing = {
-        "input_tokens": 0,
-        "output_tokens": 0,
-        "cache_creation_input_tokens": 0,
-        "cache_read_input_tokens": 0,
-    }
+    kinds = ("input_tokens", "output_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+    nothing = dict.fromkeys(kinds, 0)
     body = {"id": run.writer.ids.uuid(), "type": "message", "role": "assistant", **message, "stop_sequence": ""}
     line = {"message": {**body, "usage": nothing, "content": [text(words)]}, "requestId": run.writer.ids.request()}
     run.writer.node("assistant", {**line, **flags})

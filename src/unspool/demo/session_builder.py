@@ -88,7 +88,7 @@ DOT = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAW
 class Step(msgspec.Struct, frozen=True):
     """One event of a session; `write` adds its lines."""
 
-    write: Callable[[Writer], None]
+    write: Callable[[Writer], object]
 
 
 class Built(msgspec.Struct, frozen=True):
@@ -121,17 +121,17 @@ class Built(msgspec.Struct, frozen=True):
 
     def save(self, config: Path) -> Path:
         """Write the file to its place in a config folder, as that of a session."""
-        path = session_file(config, project_key(self.cwd), self.id)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(self.data)
-        return path
+        return self._write(session_file(config, project_key(self.cwd), self.id))
 
     def save_agent(self, config: Path, **meta: Any) -> Path:
         """Write the file to its place as that of its sub-agent (from 2.1.2 on), with what its meta file says."""
-        path = agent_file(config, project_key(self.cwd), self.id, self.agent or "")
+        path = self._write(agent_file(config, project_key(self.cwd), self.id, self.agent or ""))
+        path.with_suffix(".meta.json").write_bytes(encode_json(meta))
+        return path
+
+    def _write(self, path: Path) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(self.data)
-        path.with_suffix(".meta.json").write_bytes(encode_json(meta))
         return path
 
 
@@ -290,7 +290,7 @@ def system(subtype: str | None, content: str | None = None, **fields: Any) -> St
     """Something the program notes in the conversation."""
     head = {"subtype": subtype} if subtype else {}
     body = {} if content is None else {"content": content}
-    return Step(lambda writer: _ignore(writer.node("system", {**head, **body, "isMeta": False, **fields})))
+    return Step(lambda writer: writer.node("system", {**head, **body, "isMeta": False, **fields}))
 
 
 def progress(kind: str, *, tool: str | None = None, **data: Any) -> Step:
@@ -306,7 +306,7 @@ def progress(kind: str, *, tool: str | None = None, **data: Any) -> Step:
 
 def attachment(kind: str, **data: Any) -> Step:
     """Something the program puts beside the conversation."""
-    return Step(lambda writer: _ignore(writer.node("attachment", {"attachment": {"type": kind, **data}})))
+    return Step(lambda writer: writer.node("attachment", {"attachment": {"type": kind, **data}}))
 
 
 def note(kind: str, **fields: Any) -> Step:
@@ -320,13 +320,8 @@ def snapshot(**backups: Json) -> Step:
     def write(writer: Writer) -> None:
         message = writer.prompts[-1][1] if writer.prompts else writer.ids.uuid()
         files = {"messageId": message, "trackedFileBackups": backups, "timestamp": writer.clock.now}
-        line = {
-            "type": "file-history-snapshot",
-            "messageId": message,
-            "snapshot": files,
-            "isSnapshotUpdate": False,
-        }
-        writer.add(line)
+        line = {"type": "file-history-snapshot", "messageId": message, "snapshot": files}
+        writer.add({**line, "isSnapshotUpdate": False})
 
     return Step(write)
 
@@ -439,7 +434,3 @@ def _usage(usage: Json | None, *, final: bool) -> Json:
     }
     # Until its last line a message has the count of output tokens from the beginning of the stream.
     return full if final else {**full, "output_tokens": min(full["output_tokens"], 2)}
-
-
-def _ignore(_: object) -> None:
-    """A step gives nothing back."""
