@@ -26,7 +26,7 @@ from unspool.errors import Refused, Unreadable, UnspoolError
 from unspool.format import Entry, parse_version
 from unspool.graph import AgentClass, find_flaws
 from unspool.home import Home
-from unspool.paths import config_folder, data_folder, resolve_existing
+from unspool.paths import data_folder
 from unspool.read import Finding, Kind, Report, Tree, read_items, scan, survey
 from unspool.store import StoreAccess, preferences
 from unspool.store.catalog import ArchivedSession, Comparison, ExpiringSession, StatsDifference, StoreCondition, health
@@ -247,7 +247,7 @@ def _open_for_doctor(access: options.AccessOptions) -> Iterator[tuple[StoreAcces
         try:
             opened = stack.enter_context(store_access.open_folder(access))
         except (Unreadable, Refused) as error:
-            root, folder = resolve_existing(config_folder(access.config_dir, os.environ)), data_folder(os.environ)
+            root, folder = options.find_config_folder(access.config_dir), data_folder(os.environ)
             # The settings may be what cannot be read: that is a finding too.
             settings = _none_if_unreadable(lambda: preferences.read_preferences(folder)) or preferences.Preferences()
             yield StoreAccess(root, folder, settings, None), error

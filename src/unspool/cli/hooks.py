@@ -18,7 +18,7 @@ from unspool.errors import NothingFound, Refused
 from unspool.files import FileSnapshot, atomic
 from unspool.live import SIGNALS_FOLDER, HookSignals, find_session_files, projects_folder
 from unspool.live import hooks as settings
-from unspool.paths import config_folder, data_folder, resolve_existing
+from unspool.paths import data_folder
 
 BACKUP = ".unspool-backup"
 _TAIL = 256 * 1024
@@ -41,7 +41,7 @@ def hooks(action: str, yes: bool, as_json: bool, config_dir: str | None) -> None
     prints nothing, needs nothing of unspool, and never fails. All else in the settings stays as it is, byte for byte; a
     copy of them as they were is kept beside them until the hooks are removed.
     """
-    root = resolve_existing(config_folder(config_dir, os.environ))
+    root = options.find_config_folder(config_dir)
     if not root.is_dir():
         raise Refused(f"`{root}` is no config folder", hint="hooks belong into the settings of one")
     folder = data_folder(os.environ) / SIGNALS_FOLDER

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable
 from functools import wraps
+from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 import click
 
 from unspool.errors import UsageError
+from unspool.paths import config_folder, resolve_existing
 
 Command: TypeAlias = Callable[..., Any]
 """A function that click decorators make a command of."""
@@ -69,6 +72,11 @@ def store_options(command: Command) -> Command:
         command(access=AccessOptions(config_dir, no_sync, no_store), **options)
 
     return run
+
+
+def find_config_folder(config_dir: str | None) -> Path:
+    """Return the absolute path of the config folder that `--config-dir` or the environment names; it must exist."""
+    return resolve_existing(config_folder(config_dir, os.environ))
 
 
 def _config_dir(ctx: click.Context, _: click.Parameter, value: str | None) -> str | None:

@@ -10,7 +10,7 @@ import click
 from unspool.cli import options, output, store_access
 from unspool.display import units
 from unspool.errors import Refused, UsageError
-from unspool.paths import config_folder, data_folder, is_encodable, resolve_existing
+from unspool.paths import data_folder, is_encodable
 from unspool.store import STORE, locked, open_store, preferences, translate_errors
 from unspool.store.sync import is_archive_sound, salvage_archive, set_aside
 
@@ -34,7 +34,7 @@ def sync(deep: bool, rebuild: bool, in_background: bool, as_json: bool, config_d
         os.nice(10)  # whatever the user does meanwhile goes first
     folder = data_folder(os.environ)
     settings = preferences.read_preferences(folder)
-    root = resolve_existing(config_folder(config_dir, os.environ))
+    root = options.find_config_folder(config_dir)
     if not is_encodable(root):
         raise Refused(f"the name of `{root}` is not text", hint="the store cannot name it; `--no-store` reads it")
     with translate_errors(folder):

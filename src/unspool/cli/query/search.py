@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
 import click
 
@@ -54,19 +54,12 @@ def search(
     *,
     words: tuple[str, ...],
     regex: str | None,
-    kinds: str | None,
-    tool: str | None,
-    target: str | None,
-    project: str | None,
-    session: str | None,
-    since: str | None,
-    until: str | None,
-    errors: bool,
     limit: int | None,
     indexed: bool,
     access: options.AccessOptions,
     as_json: bool,
     config_dirs: tuple[str | None, ...],
+    **fields: Any,
 ) -> None:
     """Find words in prompts, answers, tool results, plans and all the rest.
 
@@ -76,7 +69,7 @@ def search(
     """
     if regex is not None and (words or indexed):
         raise UsageError("`--regex` goes with neither words nor `--indexed`", hint="put all of it into the pattern")
-    request = SearchRequest(" ".join(words), regex, kinds, tool, target, project, session, since, until, errors)
+    request = SearchRequest(" ".join(words), regex, **fields)
     # Before a folder is opened: a wrong request is an error at once, not after a sync.
     terms = requests.parse_terms(request)
     with store_access.open_folders(config_dirs, access) as opened:

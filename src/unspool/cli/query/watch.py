@@ -31,7 +31,7 @@ from unspool.live.state import (
     row_sort_key,
     row_to_json,
 )
-from unspool.paths import config_folder, data_folder, resolve_existing
+from unspool.paths import data_folder
 
 if TYPE_CHECKING:
     from prompt_toolkit import ANSI, Application
@@ -82,7 +82,7 @@ def watch(once: bool, notify: str | None, since: str | None, as_json: bool, conf
     """
     if once and notify:
         raise UsageError("`--once` and `--notify` do not go together", hint="leave one of them out")
-    root = resolve_existing(config_folder(config_dir, os.environ))
+    root = options.find_config_folder(config_dir)
     begun = parse_time_expression(since, _now())
     recent = DEFAULT_RECENT if begun is None else _now() - begun.astimezone(UTC)
     board = Board(root, data_folder(os.environ) / hook_signals.SIGNALS_FOLDER, clock=_now, recent=recent)

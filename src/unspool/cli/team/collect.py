@@ -28,7 +28,7 @@ from unspool.collect import (
 from unspool.display import units
 from unspool.errors import NothingFound, ObjectStoreFailed, Refused, Unreadable, UsageError
 from unspool.files import raise_unwritable, read_whole
-from unspool.paths import config_folder, data_folder, is_encodable, resolve_existing
+from unspool.paths import data_folder, is_encodable
 from unspool.read import Skipped
 from unspool.store import open_archive, open_store, preferences, translate_errors
 from unspool.store.sync import compare_with_disk, is_synced
@@ -132,7 +132,7 @@ def collect(
 def _parse_settings(to: str, folder: Path, rest: dict[str, Any]) -> _CollectorSettings:
     from unspool.display import parse_time_expression
 
-    root = resolve_existing(config_folder(rest["config_dir"], os.environ))
+    root = options.find_config_folder(rest["config_dir"])
     if not is_encodable(root):
         raise Refused(f"the name of `{root}` is not text", hint="the store cannot name it")
     extras = frozenset(word for word in (rest["extras"] or "").split(",") if word)
