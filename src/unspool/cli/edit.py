@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 from collections import Counter
@@ -320,24 +321,27 @@ def _parse_trim_to(options: dict[str, Any]) -> Operation:
         raise UsageError("`--to` chooses what goes by itself", hint="name what is to go, or how much")
     text = str(options["to"]).replace(",", "").replace("_", "")
     number, percent = text.removesuffix("%"), text.endswith("%")
-    try:
-        value = float(number)
-    except ValueError:
-        value = -1.0
+    value = _parse_number(number)
     if value <= 0 or (percent and value >= 100):
         raise UsageError(f"not a share or number of tokens: `{options['to']}`", hint="as in `--to 40%` or `--to 60000`")
     limit = {"percent": value} if percent else {"tokens": int(value)}
     return TrimTo(**limit, outside=options["outside"])
 
 
+def _parse_number(text: str) -> float:
+    """Return the number that a text is; -1 if it is none, or infinite."""
+    try:
+        value = float(text)
+    except ValueError:
+        return -1.0
+    return value if math.isfinite(value) else -1.0
+
+
 def _parse_size(text: str) -> int:
     """Return the bytes of a size such as `2000`, `4kB` or `1.5 MB`."""
     number = text.strip().lower().removesuffix("b").strip()
     factor = {"k": 1000, "m": 1_000_000}.get(number[-1:], 1)
-    try:
-        value = float(number.rstrip("km")) * factor
-    except ValueError:
-        value = -1.0
+    value = _parse_number(number.rstrip("km")) * factor
     if value < 0:
         raise UsageError(f"not a size: `{text}`", hint="as in `--larger-than 4kB`")
     return int(value)
