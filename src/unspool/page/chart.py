@@ -27,13 +27,15 @@ from unspool.format import elapsed_time
 from unspool.format.tools import AGENT_TOOLS
 from unspool.graph.context import context_window
 from unspool.page.index import ContextBytes, SessionIndex
-from unspool.prices import Price, Response, cost_micros, find_price
+from unspool.prices import Response, cost_micros, find_price
 
 MAX_COLUMNS = 600
 _BYTES_PER_TOKEN = 3.6
 """In transcripts of code and English."""
 _MAX_FILES = 12
 _SHORT_CACHE_SECONDS, _LONG_CACHE_SECONDS = 300, 3600
+# A session has thousands of responses of a few models on a few days.
+_cached_price = lru_cache(maxsize=1024)(find_price)
 _MIN_MISSED_TOKENS = 5_000
 """A miss of fewer tokens is not shown."""
 
@@ -128,12 +130,6 @@ def bill_requests(index: SessionIndex) -> list[BilledRequest]:
         offset = index.first_lines.get(response.id, response.offset)
         bills.append(BilledRequest(offset, response, cost_micros(response, listed), listed is not None))
     return sorted(bills, key=lambda bill: bill.offset)
-
-
-@lru_cache(maxsize=1024)
-def _cached_price(model: str | None, day: str | None) -> Price | None:
-    # A session has thousands of responses of a few models on a few days.
-    return find_price(model, day)
 
 
 def build_chart(index: SessionIndex, bills: Sequence[BilledRequest]) -> ContextChart:

@@ -16,7 +16,7 @@ import msgspec
 from msgspec.structs import replace
 
 from unspool.export import Depth, Story
-from unspool.format import Assistant, Entry, Item, ToolResult, ToolUse, User
+from unspool.format import Entry, Item, ToolResult, ToolUse
 from unspool.graph import ToolCall
 from unspool.page.images import ImageInfo
 from unspool.page.index import CHUNK_STEPS, SessionIndex
@@ -125,11 +125,9 @@ class SectionReader:
     def read_call(self, offset: int, number: int) -> ToolCall | None:
         """Return the tool call at an offset and the number of a block."""
         entry = self._lines.read_entry(offset)
-        if entry is None or not isinstance(entry.record, User | Assistant):
-            return None
-        blocks = entry.record.message.blocks
+        blocks = entry.content_blocks if entry else ()
         use = blocks[number] if number < len(blocks) else None
-        if not isinstance(use, ToolUse) or use.id not in self._index.calls:
+        if entry is None or not isinstance(use, ToolUse) or use.id not in self._index.calls:
             return None
         return self._pair(use, entry, {offset: entry})
 
@@ -164,9 +162,7 @@ class SectionReader:
         calls: dict[str, ToolCall] = {}
         orphans: dict[str, int] = {}
         for entry in entries.values():
-            if not isinstance(entry.record, User | Assistant):
-                continue
-            for block in entry.record.message.blocks:
+            for block in entry.content_blocks:
                 if isinstance(block, ToolUse):
                     call = index.calls.get(block.id)
                     if block.id not in calls or (call and call.use == entry.offset):
@@ -182,8 +178,8 @@ class SectionReader:
         if call.use != entry.offset:  # a copy of an earlier line: the call is shown where it stood first
             return ToolCall(use, Entry(call.use, b"", entry.record))
         answer = entries.get(call.result) or (self._lines.read_entry(call.result) if call.result >= 0 else None)
-        if answer is None or not isinstance(answer.record, User | Assistant):
+        if answer is None:
             return ToolCall(use, entry)
-        results = (block for block in answer.record.message.blocks if isinstance(block, ToolResult))
+        results = (block for block in answer.content_blocks if isinstance(block, ToolResult))
         result = next((block for block in results if block.tool_use_id == use.id), None)
         return ToolCall(use, entry, result, answer if result else None)

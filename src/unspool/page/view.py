@@ -76,15 +76,12 @@ class PageView:
     def read(cls, session: Session, packed: bytes | None = None) -> PageView:
         """Read a session as far as it is written; from where `pack` was called on, if its bytes are at hand."""
         view = cls(session)
-        unpacked = unpack_index(packed, str(view.source.path)) if packed else None
-        if unpacked is None:
-            view.grow()
-            return view
-        view._start(*unpacked)
-        view._read_new_lines()
-        view.index.was_merged = False
-        view.index.changed.clear()
-        view._find_changed_rows(view.index.end)
+        if packed and (unpacked := unpack_index(packed, str(view.source.path))):
+            view._start(*unpacked)
+        view.grow()
+        # If nothing was appended to what was unpacked, the rows that may still change are not known yet.
+        if not view._shown:
+            view._find_changed_rows(view.index.end)
         return view
 
     def pack(self) -> bytes:

@@ -52,14 +52,8 @@ class AnsiStyle(NamedTuple):
     def classes(self) -> str:
         """The names of its CSS classes."""
         front, back = (self.back, self.front) if self.reverse else (self.front, self.back)
-        named = {
-            "bold": self.bold,
-            "dim": self.dim,
-            "italic": self.italic,
-            "under": self.under,
-            "reverse": self.reverse and front is None and back is None,
-        }
-        classes = [name for name, on in named.items() if on]
+        classes = [name for name in ("bold", "dim", "italic", "under") if getattr(self, name)]
+        classes += ["reverse"] if self.reverse and front is None and back is None else []
         classes += [f"f{front}"] if front is not None else []
         classes += [f"g{back}"] if back is not None else []
         return " ".join(classes)

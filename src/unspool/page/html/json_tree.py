@@ -59,11 +59,8 @@ def describe_value(value: Any) -> str:
         if len(value) > 512 and _ENCODED.match(value[:4096]):
             return f"[base64, {size(len(value) * 3 // 4)}]"
         text = clean(value)
-        return (
-            text
-            if len(text) <= MAX_INLINE_CHARACTERS
-            else f"{text[:MAX_INLINE_CHARACTERS]} … ({len(text):,} characters)"
-        )
+        rest = f" … ({len(text):,} characters)" if len(text) > MAX_INLINE_CHARACTERS else ""
+        return text[:MAX_INLINE_CHARACTERS] + rest
     return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 

@@ -202,16 +202,18 @@ def _shorten(value: Any, longest: int, depth: int = 0) -> Any:
     return [_shorten(inner, longest, depth + 1) for inner in value] if isinstance(value, list) else value
 
 
+def _read_static(name: str) -> str:
+    return files("unspool.page").joinpath("static", name).read_text("utf-8")
+
+
 def _load_style() -> str:
-    static = files("unspool.page").joinpath("static")
-    text = _minify("\n".join([_PAGE_STYLE, *(static.joinpath(name).read_text("utf-8") for name in _STYLES)]))
+    text = _minify("\n".join([_PAGE_STYLE, *map(_read_static, _STYLES)]))
     return re.sub(r" ?([{};,]) ?", r"\1", text).replace(": ", ":")
 
 
 def _load_script() -> str:
     """Return the modules as one: what they import from each other stands above."""
-    static = files("unspool.page").joinpath("static")
-    texts = [static.joinpath(name).read_text("utf-8") for name in _SCRIPTS]
+    texts = map(_read_static, _SCRIPTS)
     return _minify("\n".join(_EXPORT.sub("", _IMPORT.sub("", text)) for text in texts))
 
 
