@@ -12,11 +12,10 @@ from tests.faults.world import World, whole
 from unspool.collect.collector import collect_sessions
 from unspool.collect.enrolment import EnrolmentRequest, enrol_device
 from unspool.collect.object_store import SegmentStore, open_object_store
-from unspool.collect.segment_maker import SegmentTools
+from unspool.collect.segment_maker import CollectionPlan, CollectionReport, SegmentTools
 from unspool.collect.segments import FIRST, SIZE, SegmentHeader, parse_segment_name, segment_digest, unpack_segment
 from unspool.collect.selection import CollectCandidate, SelectionRules, find_candidates
 from unspool.collect.state import open_state
-from unspool.collect.upload import CollectionPlan, CollectionReport
 from unspool.redact.redactor import Redactor
 from unspool.store.archive.archive import Archive
 from unspool.store.database import open_archive, open_store

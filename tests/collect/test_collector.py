@@ -15,8 +15,8 @@ from tests.faults.world import KEY, World, identity, lines
 from unspool.collect.collector import collect_sessions, limit_rate, preview_segments
 from unspool.collect.manifest import read_manifests
 from unspool.collect.object_store import SegmentStore
+from unspool.collect.segment_maker import CollectionReport
 from unspool.collect.selection import SelectionRules, is_refused
-from unspool.collect.upload import CollectionReport
 from unspool.errors import ObjectStoreFailed
 
 

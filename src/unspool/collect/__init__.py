@@ -12,11 +12,10 @@ if TYPE_CHECKING:
     from unspool.collect.enrolment import Enrolment, enrol_device, parse_enrolment_options, read_enrolment
     from unspool.collect.foreign_offsets import read_offsets, write_offsets
     from unspool.collect.object_store import open_object_store
-    from unspool.collect.segment_maker import SegmentTools
+    from unspool.collect.segment_maker import CollectionPlan, CollectionReport, SegmentTools
     from unspool.collect.selection import OPTIONAL, CollectCandidate, SelectionRules, find_candidates, is_refused
     from unspool.collect.service_units import service_commands, unit_path, unit_text
     from unspool.collect.state import collector_lock, known_targets, open_state
-    from unspool.collect.upload import CollectionPlan, CollectionReport
 
 __all__ = [
     "OPTIONAL", "CollectCandidate", "CollectionPlan", "CollectionReport", "Enrolment", "SegmentTools",
@@ -31,9 +30,8 @@ __getattr__ = lazy_door(__name__, {
     "enrolment": "Enrolment enrol_device parse_enrolment_options read_enrolment",
     "foreign_offsets": "read_offsets write_offsets",
     "object_store": "open_object_store",
-    "segment_maker": "SegmentTools",
+    "segment_maker": "CollectionPlan CollectionReport SegmentTools",
     "selection": "OPTIONAL CollectCandidate SelectionRules find_candidates is_refused",
     "service_units": "service_commands unit_path unit_text",
     "state": "collector_lock known_targets open_state",
-    "upload": "CollectionPlan CollectionReport",
 })

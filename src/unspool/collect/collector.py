@@ -14,8 +14,8 @@ import time
 from collections.abc import Callable, Iterator
 
 from unspool.collect.manifest import DeviceManifest, publish_manifest
-from unspool.collect.segment_maker import MadeSegments, SegmentMaker
-from unspool.collect.upload import CollectionPlan, CollectionReport, upload_outbox
+from unspool.collect.segment_maker import CollectionPlan, CollectionReport, MadeSegments, SegmentMaker
+from unspool.collect.upload import upload_outbox
 from unspool.errors import ObjectStoreFailed
 from unspool.store import transaction
 

@@ -11,15 +11,14 @@ Rules
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import groupby
 from typing import NamedTuple
 
 from unspool.collect.manifest import SentStream
 from unspool.collect.object_store import SegmentStore
-from unspool.collect.segment_maker import MadeSegments, SegmentTools
+from unspool.collect.segment_maker import CollectionPlan, CollectionReport
 from unspool.collect.segments import (
     FIRST,
     SegmentName,
@@ -28,62 +27,13 @@ from unspool.collect.segments import (
     segment_digest,
     unpack_header,
 )
-from unspool.collect.selection import CollectCandidate
 from unspool.collect.state import CollectedSpan, CollectorState, WaitingSegment
 from unspool.errors import ObjectStoreFailed, Unreadable
 
-OUTBOX = 64 * 1024 * 1024
-"""Bytes that the outbox may hold."""
 LANES = 8
 """Streams that are sent at once."""
 _BATCH_BYTES = 32 * 1024 * 1024
 """Bytes that are held in memory at once."""
-
-
-class CollectionPlan(NamedTuple):
-    """What one collector sends, where to, and the callbacks that it uses."""
-
-    state: CollectorState
-    object_store: SegmentStore
-    tools: SegmentTools
-    refresh: Callable[[], list[CollectCandidate]]
-    """Syncs the local store and returns the files to collect."""
-    milliseconds: Callable[[], int]
-    on_step: Callable[[str], None] = lambda _: None
-    """Called with the name of each of `STEPS` that is reached."""
-    pace: Callable[[int], None] = lambda _: None
-    outbox: int = OUTBOX
-    refuses: Callable[[str], bool] = lambda _: False
-    """Returns whether nothing of a file may be sent: its segments then stay in the outbox."""
-
-
-class CollectionReport:
-    """The counts of what a collector sent, and the files that failed."""
-
-    def __init__(self) -> None:
-        self.segments = self.bytes = self.lines = self.redactions = 0
-        """Of the segments that the object store confirmed."""
-        self.source_bytes = 0
-        self.counts: Counter[str] = Counter()
-        """Secrets by kind, in the segments that were made."""
-        self.failed: list[tuple[str, str]] = []
-        self.is_full = False
-        """Whether the outbox is full."""
-        self.is_probed = False
-        self.ahead = 0.0
-        """Seconds that this machine's clock is ahead of the store's."""
-
-    def add_confirmed(self, segments: list[WaitingSegment]) -> None:
-        """Count segments that the object store confirmed."""
-        self.segments += len(segments)
-        self.bytes += sum(segment.size for segment in segments)
-        self.lines += sum(segment.lines for segment in segments)
-        self.redactions += sum(segment.redactions for segment in segments)
-
-    def add_made(self, segment: MadeSegments) -> None:
-        """Count a segment that was made."""
-        self.counts.update(segment.counts)
-        self.source_bytes += segment.source_bytes
 
 
 class _StreamOutcome(NamedTuple):
