@@ -203,3 +203,45 @@ def test_ten_clones_leave_the_usage_unchanged(config: Path) -> None:
     for _ in range(10):
         assert run(config, "edit", "clone", ID).returncode == 0
     assert run(config, "usage", "--json").stdout == before
+
+
+def test_undo_and_log_are_about_the_edits_of_one_config_folder(config: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    work().save(other)
+    home = str(config.parent / "own")
+    first, second = (said(folder, "edit", "clone", ID, UNSPOOL_HOME=home) for folder in (config, other))
+    assert [edit["undo_id"] for edit in said(config, "edit", "log")] == [first["undo_id"]]
+    assert "1 edit of other config folders not listed" in run(config, "edit", "log").stderr
+    assert run(config, "edit", "undo", second["undo_id"]).returncode == 3
+    assert said(config, "edit", "undo")["undo_id"] == first["undo_id"]
+    assert Path(second["path"]).exists()
+    assert said(other, "edit", "undo", UNSPOOL_HOME=home)["undo_id"] == second["undo_id"]
+    assert not Path(second["path"]).exists()
+
+
+def test_undo_takes_the_id_of_a_session_for_its_last_edit(config: Path) -> None:
+    before = files(config)
+    edits = [said(config, "edit", "trim", ID, *what, "--in-place") for what in (["--thinking"], ["--results"])]
+    assert said(config, "edit", "undo", ID[:13])["undo_id"] == edits[1]["undo_id"]
+    assert said(config, "edit", "undo", ID)["undo_id"] == edits[0]["undo_id"]
+    assert files(config) == before
+
+
+def test_an_edit_as_the_first_command_makes_a_data_folder_for_the_user_alone(config: Path) -> None:
+    command = f"umask 000; exec {sys.executable} -m unspool --config-dir {config} edit clone {ID}"
+    own = config.parent / "new" / "own"
+    environment = {"PATH": "/usr/bin:/bin", "HOME": str(config.parent), "UNSPOOL_HOME": str(own)}
+    subprocess.run(["sh", "-c", command], env=environment, check=True, capture_output=True, timeout=120)
+    assert own.stat().st_mode & 0o777 == 0o700
+    assert own.parent.stat().st_mode & 0o777 == 0o700
+
+
+def test_the_temporary_file_of_an_edit_follows_no_planted_link(config: Path) -> None:
+    victim = config.parent / "victim"
+    victim.write_text("mine")
+    (path,) = config.glob(f"projects/*/{ID}.jsonl")
+    path.with_name(f".{path.name}.unspool.tmp").symlink_to(victim)
+    path.with_name(f".{path.name}.unspool.old").symlink_to(victim)
+    said(config, "edit", "trim", ID, "--results", "--in-place")
+    assert victim.read_text() == "mine"
+    assert not path.is_symlink()

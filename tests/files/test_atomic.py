@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unspool.errors import Refused, Unreadable, Unwritable
-from unspool.files.atomic import read_current, remove_file, replace_file, write_atomically, write_new
+from unspool.files.atomic import make_data_folder, read_current, remove_file, replace_file, write_atomically, write_new
 
 
 @given(st.lists(st.binary(max_size=50), max_size=5))
@@ -211,3 +211,18 @@ def test_a_file_that_has_grown_meanwhile_has_changed(tmp_path: Path) -> None:
     with pytest.raises(Refused, match="has changed meanwhile"):
         replace_file(before, b"yours")
     assert (tmp_path / "a").read_bytes() == b"mine, and much more"
+
+
+def test_a_data_folder_is_for_the_user_alone_whatever_the_umask(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        make_data_folder(tmp_path / "a" / "unspool")
+    finally:
+        os.umask(before)
+    assert [stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "a", tmp_path / "a" / "unspool")] == [0o700] * 2
+
+
+def test_a_data_folder_that_others_can_enter_is_closed_to_them(tmp_path: Path) -> None:
+    tmp_path.chmod(0o777)
+    make_data_folder(tmp_path)
+    assert stat.S_IMODE(tmp_path.stat().st_mode) == 0o700

@@ -15,7 +15,7 @@ import click
 from unspool.cli import options, output
 from unspool.display import units
 from unspool.errors import NothingFound, Refused
-from unspool.files import FileSnapshot, atomic
+from unspool.files import FileSnapshot, atomic, make_folder
 from unspool.live import SIGNALS_FOLDER, HookSignals, find_session_files, projects_folder
 from unspool.live import hooks as settings
 from unspool.paths import data_folder
@@ -72,7 +72,7 @@ def _install(before: FileSnapshot, folder: Path, version: str | None, *, yes: bo
     if after != before.data:
         _confirm(before, after, yes=yes, as_json=as_json)
         # Before the hooks: without the folder they write nothing.
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_folder(folder)
         left = atomic.read_current(_backup(before), within=before.path.parent)
         if left.data is not None and before.data is not None and not settings.installed_events(before.data):
             atomic.remove_file(left)  # the backup of an installation that was undone by hand

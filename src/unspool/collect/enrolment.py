@@ -24,7 +24,7 @@ from typing import NamedTuple
 import msgspec
 
 from unspool.errors import NotFound, Refused, Unreadable, UsageError
-from unspool.files import create_atomically, raise_unwritable, read_whole
+from unspool.files import create_atomically, make_data_folder, raise_unwritable, read_whole
 
 NAME = "enrolment.json"
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -110,7 +110,7 @@ def _create_enrolment(folder: Path, request: EnrolmentRequest, environment: Mapp
     key = _parse_key(request.key)
     enrolment = Enrolment(org, user, device, hashlib.sha256(key).hexdigest()[:8], key.hex())
     with raise_unwritable(f"cannot write `{folder / NAME}`"):
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_data_folder(folder)
         # Never overwritten: if another process was faster, its enrolment counts.
         with suppress(FileExistsError):
             create_atomically(folder / NAME, [msgspec.json.format(msgspec.json.encode(enrolment)) + b"\n"])

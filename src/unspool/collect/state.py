@@ -21,7 +21,7 @@ from typing import NamedTuple
 from unspool.collect.manifest import SentStream
 from unspool.collect.segments import FIRST
 from unspool.errors import Refused, UnspoolError
-from unspool.files import LockTaken, hold_lock, raise_unwritable
+from unspool.files import LockTaken, hold_lock, make_data_folder, raise_unwritable
 from unspool.store import transaction, translate_errors
 
 NAME, LOCK = "collect.db", "collect.lock"
@@ -248,7 +248,7 @@ def _create_private(folder: Path, name: str) -> Path:
     """Create a file that only its owner may read, if there is none."""
     path = folder / name
     with raise_unwritable(f"cannot write `{path}`", "`$UNSPOOL_HOME` names the folder"):
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_data_folder(folder)
         path.touch(mode=0o600)
     return path
 

@@ -10,8 +10,8 @@ from unspool.lazy_door import lazy_door
 if TYPE_CHECKING:
     from unspool.files import atomic
     from unspool.files.atomic import (
-        FileSnapshot, create_atomically, flush, flush_folder, make_folder, raise_unwritable, temporary_file,
-        write_atomically, write_durably, write_flushed, write_new,
+        FileSnapshot, create_atomically, flush, flush_folder, make_data_folder, make_folder, raise_unwritable,
+        temporary_file, write_atomically, write_durably, write_flushed, write_new,
     )
     from unspool.files.locks import LockTaken, acquire_lock, hold_lock, release_lock
     from unspool.files.open import MAX_SIDE_FILE, error_reason, open_regular, open_with_status, read_pieces, read_whole
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MAX_SIDE_FILE", "FileSnapshot", "LockTaken", "SettingsFile", "acquire_lock", "atomic", "create_atomically",
-    "error_reason", "flush", "flush_folder", "hold_lock", "list_settings_files", "make_folder", "open_regular",
-    "open_with_status", "raise_unwritable", "read_pieces", "read_whole", "release_lock", "temporary_file",
-    "write_atomically", "write_durably", "write_flushed", "write_new",
+    "error_reason", "flush", "flush_folder", "hold_lock", "list_settings_files", "make_data_folder", "make_folder",
+    "open_regular", "open_with_status", "raise_unwritable", "read_pieces", "read_whole", "release_lock",
+    "temporary_file", "write_atomically", "write_durably", "write_flushed", "write_new",
 ]
 
 __getattr__ = lazy_door(__name__, {
     "atomic":
-        "FileSnapshot create_atomically flush flush_folder make_folder raise_unwritable temporary_file "
-        "write_atomically write_durably write_flushed write_new",
+        "FileSnapshot create_atomically flush flush_folder make_data_folder make_folder raise_unwritable "
+        "temporary_file write_atomically write_durably write_flushed write_new",
     "locks": "LockTaken acquire_lock hold_lock release_lock",
     "open": "MAX_SIDE_FILE error_reason open_regular open_with_status read_pieces read_whole",
     "settings_files": "SettingsFile list_settings_files",

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import errno
 import os
-import secrets
 import stat
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -64,7 +63,8 @@ def temporary_file(path: Path, mode: int = 0o600, folder: int | None = None) -> 
     With the descriptor of an open `folder`, paths are relative to that.
     """
     # Random, not the process id: two containers with one home folder may both have that. A name has 255 bytes at most.
-    beside = path.with_name(f".{path.name[:50]}.{secrets.token_hex(8)}.tmp")
+    # Not `secrets`, which loads `hashlib` and `random`: 5 ms of a command that takes 60.
+    beside = path.with_name(f".{path.name[:50]}.{os.urandom(8).hex()}.tmp")
     descriptor = os.open(beside, _CREATE_FLAGS | os.O_EXCL, mode, dir_fd=folder)
     try:
         yield beside, descriptor
@@ -124,6 +124,15 @@ def make_folder(folder: Path) -> None:
     if not folder.is_dir():
         make_folder(folder.parent)
         folder.mkdir(mode=0o700, exist_ok=True)
+
+
+def make_data_folder(folder: Path) -> None:
+    """Make unspool's data folder, for the user alone; one that others can enter is closed to them."""
+    make_folder(folder)
+    status = folder.stat()
+    if status.st_mode & 0o077 and status.st_uid == os.geteuid():
+        # Version 0.1 made it by the umask when an edit was the first command.
+        folder.chmod(0o700)
 
 
 def write_new(path: Path, pieces: Iterable[bytes], *, within: Path) -> int:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from unspool.errors import Refused, Unreadable, UnspoolError, Unwritable
-from unspool.files import LockTaken, hold_lock, raise_unwritable
+from unspool.files import LockTaken, hold_lock, make_data_folder, raise_unwritable
 
 STORE, ARCHIVE, LOCK = "store.db", "archive.db", "sync.lock"
 VERSIONS: Final = {STORE: 4, ARCHIVE: 1}
@@ -203,7 +203,7 @@ def _statements(script: str) -> Iterator[str]:
 
 def _make_folder(folder: Path) -> None:
     with raise_unwritable(f"cannot make the store's folder `{folder}`", _ELSEWHERE):
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_data_folder(folder)
 
 
 def _touch(path: Path) -> None:

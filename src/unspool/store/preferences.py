@@ -17,7 +17,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from unspool.errors import NotFound, Unreadable, UsageError
-from unspool.files import hold_lock, read_whole, write_atomically
+from unspool.files import hold_lock, make_data_folder, read_whole, write_atomically
 from unspool.store.times import parse_zone
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def load_file(folder: Path) -> dict[str, Any]:
 def change_preference(folder: Path, key: str, value: str | None) -> None:
     """Set a key to a value as it is written on the command line; None removes it, so that its default holds again."""
     new = None if value is None else _parse(key, value)
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_data_folder(folder)
     with hold_lock(folder):
         values = load_file(folder)
         if value is None and key not in values:

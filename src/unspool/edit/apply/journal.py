@@ -24,7 +24,7 @@ from typing import Any
 import msgspec
 
 from unspool.errors import NotFound, Refused, Unreadable
-from unspool.files import LockTaken, hold_lock, make_folder, raise_unwritable, write_atomically
+from unspool.files import LockTaken, hold_lock, make_data_folder, make_folder, raise_unwritable, write_atomically
 
 VERSION = 1
 
@@ -100,6 +100,7 @@ def lock_edits(folder: Path) -> Iterator[None]:
     """Hold the lock of edits; whoever comes second is refused."""
     edits = edits_folder(folder)
     with raise_unwritable(f"cannot write to `{edits}`"):
+        make_data_folder(folder)
         make_folder(edits)
         (edits / "lock").touch(mode=0o600)
     try:

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import msgspec
 
-from unspool.files import LockTaken, acquire_lock, flush_folder, hold_lock, write_durably
+from unspool.files import LockTaken, acquire_lock, flush_folder, hold_lock, make_folder, write_durably
 from unspool.store.columns.parquet import ColumnFile, content_digest
 from unspool.store.columns.tables import read_script
 
@@ -181,7 +181,7 @@ def remove_unreferenced(columns: Path, manifest: ColumnManifest) -> bool:
 def make_folders(columns: Path) -> None:
     """Create the folders of the column files, accessible to the user alone."""
     for folder in (columns, columns / "parts", columns / "tables", columns / "scopes"):
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_folder(folder)
 
 
 def _children(folder: Path) -> list[Path]:
