@@ -20,8 +20,8 @@ from unspool.api import connection
 from unspool.api.accumulator import ENDED_EARLY, ApiResponse
 from unspool.api.connection import Connection, Timing, TokenCount
 from unspool.api.endpoint import Endpoint, endpoint_from_environment
-from unspool.api.errors import RetryPolicy
 from unspool.api.events import AnyEvent, BlockDelta, MessageFinished, MessageStarted, RetryWait, StreamBroken, TextDelta
+from unspool.api.retry import RetryPolicy
 from unspool.api.scripted.responder import build_message, encode_event, message_events
 from unspool.api.scripted.script import ScriptStep
 from unspool.errors import ApiFailed, UsageError

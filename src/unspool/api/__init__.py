@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from unspool.api.accumulator import ApiResponse, ResponseAccumulator
     from unspool.api.connection import Connection, TokenCount, count_request_tokens, fetch_response
     from unspool.api.endpoint import Endpoint, endpoint_from_environment
-    from unspool.api.errors import retry_delay
+    from unspool.api.retry import retry_delay
     from unspool.api.events import (
         AnyEvent, BlockDelta, BlockFinished, BlockStarted, MessageDelta, MessageFinished, MessageStarted, RetryWait,
         StreamBroken, StreamEvent, TextDelta, ThinkingDelta,
@@ -29,7 +29,7 @@ __getattr__ = lazy_door(__name__, {
     "accumulator": "ApiResponse ResponseAccumulator",
     "connection": "Connection TokenCount count_request_tokens fetch_response",
     "endpoint": "Endpoint endpoint_from_environment",
-    "errors": "retry_delay",
+    "retry": "retry_delay",
     "events":
         "AnyEvent BlockDelta BlockFinished BlockStarted MessageDelta MessageFinished MessageStarted "
         "RetryWait StreamBroken StreamEvent TextDelta ThinkingDelta",

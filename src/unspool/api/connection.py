@@ -32,7 +32,6 @@ import msgspec
 from unspool.api import errors
 from unspool.api.accumulator import ENDED_EARLY, ApiResponse, ResponseAccumulator
 from unspool.api.endpoint import Endpoint, ssl_context
-from unspool.api.errors import RetryPolicy
 from unspool.api.events import (
     AnyEvent,
     BlockDelta,
@@ -44,6 +43,7 @@ from unspool.api.events import (
     decode_event,
     message_to_events,
 )
+from unspool.api.retry import DEFAULT_RETRY, QUICK_RETRY, RetryPolicy, is_retryable, retry_delay
 from unspool.api.sse import EventTooLarge, SseParser
 from unspool.errors import ApiFailed, UsageError
 from unspool.prices import estimate_request_tokens
@@ -93,7 +93,7 @@ class Connection:
     """A connection to the API, while the `async with` lasts."""
 
     def __init__(
-        self, endpoint: Endpoint, *, retry: RetryPolicy = errors.DEFAULT_RETRY, timing: Timing = _REAL_TIMING
+        self, endpoint: Endpoint, *, retry: RetryPolicy = DEFAULT_RETRY, timing: Timing = _REAL_TIMING
     ) -> None:
         self._endpoint = endpoint
         self._retry = retry
@@ -175,13 +175,13 @@ class Connection:
                         status, headers = response.status_code, dict(response.headers)
                         said = await _read_up_to(pieces, _MAX_ERROR_BYTES)
                         failure = errors.error_from_response(self._endpoint, status, said, headers)
-                        if not errors.is_retryable(status, headers):
+                        if not is_retryable(status, headers):
                             raise failure
             except httpx2.RequestError as error:
                 if opened:  # it closed badly; what it sent has been read
                     return
                 failure = errors.unreachable_error(self._endpoint, errors.describe_error(error))
-            seconds = errors.retry_delay(attempt, headers, self._timing.chance())
+            seconds = retry_delay(attempt, headers, self._timing.chance())
             left = self._retry.seconds - (self._timing.clock() - began)
             if attempt == self._retry.tries or seconds > left:
                 raise failure
@@ -239,9 +239,7 @@ def fetch_response(endpoint: Endpoint, body: Json, *, betas: Iterable[str] = ())
     return asyncio.run(fetch())
 
 
-def count_request_tokens(
-    endpoint: Endpoint | None, body: Json, *, retry: RetryPolicy = errors.QUICK_RETRY
-) -> TokenCount:
+def count_request_tokens(endpoint: Endpoint | None, body: Json, *, retry: RetryPolicy = QUICK_RETRY) -> TokenCount:
     """Return how many input tokens a request is: exact if the API says, else an estimate that says so. Never fails."""
     if endpoint is None:
         return estimate_count(body, "there is no API to ask")

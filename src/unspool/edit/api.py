@@ -25,7 +25,7 @@ from typing import Any
 
 import msgspec
 
-from unspool.edit.apply import journal, transaction
+from unspool.edit.apply import journal, recovery, transaction
 from unspool.edit.apply.journal import Journal
 from unspool.edit.apply.transaction import FileChange
 from unspool.edit.planning.draft import relink_appended
@@ -125,7 +125,7 @@ def apply_edit(
         raise Refused(f"the edit would break a rule: {planned.verified.faults[0]}", hint="nothing was written")
     with journal.lock_edits(own):
         # An unfinished edit may be one of this very session: its file must be whole before it is compared.
-        transaction.recover(own)
+        recovery.recover(own)
         _check_source(planned)
         id = secrets.token_hex(4)
         plan = planned.plan
@@ -159,7 +159,7 @@ def undo_edit(
     """
     own = folder or data_folder(os.environ)
     with journal.lock_edits(own):
-        transaction.recover(own)
+        recovery.recover(own)
         return transaction.undo(own, journal.find_journal(own, id, config), at, merge=merge)
 
 
@@ -174,7 +174,7 @@ def edit_log(*, folder: Path | None = None, config: Path | None = None) -> list[
     # Reading needs no lock: it is taken only where there is something to recover.
     if any(entry.state in ("applying", "undoing") for entry in journal.read_journals(own)):
         with journal.lock_edits(own):
-            transaction.recover(own)
+            recovery.recover(own)
     return [entry for entry in journal.read_journals(own) if config is None or entry.is_within(config)]
 
 

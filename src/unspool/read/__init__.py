@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     )
     from unspool.read.data_report import Finding, Report, kind_of, survey
     from unspool.read.lines import MAX_LINE, Line, LineBuffer, LongLine
-    from unspool.read.process_registry import ChangingFiles, is_running, list_folder, registry_files
+    from unspool.read.changing_files import ChangingFiles, is_running, list_folder, registry_files
     from unspool.read.source_tree import (
         LINE_KINDS, Kind, KnownFiles, ScanChanges, Skipped, Source, Stamp, Tree, find_config_folder, known_paths,
         scan, scan_changes, stamp_of,
@@ -35,7 +35,7 @@ __getattr__ = lazy_door(__name__, {
         "position_from_data read_at read_line_chunks",
     "data_report": "Finding Report kind_of survey",
     "lines": "MAX_LINE Line LineBuffer LongLine",
-    "process_registry": "ChangingFiles is_running list_folder registry_files",
+    "changing_files": "ChangingFiles is_running list_folder registry_files",
     "source_tree":
         "LINE_KINDS Kind KnownFiles ScanChanges Skipped Source Stamp Tree find_config_folder known_paths "
         "scan scan_changes stamp_of",

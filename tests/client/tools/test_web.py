@@ -15,7 +15,7 @@ from tests.client.tools.calling import decoded
 from tests.client.tools.commanding import context, made, said
 from unspool.api.connection import Connection
 from unspool.api.endpoint import Endpoint
-from unspool.api.errors import QUICK_RETRY
+from unspool.api.retry import QUICK_RETRY
 from unspool.api.scripted.server import ScriptedApi, serve_script
 from unspool.client.tool_context import ToolContext
 from unspool.client.tool_result import ToolOutcome

@@ -18,6 +18,7 @@ from unspool.api.accumulator import ENDED_EARLY
 from unspool.api.connection import TokenCount, estimate_count
 from unspool.api.endpoint import Endpoint
 from unspool.api.events import AnyEvent, Json, MessageStarted, RetryWait, StreamBroken, decode_event
+from unspool.api.retry import DEFAULT_RETRY, RetryPolicy, is_retryable, retry_delay
 from unspool.api.rules.turns import ThinkingMemory
 from unspool.api.scripted.responder import build_message, decide_reply, message_events
 from unspool.api.scripted.script import PlayedStep, Script, ScriptPlayer
@@ -28,7 +29,7 @@ _ENDPOINT = Endpoint(base_url="script:", key="none")
 class ScriptedModel:
     """Answers from a script; it has the methods of a `Connection`."""
 
-    def __init__(self, script: Script, *, retry: errors.RetryPolicy = errors.DEFAULT_RETRY) -> None:
+    def __init__(self, script: Script, *, retry: RetryPolicy = DEFAULT_RETRY) -> None:
         self._player = ScriptPlayer(script)
         self._memory = ThinkingMemory()
         self._retry = retry
@@ -66,10 +67,10 @@ class ScriptedModel:
                 return
             status, said, headers = error
             failure = errors.error_from_response(_ENDPOINT, status, msgspec.json.encode(said), headers)
-            if not errors.is_retryable(status, headers) or attempt == self._retry.tries:
+            if not is_retryable(status, headers) or attempt == self._retry.tries:
                 raise failure
             # No jitter: a run with a script can be repeated exactly.
-            seconds = errors.retry_delay(attempt, headers, 0.0)
+            seconds = retry_delay(attempt, headers, 0.0)
             yield RetryWait(seconds=seconds, attempt=attempt, reason=failure.message, status=status)
             await asyncio.sleep(seconds)
 

@@ -7,7 +7,7 @@
 Rules
   1. The journal is written before the first file is touched, whole or not at all.
   2. One action decides (`decides`): before it has happened the edit has not, after it the edit has. Whatever a killed
-     process left undone, the next one takes back or finishes (`transaction.recover`).
+     process left undone, the next one takes back or finishes (`recovery.py`).
   3. A journal and its backups are deleted only when every file is as it was before. What cannot be decided stays, as
      `unresolved`.
   4. No name in here ends like a session's: nobody takes a backup for one.

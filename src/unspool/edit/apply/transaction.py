@@ -9,23 +9,21 @@ Rules
      its beginning has changed, nothing is done.
   4. `STEPS` names the places where a process may be killed. After each of them there is the old state or the new, with
      the lines that others appended since.
-  5. Whether an action has happened is told by what its file holds (`FileState`). A file that holds neither is left as
-     it is, and so are the journal and the backups: the edit is `unresolved` until it is undone with `merge`.
+  5. What a killed process left is finished or taken back by the next one (`recovery.py`).
 """
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from enum import Enum
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 from msgspec.structs import replace
 
 from unspool.edit.apply import journal as journals
+from unspool.edit.apply.file_state import FileState, compare_file, hash_and_size, hash_pieces, holds, read_state
 from unspool.edit.apply.journal import Action, Journal
 from unspool.edit.planning.draft import find_new_lines, relink_between
 from unspool.errors import Refused, UnspoolError
@@ -40,26 +38,6 @@ _MAX_ROUNDS = 3
 """How often the new content is written again because lines were appended meanwhile."""
 
 StepHook: TypeAlias = Callable[[str], None]
-
-
-class FileState(Enum):
-    """What the file of an action holds."""
-
-    BEFORE = "before"
-    BEFORE_APPENDED = "before, and lines that were appended since"
-    AFTER = "after"
-    AFTER_APPENDED = "after, and lines that were appended since"
-    UNKNOWN = "something else"
-
-    @property
-    def is_before(self) -> bool:
-        """Whether the action has not happened."""
-        return self in (FileState.BEFORE, FileState.BEFORE_APPENDED)
-
-    @property
-    def is_after(self) -> bool:
-        """Whether the action has happened."""
-        return self in (FileState.AFTER, FileState.AFTER_APPENDED)
 
 
 class FileChange(NamedTuple):
@@ -91,7 +69,7 @@ def apply(folder: Path, journal: Journal, changes: Iterable[FileChange], at: Ste
             journal = _make_change(folder, journal, change, action)
         at("decided")
     except (UnspoolError, OSError):
-        _roll_back(folder, journal)
+        roll_back(folder, journal)
         raise
     journal = replace(journal, state="done")
     journals.write_journal(folder, journal)
@@ -109,100 +87,7 @@ def undo(folder: Path, journal: Journal, at: StepHook, *, merge: bool = False) -
     journal = replace(journal, state="undoing", merges=merge)
     journals.write_journal(folder, journal)
     at("undoing")
-    return _reverse_all(folder, journal, at)
-
-
-def recover(folder: Path) -> None:
-    """Finish or take back the edits that killed processes left unfinished."""
-    for journal in journals.read_journals(folder):
-        if journal.state not in ("applying", "undoing"):
-            continue
-        try:
-            _recover_one(folder, journal)
-        except (UnspoolError, OSError):  # one edit that cannot be recovered must not stop all others
-            journals.write_journal(folder, replace(journal, state="unresolved"))
-    journals.remove_unfinished_backups(folder)
-
-
-def _recover_one(folder: Path, journal: Journal) -> None:
-    for action in journal.actions:
-        _take_late_lines(folder, journal, action)
-    state = read_state(journal.deciding)
-    if journal.state == "applying" and state.is_after:
-        _finish(folder, journal)
-    elif journal.state == "applying" and state.is_before:
-        _roll_back(folder, journal)
-    elif state is FileState.UNKNOWN and not journal.merges:
-        journals.write_journal(folder, replace(journal, state="unresolved"))
-    elif state is FileState.AFTER_APPENDED and not journal.merges:  # somebody continued the session: the edit stays
-        journals.write_journal(folder, replace(journal, state="done"))
-    else:
-        _reverse_all(folder, journal, lambda _: None)
-
-
-def read_state(action: Action) -> FileState:
-    """Return what the file of an action holds."""
-    path = Path(action.path)
-    if action.kind == "create":
-        if not os.path.lexists(path):
-            return FileState.BEFORE
-        return _compare(path, replace(action, before=None, before_size=None))
-    if action.kind == "remove":
-        if not os.path.lexists(path):
-            return FileState.AFTER
-        return _compare(path, replace(action, after=None, after_size=None))
-    if action.target is not None and os.path.lexists(action.target):
-        # Moved only if the target is the file that was moved: its name may have been taken by another one.
-        moved = _compare(Path(action.target), replace(action, before=None, before_size=None))
-        if moved is not FileState.UNKNOWN:
-            return moved
-    state = _compare(path, action)
-    # Under its old name it has not been moved yet, whatever it holds.
-    return FileState.BEFORE_APPENDED if action.target is not None and state.is_after else state
-
-
-def _compare(path: Path, action: Action) -> FileState:
-    """Compare a file with the content before and after an action, and with their beginnings."""
-    if not path.is_file() or path.is_symlink():
-        return FileState.UNKNOWN
-    sizes = {size for size in (action.before_size, action.after_size) if size is not None}
-    digests = _hash_prefixes(path, sizes)
-    whole = digests[None]
-    if whole == action.before:
-        return FileState.BEFORE
-    if whole == action.after:
-        return FileState.AFTER
-    begins_old = action.before_size is not None and digests.get(action.before_size) == action.before
-    begins_new = action.after_size is not None and digests.get(action.after_size) == action.after
-    # One content may be the beginning of the other: then the longer of the two is meant.
-    if begins_old and not (begins_new and (action.after_size or 0) > (action.before_size or 0)):
-        return FileState.BEFORE_APPENDED
-    return FileState.AFTER_APPENDED if begins_new else FileState.UNKNOWN
-
-
-def _hash_prefixes(path: Path, sizes: set[int]) -> dict[int | None, str]:
-    """Return the hash of a file (None), and of its first so many bytes where it has more than that."""
-    digest, found, at = hashlib.blake2b(digest_size=20), dict[int | None, str](), 0
-    for piece in read_pieces(path):
-        for size in sorted(size for size in sizes if at <= size < at + len(piece)):
-            part = digest.copy()
-            part.update(piece[: size - at])
-            found[size] = part.hexdigest()
-        digest.update(piece)
-        at += len(piece)
-    return {**found, None: digest.hexdigest()}
-
-
-def _hash(pieces: Iterable[bytes]) -> str:
-    return _hash_and_size(pieces)[0]
-
-
-def _hash_and_size(pieces: Iterable[bytes]) -> tuple[str, int]:
-    digest, size = hashlib.blake2b(digest_size=20), 0
-    for piece in pieces:
-        digest.update(piece)
-        size += len(piece)
-    return digest.hexdigest(), size
+    return reverse_all(folder, journal, at)
 
 
 def _write_backups(folder: Path, journal: Journal, changes: list[FileChange], at: StepHook) -> Journal:
@@ -212,7 +97,7 @@ def _write_backups(folder: Path, journal: Journal, changes: list[FileChange], at
         new = [change.data] if change.data is not None else (read_pieces(change.source) if change.source else [])
         action = Action(change.kind, str(change.path), decides=change.decides)
         if change.data is not None or change.source is not None:
-            digest, size = _hash_and_size(new)
+            digest, size = hash_and_size(new)
             action = replace(action, after=digest, after_size=size)
         if change.kind == "create" and os.path.lexists(change.path):
             raise Refused(f"`{change.path}` is there already", hint="nothing was written")
@@ -223,7 +108,7 @@ def _write_backups(folder: Path, journal: Journal, changes: list[FileChange], at
             at("kept")
             action = replace(
                 action,
-                before=_hash([data]),
+                before=hash_pieces([data]),
                 before_size=len(data),
                 backup=str(number),
                 mode=status.st_mode & 0o777,
@@ -274,8 +159,8 @@ def _replace_content(folder: Path, journal: Journal, change: FileChange, action:
         if len(source) != action.before_size and action.backup is not None:
             # What was appended since the backup was made belongs to it: undoing must not lose it.
             journals.write_backup(folder, journal.id, action.backup, source)
-            action = replace(action, before=_hash([source]), before_size=len(source))
-        action = replace(action, after=_hash([data]), after_size=len(data), taken=len(source))
+            action = replace(action, before=hash_pieces([source]), before_size=len(source))
+        action = replace(action, after=hash_pieces([data]), after_size=len(data), taken=len(source))
         _record(folder, journal, action)
 
     _swap_content(change.path, base, change.data, change.adapt_appended, action.mode, record=record)
@@ -297,7 +182,7 @@ def _swap_content(
     `record` is called before the rename with the new content and the old content that it was made from.
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0))
-    beside, old, source = _temporary_path(path), _old_path(path), base
+    beside, old, source = temporary_path(path), old_path(path), base
     try:
         if _read_range(descriptor, 0, len(base)) != base:
             raise Refused(f"`{path}` has changed meanwhile", hint="nothing was written; plan the edit again")
@@ -317,7 +202,7 @@ def _swap_content(
         # The descriptor still reads the old file: a process that had it open may have written to it after the rename.
         if appended := _read_range(descriptor, len(source), None):
             late = adapt_appended(appended)
-            _append(path, late)
+            append_flushed(path, late)
             # Unless others have already continued the new file: then these lines count as appended since, too.
             if b"".join(read_pieces(path)) == data + late:
                 record(data + late, source + appended)
@@ -336,27 +221,8 @@ def _link_old(path: Path, old: Path) -> None:
         os.link(path, old, follow_symlinks=False)
 
 
-def _take_late_lines(folder: Path, journal: Journal, action: Action) -> None:
-    """Append what was written to a file after its replacement was made, as the killed process would have done."""
-    path, old = Path(action.path), _old_path(Path(action.path))
-    with suppress(FileNotFoundError):
-        _temporary_path(path).unlink()
-    if action.backup is None or not old.is_file() or old.is_symlink():
-        return
-    taken, size = (action.taken, action.after_size)
-    if journal.state == "undoing":
-        taken, size = (action.taken_back, action.before_size)
-    if taken is not None and path.is_file() and not path.samefile(old):
-        source = b"".join(read_pieces(old))
-        content = b"".join(read_pieces(path))
-        late = relink_between(source[taken:], source, content)
-        # The killed process may have come so far as to append them.
-        if late not in content[size or 0 :]:
-            _append(path, late)
-    old.unlink()
-
-
-def _reverse_all(folder: Path, journal: Journal, at: StepHook) -> Journal:
+def reverse_all(folder: Path, journal: Journal, at: StepHook) -> Journal:
+    """Take all changes of an edit back, the last one first."""
     for action in reversed(journal.actions):
         journal = _reverse(folder, journal, action, merge=journal.merges)
         at("taken back" if action.decides else "restored")
@@ -367,15 +233,15 @@ def _reverse_all(folder: Path, journal: Journal, at: StepHook) -> Journal:
     return journal
 
 
-def _finish(folder: Path, journal: Journal) -> None:
+def finish(folder: Path, journal: Journal) -> None:
     """Do what is left of an edit that was decided: removals."""
     for action in journal.actions:
-        if action.kind == "remove" and _holds(Path(action.path), action.before):
+        if action.kind == "remove" and holds(Path(action.path), action.before):
             Path(action.path).unlink()
     journals.write_journal(folder, replace(journal, state="done"))
 
 
-def _roll_back(folder: Path, journal: Journal) -> None:
+def roll_back(folder: Path, journal: Journal) -> None:
     """Make it as if an edit had never begun; if a file holds something else, keep the journal and the backups."""
     for action in reversed(journal.actions):
         with suppress(FileNotFoundError, Refused):
@@ -394,7 +260,7 @@ def _reverse(folder: Path, journal: Journal, action: Action, *, merge: bool) -> 
     """
     path = Path(action.path)
     if action.kind == "create":
-        if _holds(path, action.after):
+        if holds(path, action.after):
             path.unlink()
         return journal
     assert action.backup is not None
@@ -402,16 +268,16 @@ def _reverse(folder: Path, journal: Journal, action: Action, *, merge: bool) -> 
     make_folder(path.parent)
     target = Path(action.target) if action.target else None
     has_moved = target is not None and os.path.lexists(target) and not os.path.lexists(path)
-    if target is not None and has_moved and (merge or _compare(target, action) is not FileState.UNKNOWN):
+    if target is not None and has_moved and (merge or compare_file(target, action) is not FileState.UNKNOWN):
         target.rename(path)
     if not os.path.lexists(path):
-        write_durably(_temporary_path(path), before, action.mode)
+        write_durably(temporary_path(path), before, action.mode)
         if action.modified is not None:
-            os.utime(_temporary_path(path), ns=(action.modified, action.modified))
-        _temporary_path(path).replace(path)
+            os.utime(temporary_path(path), ns=(action.modified, action.modified))
+        temporary_path(path).replace(path)
         flush_folder(path.parent)
         return journal
-    state = _compare(path, action)
+    state = compare_file(path, action)
     if state is FileState.UNKNOWN and merge and path.suffix != ".jsonl":
         return journal  # not a file of lines: what others made of it stays
     if state is FileState.UNKNOWN and not merge:
@@ -445,7 +311,7 @@ def _check_untouched(folder: Path, journal: Journal) -> None:
         if action.kind == "remove":
             continue
         path = Path(action.target or action.path)
-        if not _holds(path, action.after):
+        if not holds(path, action.after):
             later = [
                 known
                 for known in journals.read_journals(folder)
@@ -454,12 +320,6 @@ def _check_untouched(folder: Path, journal: Journal) -> None:
             on_top = next((known.id for known in later if any(act.path == action.path for act in known.actions)), None)
             hint = f"undo `{on_top}` first" if on_top else f"`unspool edit undo --merge {journal.id}` keeps what is new"
             raise Refused(f"`{path}` has changed since edit `{journal.id}`", hint=hint)
-
-
-def _holds(path: Path, digest: str | None) -> bool:
-    if not path.is_file() or path.is_symlink():
-        return False
-    return _hash(read_pieces(path)) == digest
 
 
 def _record(folder: Path, journal: Journal, action: Action) -> Journal:
@@ -477,11 +337,13 @@ def _remove_folders(journal: Journal) -> None:
             Path(name).rmdir()
 
 
-def _temporary_path(path: Path) -> Path:
+def temporary_path(path: Path) -> Path:
+    """Return where the new content of a file is written before it gets its name."""
     return path.with_name(f".{path.name}.unspool.tmp")
 
 
-def _old_path(path: Path) -> Path:
+def old_path(path: Path) -> Path:
+    """Return the second name of the old file while it is replaced (rule 3)."""
     return path.with_name(f".{path.name}.unspool.old")
 
 
@@ -496,7 +358,8 @@ def _read_range(descriptor: int, start: int, length: int | None) -> bytes:
     return b"".join(pieces)
 
 
-def _append(path: Path, data: bytes) -> None:
+def append_flushed(path: Path, data: bytes) -> None:
+    """Append bytes to a file and flush them to the disk."""
     descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
     try:
         write_flushed(descriptor, [data])
