@@ -34,6 +34,7 @@ def test_no_json_anywhere_ends_a_command_that_starts_processes_in_a_traceback(tm
     assert failures(tmp_path, seed, slow=True) == []
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")  # the fault is in threads too
 def test_the_search_finds_a_planted_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     original = search_text._message
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import random
+import subprocess
+import sys
 import threading
 from contextlib import closing
 from pathlib import Path
@@ -236,6 +239,30 @@ def test_several_processes_make_what_one_makes(tmp_path: Path) -> None:
     assert done.bytes_read > 2 * CHUNK_BYTES
     assert len(columns.manifest.parts) > 2
     assert everything(columns) == anew(columns)
+
+
+@pytest.mark.slow
+def test_many_parts_with_wide_results_are_merged_in_little_memory(tmp_path: Path) -> None:
+    # 400 MB of results of a megabyte that compress well: ten parts, all of them small, of which DuckDB would hold the
+    # rows of one row group (by default 122,880) in memory.
+    wide = " ".join(random.Random(1).choices(["alpha", "betaaa", "gammaaaa"], k=140_000))
+    for number, id in enumerate(ids(100)):
+        turns = [user("go"), assistant(tool_use("Bash", command="make")), tool_result(wide[number:] + id)]
+        session(*turns * 4, id=id).save(tmp_path / "config")
+    environment = {"HOME": str(tmp_path), "UNSPOOL_HOME": str(tmp_path / "own"), "PATH": os.environ["PATH"]}
+    query = "SELECT count(*) AS calls, sum(length(result)) > 300000000 AS wide FROM tool_calls"
+    command = [sys.executable, "-m", "unspool", "--config-dir", str(tmp_path / "config"), "sql", query, "--json"]
+    for _ in range(2):
+        with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE) as process:
+            assert process.stdout is not None
+            assert json.loads(process.stdout.read()) == [{"calls": 400, "wide": True}]
+            _, status, usage = os.wait4(process.pid, 0)
+            process.returncode = os.waitstatus_to_exitcode(status)
+        assert process.returncode == 0
+        assert usage.ru_maxrss < 450_000, "kB"
+    parts = list((tmp_path / "own" / "columns" / "parts").iterdir())
+    assert len(parts) <= MAX_SMALL_PARTS
+    assert not list((tmp_path / "own").rglob("spilled"))
 
 
 def test_everything_is_for_the_user_alone(many: Columns) -> None:

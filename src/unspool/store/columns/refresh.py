@@ -13,6 +13,7 @@ Rules
 from __future__ import annotations
 
 import secrets
+import shutil
 import sqlite3
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
@@ -32,6 +33,8 @@ from unspool.store.database import locked, snapshot
 from unspool.store.sync.changes import SourceRow
 
 if TYPE_CHECKING:
+    import duckdb
+
     from unspool.prices import Price
     from unspool.store.columns.derive_pool import DerivedPart
 
@@ -42,6 +45,11 @@ SMALL_PART = 4 * 1024 * 1024
 """Bytes on disk below which a part is small."""
 MAX_SMALL_PARTS = 8
 """Small parts that are not merged yet."""
+MAX_MERGED = 32 * 1024 * 1024
+"""Bytes on disk of the parts that are merged into one: merging takes time and memory."""
+MERGE_OPTIONS = "FORMAT parquet, COMPRESSION zstd, COMPRESSION_LEVEL 3, ROW_GROUP_SIZE_BYTES 16777216"
+"""Row groups bounded by bytes: DuckDB holds a whole one, and 122,880 rows of wide tool results, its default, are more
+than its memory limit."""
 _ANSWERS_AT_ONCE = 50_000
 """Rows of billed responses that are held before they are written."""
 
@@ -232,9 +240,11 @@ class _Refresh:
 
     def _merge_parts(self) -> int:
         groups = parts_to_merge(self._manifest)
-        for names in groups:
-            merge_parts(self._columns, self._manifest, names, next(self._part_names()))
-        return sum(map(len, groups))
+        return sum(
+            len(names)
+            for names in groups
+            if merge_parts(self._columns, self._manifest, names, next(self._part_names()))
+        )
 
     def _publish(self) -> None:
         manifests.write_manifest(self._columns, self._manifest)
@@ -261,38 +271,92 @@ def parts_to_merge(manifest: ColumnManifest) -> list[list[str]]:
         small = [name for name in live if manifest.parts[name].size < SMALL_PART]
         stale = [name for name, weight in live.items() if weight * 2 < manifest.parts[name].weight]
         chosen = [name for name in live if name in stale or (len(small) > MAX_SMALL_PARTS and name in small)]
-        if chosen:
-            groups.append(chosen)
+        groups += _group_by_size(chosen, manifest)
     return groups
 
 
-def merge_parts(columns: Path, manifest: ColumnManifest, names: Collection[str], into: str) -> None:
-    """Write the current rows of some parts to a new part, which replaces them in the manifest."""
+def _group_by_size(names: list[str], manifest: ColumnManifest) -> list[list[str]]:
+    """Group parts so that no group has many more bytes than a merge may have."""
+    groups: list[list[str]] = []
+    size = MAX_MERGED
+    for name in names:
+        if size >= MAX_MERGED:
+            groups.append([])
+            size = 0
+        groups[-1].append(name)
+        size += manifest.parts[name].size
+    return groups
+
+
+def merge_parts(columns: Path, manifest: ColumnManifest, names: Collection[str], into: str) -> bool:
+    """Write the current rows of some parts to a new part, which replaces them in the manifest.
+
+    If DuckDB cannot do it, the parts stay as they are, and False is returned: they can be read all the same.
+    """
     import duckdb
 
-    (columns / "parts" / into).mkdir(mode=0o700)
+    folder = columns / "parts" / into
+    folder.mkdir(mode=0o700)
     live = [rows for current in (manifest.lines, manifest.answers) for rows in current.values() if rows.part in names]
     old = [file for part in names for file in manifest.parts[part].files]
-    files = []
-    # Without a temporary folder DuckDB spills nothing: content of sessions stays inside the store.
-    with duckdb.connect(":memory:", config={"memory_limit": "512MB", "threads": 2, "temp_directory": ""}) as engine:
-        for table in dict.fromkeys(file.table for file in old):
-            target = f"parts/{into}/{table}.0.parquet"
-            engine.execute(
-                f"""COPY (SELECT * FROM read_parquet($paths) WHERE revision IN (SELECT unnest($revisions)))
-                TO {sql_literal(str(columns / target))} (FORMAT parquet, COMPRESSION zstd, COMPRESSION_LEVEL 3)""",
-                {
-                    "paths": [str(columns / file.name) for file in old if file.table == table],
-                    "revisions": [rows.revision for rows in live],
-                },
-            )
-            files.append(_secure_copied_file(columns, target, table))
-    flush_folder(columns / "parts" / into)
+    # What does not fit into memory goes to the new part's own folder: content of sessions stays inside the store.
+    spilled = str(folder / "spilled")
+    try:
+        with duckdb.connect(
+            ":memory:", config={"memory_limit": "256MB", "threads": 1, "temp_directory": spilled}
+        ) as engine:
+            engine.execute("SET preserve_insertion_order = false")  # else row groups cannot be bounded by bytes
+            files = [
+                _merge_table(engine, columns, table, f"parts/{into}/{table}.0.parquet", old=old, live=live)
+                for table in dict.fromkeys(file.table for file in old)
+            ]
+    except duckdb.Error:
+        shutil.rmtree(folder, ignore_errors=True)
+        return False
+    shutil.rmtree(folder / "spilled", ignore_errors=True)
+    flush_folder(folder)
     manifest.parts = {part: held for part, held in manifest.parts.items() if part not in names}
     manifest.parts[into] = ColumnPart(files, sum(rows.offset + 1 for rows in live))
     for current in (manifest.lines, manifest.answers):
         moved = [(path, rows) for path, rows in current.items() if rows.part in names]
         current.update((path, msgspec.structs.replace(rows, part=into)) for path, rows in moved)
+    return True
+
+
+def _merge_table(
+    engine: duckdb.DuckDBPyConnection,
+    columns: Path,
+    table: str,
+    target: str,
+    *,
+    old: list[ColumnFile],
+    live: list[CurrentRows],
+) -> ColumnFile:
+    """Write the current rows of one table of some parts to a new file."""
+    # Not `IN (SELECT …)`: DuckDB makes a hash join of that, and may hold the wide side of it in memory.
+    runs = _find_runs(rows.revision for rows in live)
+    current = " OR ".join(f"revision BETWEEN {first} AND {last}" for first, last in runs) or "false"
+    engine.execute(
+        f"""COPY (SELECT * FROM read_parquet($paths) WHERE {current})
+        TO {sql_literal(str(columns / target))} ({MERGE_OPTIONS})""",
+        {"paths": [str(columns / file.name) for file in old if file.table == table]},
+    )
+    return _secure_copied_file(columns, target, table)
+
+
+def _find_runs(numbers: Iterable[int]) -> list[tuple[int, int]]:
+    """Return the first and last of each run of numbers that follow each other; a bundle's revisions do.
+
+    >>> _find_runs([3, 1, 2, 7])
+    [(1, 3), (7, 7)]
+    """
+    runs: list[tuple[int, int]] = []
+    for number in sorted(set(numbers)):
+        if runs and runs[-1][1] == number - 1:
+            runs[-1] = (runs[-1][0], number)
+        else:
+            runs.append((number, number))
+    return runs
 
 
 def _secure_copied_file(columns: Path, name: str, table: str) -> ColumnFile:
@@ -300,5 +364,5 @@ def _secure_copied_file(columns: Path, name: str, table: str) -> ColumnFile:
     path = columns / name
     path.chmod(0o600)
     flush(path)
-    content = path.read_bytes()
+    content = path.read_bytes()  # compressed, and bounded by `MAX_MERGED`
     return ColumnFile(table, name, len(content), content_digest(content), 0)
