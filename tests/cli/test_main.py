@@ -184,3 +184,53 @@ def test_a_reader_that_was_never_there_is_no_error(tmp_path: Path) -> None:
     )
     os.close(writing)
     assert (done.returncode, done.stderr) == (0, b"")
+
+
+WITHOUT_EXTRAS = """
+import sys
+from unspool.cli.main import _EXTRAS
+sys.modules.update(dict.fromkeys(_EXTRAS))  # as if they were not installed
+from unspool.__main__ import main
+main()
+"""
+
+
+def run_without_extras(place: Path, command: str) -> subprocess.CompletedProcess[str]:
+    config = place / "config"
+    if not config.exists():
+        session(user("Which tide?"), assistant("High."), id=ID).save(config)
+    own = {"HOME": str(place), "PATH": os.environ["PATH"], "LANG": "C.UTF-8", "CLAUDE_CONFIG_DIR": str(config)}
+    own["ANTHROPIC_API_KEY"] = "none"
+    words = command.format(id=ID, place=place).split()
+    program = [sys.executable, "-c", WITHOUT_EXTRAS, *words]
+    return subprocess.run(program, env=own, cwd=place, capture_output=True, text=True, check=False, timeout=60)
+
+
+ID = "00000000-0000-4000-8000-000000000001"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "serve --no-browser", "sql FROM+sessions", "chat -p hello",
+        "export --parquet {place}/tables",
+        "lake init {place}/lake",
+        "collect --to file://{place}/bucket --org o --user u", "export {id} --html",
+    ],
+)  # fmt: skip
+def test_a_command_without_its_extra_says_what_to_install(tmp_path: Path, command: str) -> None:
+    done = run_without_extras(tmp_path, command)
+    assert "Traceback" not in done.stderr
+    assert done.returncode in (2, 5), done.stderr
+    assert done.stdout == ""
+    assert "pip install 'unspool[" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["ls", "usage --json", "stats", "search tide", "show {id}", "doctor", "watch --once", "watch --once --json", "sync",
+     "export {id} --md", "export {id} --json", "export {id} --messages", "edit clone {id}", "config", "hooks status"],
+)  # fmt: skip
+def test_the_everyday_commands_need_no_extra(tmp_path: Path, command: str) -> None:
+    done = run_without_extras(tmp_path, command)
+    assert (done.returncode, "Traceback" in done.stderr) == (0, False), done.stderr

@@ -19,7 +19,7 @@ import click
 
 from unspool import __version__
 from unspool.display import clean, clean_line
-from unspool.errors import UnspoolError
+from unspool.errors import UnspoolError, UsageError
 
 _COMMANDS = {
     "ls": ("query.ls", "List the sessions, newest first."),
@@ -45,6 +45,14 @@ _COMMANDS = {
     "testing": ("testing", "Test programs that talk to the Messages API, without it."),
 }
 """Each command's module and its line in `unspool --help`."""
+
+_EXTRAS = {
+    **dict.fromkeys(("starlette", "jinja2", "uvicorn", "anyio", "watchfiles", "nh3", "markdown_it", "pygments"), "web"),
+    **dict.fromkeys(("duckdb", "arro3"), "sql"),
+    **dict.fromkeys(("httpx2", "prompt_toolkit", "rich"), "chat"),
+    **dict.fromkeys(("obstore", "deltalake"), "team"),
+}
+"""The libraries that are not in the base install, and the extra that brings each."""
 
 StepHook: TypeAlias = Callable[[Mapping[str, str]], Callable[[str], None]]
 """Takes the environment and returns a callback that receives the name of each step of a write."""
@@ -109,11 +117,7 @@ def run_command_line(step_hook: StepHook | None = None) -> NoReturn:
         print(error.format_message(), file=sys.stderr)
         code = 2
     except click.ClickException as error:
-        hint = None
-        if isinstance(error, click.UsageError):
-            hint = f"see `{error.ctx.command_path if error.ctx else 'unspool'} --help`"
-        print_error(_reword_click_message(error.format_message()), hint)
-        code = error.exit_code
+        code = _report_usage_error(error)
     except (click.Abort, KeyboardInterrupt):
         code = 130
     except SystemExit as end:
@@ -121,6 +125,8 @@ def run_command_line(step_hook: StepHook | None = None) -> NoReturn:
         if sys.stdout is stream:
             raise
         code = 0 if end.code == 1 else end.code
+    except ModuleNotFoundError as error:
+        code = _report_missing_library(error)
     except BrokenPipeError:  # an OSError too, so it comes first
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else Python complains while it exits
         code = 0
@@ -128,6 +134,27 @@ def run_command_line(step_hook: StepHook | None = None) -> NoReturn:
         print_error(f"{(error.strerror or str(error)).lower()}: `{error.filename}`", None)
         code = 4
     sys.exit(code or 0)
+
+
+def _report_usage_error(error: click.ClickException) -> int:
+    hint = None
+    if isinstance(error, click.UsageError):
+        hint = f"see `{error.ctx.command_path if error.ctx else 'unspool'} --help`"
+    print_error(_reword_click_message(error.format_message()), hint)
+    return error.exit_code
+
+
+def _report_missing_library(error: ModuleNotFoundError) -> int:
+    """Say which extra brings a library; one that no extra brings is a bug, and shows as one."""
+    library = (error.name or "").partition(".")[0]
+    if library not in _EXTRAS:
+        raise error
+    command = next((word for word in sys.argv[1:] if word in _COMMANDS), "")
+    print_error(
+        f"`unspool {command}` needs {library}, which is not installed",
+        f"install it with: pip install 'unspool[{_EXTRAS[library]}]'",
+    )
+    return UsageError.exit_code
 
 
 def step_hook() -> StepHook | None:
