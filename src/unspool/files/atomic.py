@@ -120,10 +120,12 @@ def flush_folder(folder: Path) -> None:
 
 def make_folder(folder: Path) -> None:
     """Make a folder and its parents, each for the user alone."""
+    if folder.is_dir():
+        return
     # Not `parents=True`: that gives the mode to the last folder only.
-    if not folder.is_dir():
+    if not os.path.lexists(folder.parent):
         make_folder(folder.parent)
-        folder.mkdir(mode=0o700, exist_ok=True)
+    folder.mkdir(mode=0o700, exist_ok=True)
 
 
 def make_data_folder(folder: Path) -> None:
