@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from unspool.read.tail import Piece, pieces
     from unspool.store.sql.export import register
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "REMOVE", "BadLine", "Blank", "Change", "Clone", "Compress", "Edited", "Entry", "Fork", "Home", "Kind", "Move",
