@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from unspool.prices.edition import DIGEST, VERSION
 from unspool.prices.price_list import (
-    DIGEST,
-    VERSION,
     Price,
     Rates,
     find_price,

@@ -16,8 +16,11 @@ import click
 
 from unspool.display.safe import clean_line
 
-_NARROW = r"[ -~\xa0-\u02ff\u2010-\u2027\u2500-\u259f]*"
-"""Text of European languages, punctuation and bars: each character takes one cell."""
+_NARROW = (
+    r"[ -~\xa0-\u02ff\u0370-\u0482\u048a-\u052f\u2010-\u2027\u2030-\u205e\u20a0-\u20c0\u2100-\u218b\u2190-\u2319"
+    r"\u2500-\u25fc]*"
+)
+"""Text of European languages, punctuation, arrows, signs and bars: each character takes one cell."""
 
 
 class TextColumn(NamedTuple):

@@ -7,7 +7,7 @@ Rules
      name has no price: never that of a name that looks like it.
   3. A row holds from its day `since` on, until a later row of the same model; `-` is from the beginning.
   4. A user's own prices come before the table.
-  5. A change of the table changes `VERSION` and `DIGEST`: the store recomputes costs that were made with others.
+  5. A change of the table changes `edition.py`: the store recomputes costs that were made with others.
 
 A user's own rates, in the settings, are dollars per million tokens, by the table's names; those of prompts longer
 than 200,000 tokens begin with `long_`. Only `input` and `output` must be given: a cache read is 0.1, a 5-minute write
@@ -25,10 +25,6 @@ from typing import NamedTuple
 import msgspec
 
 from unspool.errors import UsageError
-
-VERSION = "2026-11-15"
-DIGEST = "daafd8e083eb1aea32a8107082a7bc58c3095fd68e91726a66c354faafe63ad6"
-"""SHA-256 of `TABLE`."""
 
 SOURCE = "public price list, as republished in litellm 1.77.0, 1.81.0 and 1.108.4, read 2026-11-15"
 
