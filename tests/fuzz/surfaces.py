@@ -11,6 +11,7 @@ import io
 import json
 import os
 import re
+import shlex
 import sys
 import traceback
 from collections.abc import Iterator
@@ -27,7 +28,8 @@ from unspool.store import parse_zone, preferences
 from unspool.web import AllowedHosts, RequestGuard, create_app
 from unspool.web.serving import Site
 
-EXIT_CODES = {0, 1, 2, 3, 4, 5, 6}
+EXIT_CODES = {0, 1, 3, 4, 5, 6}
+"""Not 2: a command line that is wrong would try nothing."""
 TOKEN = "t" * 40
 STEP = re.compile(r"[?&;]step=([^&\"'<> ]+)")
 MAX_STEPS = 12
@@ -55,7 +57,7 @@ COMMANDS = [
     "stats --json --no-store", "search tide", "search tide --json", "search tide --no-store", "search x --errors",
     "search --regex t.de --json", "search water --tool Bash --path *.py", "doctor", "doctor --json",
     "doctor --json --no-store", "watch --once", "watch --once --json", "sync", "sync --json",
-    "restore --dry-run --json", "hooks status --json", "config", "edit log",
+    "hooks status --json", "config", "edit log",
 ]  # fmt: skip
 """Commands for a whole folder. Those that need a session are below."""
 
@@ -70,12 +72,12 @@ SESSION_COMMANDS = [
 ]  # fmt: skip
 
 SLOW_COMMANDS = [
-    "sql SELECT+count(*),sum(cost)+FROM+sessions --json", "sql FROM+tool_calls --format csv",
-    "sql FROM+blocks+LIMIT+5", "export --parquet {out}/parquet", "collect --to file://{out}/bucket --org o --user u",
-    "collect --status --json --to file://{out}/bucket", "lake init --to {out}/lake",
+    "sql 'SELECT count(*), sum(cost_micros) FROM sessions' --json", "sql 'FROM tool_calls' --format csv",
+    "sql 'FROM blocks LIMIT 5'", "export --parquet {out}/parquet", "collect --to file://{out}/bucket --org o --user u",
+    "collect --status --json --to file://{out}/bucket", "lake init {out}/lake",
     "lake ingest --from file://{out}/bucket --to {out}/lake",
-    "lake verify --from file://{out}/bucket --to {out}/lake --json",
-    "lake sql --to {out}/lake SELECT+count(*)+FROM+responses",
+    "lake verify --from file://{out}/bucket --lake {out}/lake --json",
+    "lake sql --lake {out}/lake 'SELECT count(*) FROM responses'",
 ]  # fmt: skip
 """Commands that start processes; run in some rounds only."""
 
@@ -102,16 +104,11 @@ def run_everything(config: Path, data: Path, *, slow: bool) -> Iterator[Failure]
         ids = session_ids(config)
         for id in ids:
             for command in SESSION_COMMANDS:
-                yield from run_command(command.replace("{id}", quote_argument(id)))
+                yield from run_command(command.replace("{id}", id))
         if slow:
             for command in SLOW_COMMANDS:
                 yield from run_command(command.replace("{out}", str(data.parent)))
         yield from asyncio.run(_ask_pages(config, data, ids))
-
-
-def quote_argument(text: str) -> str:
-    """Return an argument as `run_command` reads it: `+` is a space there."""
-    return text.replace(" ", "+")
 
 
 def session_ids(config: Path) -> list[str]:
@@ -120,14 +117,17 @@ def session_ids(config: Path) -> list[str]:
 
 
 def run_command(command: str) -> list[Failure]:
-    """Run one command; return how it failed, if it did."""
-    arguments = [argument.replace("+", " ") for argument in command.split(" ")]
+    """Run one command, written as for a shell; return how it failed, if it did."""
+    arguments = shlex.split(command)
     out, err = io.TextIOWrapper(io.BytesIO(), "utf-8"), io.TextIOWrapper(io.BytesIO(), "utf-8", "backslashreplace")
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         try:
             code: Any = unspool.main(arguments, prog_name="unspool", standalone_mode=False)
-        except (UnspoolError, click.ClickException, OSError) as error:
-            code = getattr(error, "exit_code", 4)
+        except (UnspoolError, click.ClickException) as error:
+            code = error.exit_code
+            print(error, file=sys.stderr)
+        except OSError:
+            code = 4
         except SystemExit as error:
             code = error.code
         except BaseException:  # noqa: BLE001 # to find any is what this is for

@@ -38,7 +38,7 @@ def recover(folder: Path) -> None:
 
 def _recover_one(folder: Path, journal: Journal) -> None:
     for action in journal.actions:
-        _take_late_lines(folder, journal, action)
+        _take_late_lines(journal, action)
     state = read_state(journal.deciding)
     if journal.state == "applying" and state.is_after:
         finish(folder, journal)
@@ -52,16 +52,15 @@ def _recover_one(folder: Path, journal: Journal) -> None:
         reverse_all(folder, journal, lambda _: None)
 
 
-def _take_late_lines(folder: Path, journal: Journal, action: Action) -> None:
+def _take_late_lines(journal: Journal, action: Action) -> None:
     """Append what was written to a file after its replacement was made, as the killed process would have done."""
     path, old = Path(action.path), old_path(Path(action.path))
     with suppress(FileNotFoundError):
         temporary_path(path).unlink()
     if action.backup is None or not old.is_file() or old.is_symlink():
         return
-    taken, size = (action.taken, action.after_size)
-    if journal.state == "undoing":
-        taken, size = (action.taken_back, action.before_size)
+    is_undoing = journal.state == "undoing"
+    taken, size = (action.taken_back, action.before_size) if is_undoing else (action.taken, action.after_size)
     if taken is not None and path.is_file() and not path.samefile(old):
         source = b"".join(read_pieces(old))
         content = b"".join(read_pieces(path))
